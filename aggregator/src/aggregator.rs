@@ -30,7 +30,7 @@ use crate::{
     checkpoint::{CheckpointOptions, CheckpointStorage, CheckpointTask, EngineCheckpoint, NonceSource},
     config::{Config, TopologySource},
     crd::{self, TargetController},
-    engine_task::{EngineSnapshot, EngineTask, QUEUE, RESETS},
+    engine_task::{EngineSnapshot, EngineTask, REPORT_QUEUE_CAPACITY, RESET_QUEUE_CAPACITY},
     exposition::{Metrics, ScrapeSources},
     identity::EnrolledAccounts,
     plan::Planner,
@@ -47,7 +47,7 @@ pub enum StartError {
     #[error(
         "cannot listen on {address}: the address is in use by another process; stop it or set another `listen` address"
     )]
-    InUse {
+    AddressInUse {
         /// The address.
         address: SocketAddr,
     },
@@ -56,13 +56,13 @@ pub enum StartError {
         "cannot listen on {address}: this machine does not have this address; set `listen` to one of its addresses or to 0.0.0.0:{}",
         address.port()
     )]
-    NotHere {
+    AddressNotAvailable {
         /// The address.
         address: SocketAddr,
     },
     /// The listener for probers cannot start.
     #[error(transparent)]
-    Door(#[from] ProberListenerError),
+    ProberListener(#[from] ProberListenerError),
     /// The recording cannot start.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -71,16 +71,16 @@ pub enum StartError {
     Notify(#[from] NotifierError),
     /// Leader election needs a name for this replica.
     #[error("replicas: this aggregator has no name; set its Pod's name with --pod or PARALLAX_POD")]
-    Nameless,
+    MissingReplicaName,
     /// Leader election needs an API server.
     #[error("replicas: no API server for the Lease; run in a cluster, or set KUBECONFIG")]
-    Leaseless,
+    NoApiServerForLease,
     /// A checkpoint in a `ConfigMap` needs an API server.
     #[error(
         "checkpoint.configMap: no API server for the ConfigMap; run in a cluster, set KUBECONFIG, or set \
          checkpoint.file instead"
     )]
-    CheckpointNowhere,
+    NoApiServerForCheckpoint,
     /// Any other reason.
     #[error("cannot listen on {address}: {source}; set another `listen` address")]
     Listen {
@@ -95,10 +95,10 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It panicked, and its message was logged. State that it shares may be inconsistent.
-    #[error("the aggregator's {part} task failed: {reason}; restart the aggregator and report this as a bug")]
+    #[error("the aggregator's {task} task failed: {reason}; restart the aggregator and report this as a bug")]
     Failed {
         /// The task.
-        part: &'static str,
+        task: &'static str,
         /// Its error.
         reason: String,
     },
@@ -108,25 +108,25 @@ pub enum RunError {
 #[derive(Debug)]
 pub struct Aggregator {
     listener: TcpListener,
-    local: SocketAddr,
+    local_addr: SocketAddr,
     clock: Clock,
-    hub: EngineTask,
-    writer: Option<RecordWriter>,
-    keeping: Option<StoreWorker>,
-    checkpoints: CheckpointTask,
-    shared: ServerState,
-    staff: Notifier,
-    door: ProberListener,
-    enrolment: Option<EnrolledAccounts>,
+    engine_task: EngineTask,
+    record_writer: Option<RecordWriter>,
+    store_worker: Option<StoreWorker>,
+    checkpoint_task: CheckpointTask,
+    server_state: ServerState,
+    notifier: Notifier,
+    prober_listener: ProberListener,
+    enrolled_accounts: Option<EnrolledAccounts>,
     reducer: TopologyReducer,
-    election: Option<LeaderElection>,
-    resources: Option<(ApiClient, TargetController)>,
-    source: TopologySource,
-    started: StartupConfig,
+    leader_election: Option<LeaderElection>,
+    target_controller: Option<(ApiClient, TargetController)>,
+    topology_source: TopologySource,
+    startup_config: StartupConfig,
     source_state: watch::Sender<SourceState>,
-    watches: watch::Sender<WatchHealth<WatchSource>>,
+    watch_health: watch::Sender<WatchHealth<WatchSource>>,
     cert_manager: Option<CertManager>,
-    forecaster: ForecastTask,
+    forecast_task: ForecastTask,
 }
 
 impl Aggregator {
@@ -143,8 +143,8 @@ impl Aggregator {
     pub async fn bind_at(config: Config, clock: Clock) -> Result<Self, StartError> {
         let address = config.listen;
         let refused = |source: io::Error| match source.kind() {
-            io::ErrorKind::AddrInUse => StartError::InUse { address },
-            io::ErrorKind::AddrNotAvailable => StartError::NotHere { address },
+            io::ErrorKind::AddrInUse => StartError::AddressInUse { address },
+            io::ErrorKind::AddrNotAvailable => StartError::AddressNotAvailable { address },
             _ => StartError::Listen { address, source },
         };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
@@ -156,12 +156,12 @@ impl Aggregator {
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
-        let (replica, nonce, election) = seat(&config, &door, local, &metrics.replicas, epoch)?;
-        let (source, source_out) = watch::channel(SourceState::new(config.initial.clone()));
-        let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
+        let (replica, nonce, election) = replica_setup(&config, &door, local, &metrics.replicas, epoch)?;
+        let (source, source_out) = watch::channel(SourceState::new(config.initial_topology.clone()));
+        let (topology, topology_out) = watch::channel(TopologyState::new(config.initial_topology.clone()));
         let (watches, watches_out) = watch::channel(WatchHealth::default());
-        let (cert_manager, certificates) = CertManager::of(&config);
-        let (reports, reports_in) = mpsc::channel(QUEUE);
+        let (cert_manager, certificates) = CertManager::channels(&config);
+        let (reports, reports_in) = mpsc::channel(REPORT_QUEUE_CAPACITY);
         let (enrolment, enrolled) = door.take_enrolled().unzip();
         let (resources, targets) = door
             .client()
@@ -207,7 +207,7 @@ impl Aggregator {
         let hub_checkpoint = EngineCheckpoint {
             restored: restored_in,
             latest,
-            ready,
+            restored_flag: ready,
         };
         let (mut hub, outlook) = EngineTask::new(
             settings,
@@ -221,7 +221,7 @@ impl Aggregator {
             Some(options) => {
                 let (recorder, writer) =
                     Recorder::open(options, settings, hub.topology(), clock.now(), &metrics.record)?;
-                hub.record(recorder);
+                hub.attach_recorder(recorder);
                 Some(writer)
             }
             None => None,
@@ -232,13 +232,13 @@ impl Aggregator {
                 let file = Box::new(SqliteFile::new(options.clone()));
                 let (keeper, worker, handle) = StoreWorker::new(file, clock, &metrics.store);
                 hold = Some(keeper.hold());
-                hub.write_history(keeper);
+                hub.attach_history(keeper);
                 (Some(worker), handle)
             }
             None => (None, StoreHandle::off()),
         };
         let checkpoints = CheckpointTask {
-            storage: storage(&config, &door, &store, hold.as_ref())?,
+            storage: checkpoint_storage(&config, &door, &store, hold.as_ref())?,
             nonce,
             clock,
             replica: replica.clone(),
@@ -254,24 +254,24 @@ impl Aggregator {
             replica.clone(),
             (store.clone(), metrics.runs.clone()),
         ));
-        hub.follow_runs(runs.clone());
-        let (resets, resets_in) = mpsc::channel(RESETS);
-        hub.reset_baselines(resets_in);
-        let ledger = config.handling.clone().zip(door.client().cloned());
+        hub.attach_runs(runs.clone());
+        let (resets, resets_in) = mpsc::channel(RESET_QUEUE_CAPACITY);
+        hub.attach_resets(resets_in);
+        let ledger = config.actions_config_map.clone().zip(door.client().cloned());
         let ledger = ledger.map(|(place, client)| {
-            incident_actions::ActionConfigMap::new(client, place, replica.clone(), metrics.handling.clone())
+            incident_actions::ActionConfigMap::new(client, place, replica.clone(), metrics.actions.clone())
         });
         let handling = Arc::new(incident_actions::ActionManager::new(clock, store.clone(), ledger));
         let links = Arc::new(config.links.clone());
         let around = parallax_notify::NotificationContext {
             clock,
             replica: replica.clone(),
-            handling: handling.clone(),
+            actions: handling.clone(),
             views: outlook.views.subscribe(),
             topology: topology_out.clone(),
             links: links.clone(),
         };
-        let remembered = vault(&config, &door, &store, hold);
+        let remembered = outbox_store(&config, &door, &store, hold);
         let notifications = Arc::new(parallax_notify::NotificationState::new(
             around,
             remembered,
@@ -279,101 +279,101 @@ impl Aggregator {
         ));
         let staff = Notifier::new(notifications.clone(), &config.notify, door.client())?;
         let (forecasts, forecasts_out) =
-            watch::channel(Arc::new(forecast::not_checked(&certificates.picture.borrow())));
+            watch::channel(Arc::new(forecast::empty_forecasts(&certificates.state.borrow())));
         let forecaster = ForecastTask {
             clock,
-            desk: runs.clone(),
+            runs: runs.clone(),
             replica: replica.clone(),
-            picture: certificates.picture.clone(),
+            cert_manager: certificates.state.clone(),
             topology: topology_out.clone(),
             views: outlook.views.clone(),
-            every: config.forecast,
-            out: forecasts,
+            interval: config.forecast_interval,
+            forecasts,
         };
         let live = ScrapeSources {
             notifications: notifications.clone(),
             clock,
-            handling: handling.clone(),
-            evidence: outlook.evidence.clone(),
+            actions: handling.clone(),
+            evidence_since: outlook.evidence_since.clone(),
             views: outlook.views.clone(),
             topology: topology_out.clone(),
             forecasts: forecasts_out.clone(),
             store: store.state.clone(),
-            watches: watches_out,
-            cert_manager: certificates.watches,
-            challenges: certificates.waiting.clone(),
+            watch_health: watches_out,
+            cert_manager_watches: certificates.watch_health,
+            challenges: certificates.challenges.clone(),
         };
         let shared = ServerState {
             clock,
             gate: door.gate.clone(),
-            access: door.access(&config, local),
+            access: door.access_control(&config, local),
             runs,
-            handling,
+            actions: handling,
             form_key: serve::FormKey::new(),
             links,
             notifications,
-            forwarder: serve::LeaderProxy::new(),
+            leader_proxy: serve::LeaderProxy::new(),
             replica,
-            outlook,
+            engine_snapshot: outlook,
             topology: topology_out,
-            cert_manager: certificates.picture,
-            challenges: certificates.waiting,
+            cert_manager: certificates.state,
+            challenges: certificates.challenges,
             store,
             reports,
             resets,
-            bodies: ServerState::body_slots(),
+            body_slots: ServerState::body_slots(),
             registry: Arc::new(metrics.registry(live)),
-            metrics: metrics.ingest,
+            ingest_metrics: metrics.ingest,
             planner: Arc::new(planner),
             forecasts: forecasts_out,
             stopping: CancellationToken::new(),
         };
         Ok(Self {
             listener,
-            local,
+            local_addr: local,
             clock,
-            hub,
-            writer,
-            keeping,
-            checkpoints,
-            shared,
-            staff,
-            door,
-            enrolment,
+            engine_task: hub,
+            record_writer: writer,
+            store_worker: keeping,
+            checkpoint_task: checkpoints,
+            server_state: shared,
+            notifier: staff,
+            prober_listener: door,
+            enrolled_accounts: enrolment,
             reducer,
-            election,
-            resources,
-            started: StartupConfig::of(&config),
-            forecaster,
+            leader_election: election,
+            target_controller: resources,
+            startup_config: StartupConfig::new(&config),
+            forecast_task: forecaster,
             cert_manager,
-            source: config.source,
+            topology_source: config.source,
             source_state: source,
-            watches,
+            watch_health: watches,
         })
     }
 
     /// Returns the listen address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local_addr
     }
 
     /// Returns the address of the TLS listener, if enabled.
     #[must_use]
     pub fn tls_addr(&self) -> Option<SocketAddr> {
-        self.door.address()
+        self.prober_listener.address()
     }
 
     /// Returns the CA certificate as PEM, if TLS is enabled.
     #[must_use]
     pub fn ca_certificate(&self) -> Option<&str> {
-        self.door.certificate()
+        self.prober_listener.certificate()
     }
 
     /// Returns the views of the diagnosis, updated after each judged round and on request.
     #[must_use]
     pub fn views(&self) -> SnapshotReader<View> {
-        let EngineSnapshot { views, .. } = &self.shared.outlook;
+        let EngineSnapshot { views, .. } = &self.server_state.engine_snapshot;
         views.clone()
     }
 
@@ -383,30 +383,35 @@ impl Aggregator {
         let stopping = cancelled.child_token();
         let shared = ServerState {
             stopping: stopping.clone(),
-            ..self.shared
+            ..self.server_state
         };
         let mut parts = JoinSet::new();
         let mut names = Vec::new();
         let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
-        start("diagnosis", parts.spawn(self.hub.run(stopping.clone())));
+        start("diagnosis", parts.spawn(self.engine_task.run(stopping.clone())));
         // Ends once the engine task has dropped its sender and the last checkpoint is written.
-        start("checkpoint", parts.spawn(self.checkpoints.run(stopping.clone())));
-        if let Some(writer) = self.writer {
+        start(
+            "checkpoint",
+            parts.spawn(self.checkpoint_task.run(stopping.clone())),
+        );
+        if let Some(writer) = self.record_writer {
             // Ends once the engine task has dropped its sender and the queue is written.
             start("recording", parts.spawn_blocking(move || writer.run()));
         }
-        if let Some(keeping) = self.keeping {
+        if let Some(keeping) = self.store_worker {
             // As the recording.
             start("store", parts.spawn_blocking(move || keeping.run()));
         }
-        let in_cluster = self.source.kubernetes.is_some();
-        let book = in_cluster.then(|| self.door.hand_over_pods()).flatten();
+        let in_cluster = self.topology_source.kubernetes.is_some();
+        let book = in_cluster
+            .then(|| self.prober_listener.take_pod_registry())
+            .flatten();
         start(
             "topology watch",
-            parts.spawn(topology_watch::follow(
-                (self.source, self.started),
+            parts.spawn(topology_watch::watch_source(
+                (self.topology_source, self.startup_config),
                 self.source_state,
-                self.watches,
+                self.watch_health,
                 book,
                 self.clock,
                 stopping.clone(),
@@ -423,29 +428,30 @@ impl Aggregator {
         );
         start(
             "user actions",
-            parts.spawn(shared.handling.clone().run(stopping.clone())),
+            parts.spawn(shared.actions.clone().run(stopping.clone())),
         );
-        start("notifications", parts.spawn(self.staff.run(stopping.clone())));
+        start("notifications", parts.spawn(self.notifier.run(stopping.clone())));
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
-        self.door.open(&shared, &mut parts, &mut start, &stopping);
+        self.prober_listener
+            .start(&shared, &mut parts, &mut start, &stopping);
         start("topology", parts.spawn(self.reducer.run(stopping.clone())));
-        if let Some(enrolment) = self.enrolment {
-            start("enrolment", parts.spawn(enrolment.follow(stopping.clone())));
+        if let Some(enrolment) = self.enrolled_accounts {
+            start("enrolment", parts.spawn(enrolment.poll(stopping.clone())));
         }
-        if let Some(election) = self.election {
+        if let Some(election) = self.leader_election {
             start("leader election", parts.spawn(election.run(stopping.clone())));
         }
-        start("forecast", parts.spawn(self.forecaster.run(stopping.clone())));
+        start("forecast", parts.spawn(self.forecast_task.run(stopping.clone())));
         if let Some(cert_manager) = self.cert_manager {
             cert_manager.run(&shared, &mut parts, &mut start, &stopping);
         }
-        if let Some((client, targets)) = self.resources {
-            start("Target controller", parts.spawn(targets.follow(stopping.clone())));
+        if let Some((client, targets)) = self.target_controller {
+            start("Target controller", parts.spawn(targets.run(stopping.clone())));
             let following = crd::follow_runs(
                 client,
                 (shared.runs.clone(), shared.replica.clone()),
                 shared.topology.clone(),
-                shared.outlook.views.clone(),
+                shared.engine_snapshot.views.clone(),
                 stopping.clone(),
             );
             start("Run controller", parts.spawn(following));
@@ -459,7 +465,7 @@ impl Aggregator {
                     .find(|(id, _)| *id == error.id())
                     .map_or("task", |(_, name)| *name);
                 failure.get_or_insert(RunError::Failed {
-                    part,
+                    task: part,
                     reason: error.to_string(),
                 });
                 stopping.cancel();
@@ -471,34 +477,41 @@ impl Aggregator {
 
 /// Returns the storage of pending notifications: the configured `ConfigMap`, which the next leader can read,
 /// otherwise the store.
-fn vault(
+fn outbox_store(
     config: &Config,
-    door: &ProberListener,
+    prober_listener: &ProberListener,
     store: &StoreHandle,
     hold: Option<Arc<StoreHold>>,
 ) -> OutboxStore {
-    let map = config.notify.config_map.clone().zip(door.client().cloned());
+    let map = config
+        .notify
+        .outbox_config_map
+        .clone()
+        .zip(prober_listener.client().cloned());
     match (map, hold) {
-        _ if config.notify.is_empty() => OutboxStore::Nowhere,
-        (Some((place, client)), _) => OutboxStore::map(client, place),
+        _ if config.notify.is_empty() => OutboxStore::Memory,
+        (Some((place, client)), _) => OutboxStore::config_map(client, place),
         (None, Some(hold)) => OutboxStore::Store {
             store: store.clone(),
             _hold: hold,
         },
-        (None, None) => OutboxStore::Nowhere,
+        (None, None) => OutboxStore::Memory,
     }
 }
 
 /// Returns the storage of the checkpoint: the configured one, otherwise the store.
-fn storage(
+fn checkpoint_storage(
     config: &Config,
-    door: &ProberListener,
+    prober_listener: &ProberListener,
     store: &StoreHandle,
     hold: Option<&Arc<StoreHold>>,
 ) -> Result<CheckpointStorage, StartError> {
     Ok(match (&config.checkpoint, hold) {
         (Some(CheckpointOptions::ConfigMap(key)), _) => CheckpointStorage::ConfigMap {
-            client: door.client().cloned().ok_or(StartError::CheckpointNowhere)?,
+            client: prober_listener
+                .client()
+                .cloned()
+                .ok_or(StartError::NoApiServerForCheckpoint)?,
             key: key.clone(),
         },
         (Some(CheckpointOptions::File(path)), _) => CheckpointStorage::File(path.clone()),
@@ -506,28 +519,40 @@ fn storage(
             store: store.clone(),
             _hold: Arc::clone(hold),
         },
-        (None, None) => CheckpointStorage::Nowhere,
+        (None, None) => CheckpointStorage::Memory,
     })
 }
 
 /// Returns the replica's state, the source of the echo nonce, and the leader election if there are several replicas.
-fn seat(
+fn replica_setup(
     config: &Config,
-    door: &ProberListener,
+    prober_listener: &ProberListener,
     local: SocketAddr,
     metrics: &ReplicaMetrics,
     epoch: u64,
 ) -> Result<(ReplicaState, NonceSource, Option<LeaderElection>), StartError> {
     let Some(options) = &config.replicas else {
-        metrics.leads(true);
+        metrics.set_leader(true);
         let (replica, part) = ReplicaState::starting();
-        let fresh = Arc::from(nonce());
-        return Ok((replica, NonceSource::Storage { epoch, fresh, part }, None));
+        let fresh = Arc::from(generate_nonce());
+        return Ok((
+            replica,
+            NonceSource::Storage {
+                epoch,
+                fallback: fresh,
+                role: part,
+            },
+            None,
+        ));
     };
-    let client = door.client().ok_or(StartError::Leaseless)?;
-    let name = config.own.name.as_deref().ok_or(StartError::Nameless)?;
+    let client = prober_listener.client().ok_or(StartError::NoApiServerForLease)?;
+    let name = config
+        .environment
+        .name
+        .as_deref()
+        .ok_or(StartError::MissingReplicaName)?;
     let address = config
-        .own
+        .environment
         .address
         .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
     let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
@@ -536,6 +561,6 @@ fn seat(
 }
 
 /// Generates an echo nonce for a mesh that has none yet: an echo responds only to its own mesh.
-fn nonce() -> String {
+fn generate_nonce() -> String {
     format!("{:016x}{:016x}", random(), random())
 }

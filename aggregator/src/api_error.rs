@@ -53,7 +53,7 @@ impl ApiError {
     /// The vantage is not in the topology.
     pub(crate) fn unknown_vantage(vantage: &Vantage, expected: &[Vantage]) -> Self {
         /// A large mesh has thousands of vantages; a few of them show what is wrong.
-        const SHOWN: usize = 20;
+        const MAX_LISTED_VANTAGES: usize = 20;
         let message = if expected.is_empty() {
             format!(
                 "vantage {vantage} is not in the topology: add a prober to its node, or list it under vantages"
@@ -61,7 +61,11 @@ impl ApiError {
         } else {
             format!("vantage {vantage} is not in the topology")
         };
-        let shown: Vec<_> = expected.iter().take(SHOWN).map(ToString::to_string).collect();
+        let shown: Vec<_> = expected
+            .iter()
+            .take(MAX_LISTED_VANTAGES)
+            .map(ToString::to_string)
+            .collect();
         Self {
             status: StatusCode::NOT_FOUND,
             body: json!({"error": message, "expected": shown, "expected_count": expected.len()}),
@@ -87,7 +91,7 @@ impl IntoResponse for ApiError {
 }
 
 /// Converts plain-text errors of the framework (405, 408, 415, a malformed query) to the JSON form.
-pub(crate) async fn speak_json(response: Response) -> Response {
+pub(crate) async fn convert_to_json(response: Response) -> Response {
     let status = response.status();
     let is_json = response
         .headers()

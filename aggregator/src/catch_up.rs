@@ -4,21 +4,21 @@ use parallax_diagnosis::view::{VantageState, View};
 use parallax_model::{EventTime, Micros};
 
 /// Number of judged rounds after which a hard failure would have been detected and its cause named.
-const ENOUGH: u64 = 6;
+const MIN_JUDGED_ROUNDS: u64 = 6;
 
 /// Number of rounds after which catching up ends in any case; missing vantages then count as missing coverage.
-const LONGEST: u64 = 24;
+const MAX_CATCH_UP_ROUNDS: u64 = 24;
 
 /// Reports whether the aggregator, started at `start`, is still catching up. Observations are known from `evidence` on,
 /// which is before the start if the probers have resent their buffers.
 pub(crate) fn is_catching_up(view: &View, now: EventTime, start: EventTime, evidence: EventTime) -> bool {
     let rounds = |from: EventTime, count: u64| from.plus(Micros(view.interval.0.saturating_mul(count)));
-    if now >= rounds(start, LONGEST) {
+    if now >= rounds(start, MAX_CATCH_UP_ROUNDS) {
         return false;
     }
     let judged = view
-        .judged
-        .is_some_and(|round| round.end(view.interval) >= rounds(evidence, ENOUGH));
+        .last_judged_round
+        .is_some_and(|round| round.end(view.interval) >= rounds(evidence, MIN_JUDGED_ROUNDS));
     let waiting = view
         .vantages
         .iter()
@@ -43,7 +43,7 @@ mod tests {
 
     fn judged(round: i64) -> View {
         View {
-            judged: Some(Round(round)),
+            last_judged_round: Some(Round(round)),
             ..fixtures::healthy()
         }
     }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn nothing_judged_is_catching_up_until_two_dozen_rounds_have_passed() {
         let view = View {
-            judged: None,
+            last_judged_round: None,
             ..fixtures::healthy()
         };
         assert!(is_catching_up(&view, at(0), START, START));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vantage_that_was_not_heard_of_yet_is_waited_for() {
+    fn catching_up_waits_for_vantages_without_a_report() {
         let mut view = judged(110);
         view.vantages[0].state = VantageState::Waiting;
         assert!(is_catching_up(&view, at(12), START, START));

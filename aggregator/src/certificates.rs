@@ -20,39 +20,39 @@ use crate::{config::Config, serve::ServerState};
 #[derive(Debug)]
 pub(crate) struct CertManager {
     kubernetes: KubernetesSettings,
-    options: challenges::Options,
-    picture: watch::Sender<CertManagerState>,
-    watches: watch::Sender<WatchHealth<CertManagerKind>>,
-    waiting: watch::Sender<Arc<[WaitingChallenge]>>,
+    options: challenges::ChallengeOptions,
+    state: watch::Sender<CertManagerState>,
+    watch_health: watch::Sender<WatchHealth<CertManagerKind>>,
+    challenges: watch::Sender<Arc<[WaitingChallenge]>>,
 }
 
 /// The reading side. If cert-manager's objects are not watched, its state contains the reason.
 #[derive(Debug)]
 pub(crate) struct CertificateSources {
-    pub(crate) picture: watch::Receiver<CertManagerState>,
-    pub(crate) watches: watch::Receiver<WatchHealth<CertManagerKind>>,
-    pub(crate) waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
+    pub(crate) state: watch::Receiver<CertManagerState>,
+    pub(crate) watch_health: watch::Receiver<WatchHealth<CertManagerKind>>,
+    pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
 }
 
 impl CertManager {
     /// Creates both sides; the writing one only if cert-manager's objects are watched.
-    pub(crate) fn of(config: &Config) -> (Option<Self>, CertificateSources) {
+    pub(crate) fn channels(config: &Config) -> (Option<Self>, CertificateSources) {
         let (picture, picture_out) =
-            watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
+            watch::channel(CertManagerState::missing(&UnavailableReason::NotWatched));
         let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (waiting, waiting_out) = watch::channel(Arc::from([]));
         let known = CertificateSources {
-            picture: picture_out,
-            watches: watches_out,
-            waiting: waiting_out,
+            state: picture_out,
+            watch_health: watches_out,
+            challenges: waiting_out,
         };
-        let kubernetes = cert_manager::wanted(config.source.kubernetes.as_ref());
+        let kubernetes = cert_manager::cluster_to_watch(config.source.kubernetes.as_ref());
         let follower = kubernetes.map(|kubernetes| Self {
             kubernetes,
             options: config.challenges.clone(),
-            picture,
-            watches,
-            waiting,
+            state: picture,
+            watch_health: watches,
+            challenges: waiting,
         });
         (follower, known)
     }
@@ -61,30 +61,30 @@ impl CertManager {
     pub(crate) fn run(
         self,
         shared: &ServerState,
-        parts: &mut JoinSet<()>,
-        start: &mut impl FnMut(&'static str, AbortHandle),
+        tasks: &mut JoinSet<()>,
+        register: &mut impl FnMut(&'static str, AbortHandle),
         stopping: &CancellationToken,
     ) {
         let explaining = challenges::ChallengeTask {
             options: self.options,
             kubernetes: self.kubernetes.clone(),
-            picture: self.picture.subscribe(),
-            waiting: self.waiting,
-            desk: shared.runs.clone(),
+            cert_manager: self.state.subscribe(),
+            waiting: self.challenges,
+            runs: shared.runs.clone(),
             replica: shared.replica.clone(),
             topology: shared.topology.clone(),
-            views: shared.outlook.views.clone(),
+            views: shared.engine_snapshot.views.clone(),
             clock: shared.clock,
         };
-        let explaining = challenges::follow(explaining, stopping.clone());
-        start("Challenge explanation", parts.spawn(explaining));
-        let following = cert_manager::follow(
+        let explaining = challenges::run_until_cancelled(explaining, stopping.clone());
+        register("Challenge explanation", tasks.spawn(explaining));
+        let following = cert_manager::watch_objects(
             self.kubernetes,
-            self.picture,
-            self.watches,
+            self.state,
+            self.watch_health,
             shared.clock,
             stopping.clone(),
         );
-        start("cert-manager watch", parts.spawn(following));
+        register("cert-manager watch", tasks.spawn(following));
     }
 }

@@ -10,7 +10,7 @@ use parallax_history::{recording::Recorder, store::HistoryWriter};
 use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
 use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer, TargetId};
 use parallax_runs::RunManager;
-use parallax_runtime::{Clock, SnapshotReader, SnapshotWriter, snapshot};
+use parallax_runtime::{Clock, SnapshotReader, SnapshotWriter, snapshot_channel};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
@@ -29,23 +29,23 @@ use crate::{
 };
 
 /// Interval at which rounds are closed even if no report arrives.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Minimum time between two checkpoints, unless an incident opens, changes or closes.
-const CHECKPOINT_PACE: Micros = Micros::from_secs(5);
+const MIN_CHECKPOINT_INTERVAL: Micros = Micros::from_secs(5);
 
 /// Capacity of the queue of reports. When it is full, requests wait and are eventually rejected for a retry.
-pub(crate) const QUEUE: usize = 256;
+pub(crate) const REPORT_QUEUE_CAPACITY: usize = 256;
 
 /// Capacity of the queue of baseline resets.
-pub(crate) const RESETS: usize = 16;
+pub(crate) const RESET_QUEUE_CAPACITY: usize = 16;
 
 /// A request to reset a target's baseline.
 #[derive(Debug)]
 pub(crate) struct BaselineReset {
     pub(crate) target: TargetId,
     /// Receives whether there was a baseline.
-    pub(crate) known: oneshot::Sender<bool>,
+    pub(crate) had_baseline: oneshot::Sender<bool>,
 }
 
 /// Outputs of the engine task.
@@ -54,9 +54,9 @@ pub(crate) struct EngineSnapshot {
     pub(crate) views: SnapshotReader<View>,
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
     /// Probes requested in addition to the base plan.
-    pub(crate) asks: watch::Receiver<PlanRequests>,
+    pub(crate) plan_requests: watch::Receiver<PlanRequests>,
     /// Time from which the probers' observations are known.
-    pub(crate) evidence: watch::Receiver<EventTime>,
+    pub(crate) evidence_since: watch::Receiver<EventTime>,
     /// Whether the engine has restored the checkpoint.
     pub(crate) restored: watch::Receiver<bool>,
 }
@@ -74,9 +74,9 @@ pub(crate) struct EngineTask {
     clock: Clock,
     counters: ObservationCounters,
     /// The engine's topology, with node facts.
-    held: Arc<Topology>,
+    joined_topology: Arc<Topology>,
     /// Since when the topology's source cannot be read; `None` while it can.
-    unread: Option<EventTime>,
+    source_failing_since: Option<EventTime>,
     recorder: Option<Recorder>,
     history: Option<HistoryWriter>,
     /// Receives observations that belong to a run.
@@ -85,16 +85,16 @@ pub(crate) struct EngineTask {
     resets: Option<mpsc::Receiver<BaselineReset>>,
     /// Node facts reported by probers.
     facts: FactCollector,
-    topology: watch::Receiver<TopologyState>,
+    topology_state: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
     views: SnapshotWriter<View>,
     probers: watch::Sender<Arc<Vec<ProberView>>>,
-    asks: watch::Sender<PlanRequests>,
-    evidence: watch::Sender<EventTime>,
-    catch_up: StartupBuffer,
+    plan_requests: watch::Sender<PlanRequests>,
+    evidence_since: watch::Sender<EventTime>,
+    startup_buffer: StartupBuffer,
     checkpoint: EngineCheckpoint,
     /// Time of the last checkpoint, and the incidents in it.
-    handed: Option<(EventTime, Vec<IncidentKeys>)>,
+    last_checkpoint: Option<(EventTime, Vec<IncidentKeys>)>,
 }
 
 impl EngineTask {
@@ -108,77 +108,81 @@ impl EngineTask {
     ) -> (Self, EngineSnapshot) {
         let (current, unread) = {
             let state = topology.borrow_and_update();
-            let unread = state.trouble.as_ref().map(|trouble| trouble.since);
+            let unread = state.error.as_ref().map(|trouble| trouble.since);
             (state.topology.clone(), unread)
         };
         let mut counters = ObservationCounters::new(metrics);
-        counters.admit(&current);
+        counters.set_targets(&current);
         let mut engine = Engine::new(settings, Arc::clone(&current));
-        engine.topology_unread(unread);
-        let (views, views_out) = snapshot(engine.view(clock.now()));
+        engine.set_topology_unreadable(unread);
+        let (views, views_out) = snapshot_channel(engine.view(clock.now()));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(PlanRequests::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
-        let restored = checkpoint.ready.subscribe();
+        let restored = checkpoint.restored_flag.subscribe();
         let hub = Self {
             engine,
             settings,
             sessions: ProberSessions::default(),
             clock,
             counters,
-            held: current,
-            unread,
+            joined_topology: current,
+            source_failing_since: unread,
             recorder: None,
             history: None,
             runs: None,
             resets: None,
             facts: FactCollector::default(),
-            topology,
+            topology_state: topology,
             reports,
             views,
             probers,
-            asks,
-            evidence,
-            catch_up: StartupBuffer::new(life(), clock.start()),
+            plan_requests: asks,
+            evidence_since: evidence,
+            startup_buffer: StartupBuffer::new(generate_incarnation(), clock.start()),
             checkpoint,
-            handed: None,
+            last_checkpoint: None,
         };
         let outlook = EngineSnapshot {
             views: views_out,
             probers: probers_out,
-            asks: asks_out,
-            evidence: evidence_out,
+            plan_requests: asks_out,
+            evidence_since: evidence_out,
             restored,
         };
         (hub, outlook)
     }
 
     /// Attaches a recorder that receives every input of the engine.
-    pub(crate) fn record(&mut self, mut recorder: Recorder) {
-        if self.unread.is_some() {
-            recorder.unread(self.clock.now(), self.unread, &self.held);
+    pub(crate) fn attach_recorder(&mut self, mut recorder: Recorder) {
+        if self.source_failing_since.is_some() {
+            recorder.record_topology_unread(
+                self.clock.now(),
+                self.source_failing_since,
+                &self.joined_topology,
+            );
         }
         self.recorder = Some(recorder);
     }
 
     /// Attaches the writer of the history.
-    pub(crate) fn write_history(&mut self, history: HistoryWriter) {
+    pub(crate) fn attach_history(&mut self, history: HistoryWriter) {
         self.history = Some(history);
     }
 
     /// Attaches the receiver of observations that belong to runs.
-    pub(crate) fn follow_runs(&mut self, runs: Arc<RunManager>) {
+    pub(crate) fn attach_runs(&mut self, runs: Arc<RunManager>) {
         self.runs = Some(runs);
     }
 
     /// Attaches the queue of baseline resets.
-    pub(crate) fn reset_baselines(&mut self, resets: mpsc::Receiver<BaselineReset>) {
+    pub(crate) fn attach_resets(&mut self, resets: mpsc::Receiver<BaselineReset>) {
         self.resets = Some(resets);
     }
 
     /// Returns the engine's topology.
     pub(crate) const fn topology(&self) -> &Arc<Topology> {
-        &self.held
+        &self.joined_topology
     }
 
     /// Runs until cancelled, or until an input channel is closed.
@@ -191,15 +195,15 @@ impl EngineTask {
                     Ok(checkpoint) => break self.restore(checkpoint),
                     Err(_) => return,
                 },
-                () = self.views.requested() => self.views.confirm(),
+                () = self.views.wait_for_request() => self.views.answer_with_latest(),
             }
         }
-        self.watch(&cancelled).await;
-        self.hand_out(self.clock.now());
+        self.process_events(&cancelled).await;
+        self.send_checkpoint(self.clock.now());
     }
 
-    async fn watch(&mut self, cancelled: &CancellationToken) {
-        let mut tick = interval(TICK);
+    async fn process_events(&mut self, cancelled: &CancellationToken) {
+        let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -207,26 +211,26 @@ impl EngineTask {
                 // reports: a flood of reports must not delay the closing of rounds.
                 biased;
                 () = cancelled.cancelled() => return,
-                changed = self.topology.changed() => match changed {
+                changed = self.topology_state.changed() => match changed {
                     Ok(()) => self.replace_topology(),
                     Err(_) => return,
                 },
                 _ = tick.tick() => {
                     let now = self.clock.now();
-                    self.join_facts(now);
-                    self.release(now);
+                    self.apply_facts(now);
+                    self.release_rounds(now);
                     if self.advance(now) {
                         self.publish(now);
                     }
                 }
-                () = self.views.requested() => if self.views.is_stale() {
+                () = self.views.wait_for_request() => if self.views.is_stale() {
                     self.publish(self.clock.now());
                 } else {
-                    self.views.confirm();
+                    self.views.answer_with_latest();
                 },
                 reset = next_reset(&mut self.resets) => self.reset_baseline(reset),
                 report = self.reports.recv() => match report {
-                    Some(report) => self.take(report),
+                    Some(report) => self.handle_report(report),
                     None => return,
                 },
             }
@@ -238,12 +242,12 @@ impl EngineTask {
         let now = self.clock.now();
         let known = self.engine.reset_baseline(&reset.target);
         if let Some(recorder) = &mut self.recorder {
-            recorder.baseline_reset(now, reset.target, &self.held);
+            recorder.record_baseline_reset(now, reset.target, &self.joined_topology);
         }
         self.publish(now);
         // The client may have disconnected; the baseline is reset regardless.
-        let _ = reset.known.send(known);
-        self.hand_out(now);
+        let _ = reset.had_baseline.send(known);
+        self.send_checkpoint(now);
     }
 
     /// Restores the checkpoint of the previous process.
@@ -251,14 +255,14 @@ impl EngineTask {
         let now = self.clock.now();
         self.engine.restore(&checkpoint, now);
         if let Some(recorder) = &mut self.recorder {
-            recorder.restored(now, checkpoint, &self.held);
+            recorder.record_restore(now, checkpoint, &self.joined_topology);
         }
         self.publish(now);
-        self.checkpoint.ready.send_replace(true);
+        self.checkpoint.restored_flag.send_replace(true);
     }
 
     /// Sends a checkpoint to the task that persists it.
-    fn hand_out(&self, now: EventTime) {
+    fn send_checkpoint(&self, now: EventTime) {
         if !self.checkpoint.latest.is_closed() {
             let checkpoint = self.engine.checkpoint(now);
             self.checkpoint.latest.send_replace(Some(Arc::new(checkpoint)));
@@ -266,56 +270,56 @@ impl EngineTask {
     }
 
     /// Sends a checkpoint if the minimum time has passed or an incident changed.
-    fn hand_out_if_due(&mut self, view: &View) {
+    fn send_checkpoint_if_due(&mut self, view: &View) {
         let standing = || {
             let incidents = view.incidents.iter();
             incidents.map(|incident| (incident.id.as_str(), incident.state, incident.occurrences))
         };
-        let due = self.handed.as_ref().is_none_or(|(at, before)| {
+        let due = self.last_checkpoint.as_ref().is_none_or(|(at, before)| {
             let before = before
                 .iter()
                 .map(|(id, state, times)| (id.as_str(), *state, *times));
-            view.at - *at >= CHECKPOINT_PACE || !before.eq(standing())
+            view.at - *at >= MIN_CHECKPOINT_INTERVAL || !before.eq(standing())
         });
         if due {
             let standing = standing().map(|(id, state, times)| (id.to_owned(), state, times));
-            self.handed = Some((view.at, standing.collect()));
-            self.hand_out(view.at);
+            self.last_checkpoint = Some((view.at, standing.collect()));
+            self.send_checkpoint(view.at);
         }
     }
 
     fn replace_topology(&mut self) {
         let now = self.clock.now();
         let (topology, timing, unread) = {
-            let state = self.topology.borrow_and_update();
-            let unread = state.trouble.as_ref().map(|trouble| trouble.since);
+            let state = self.topology_state.borrow_and_update();
+            let unread = state.error.as_ref().map(|trouble| trouble.since);
             (state.topology.clone(), state.timing, unread)
         };
-        self.mind_source(unread, now);
+        self.update_source_state(unread, now);
         if let Some(ProbeTiming { interval, timeout }) = timing {
             self.replace_settings(Settings { interval, timeout }, now);
         }
-        if Arc::ptr_eq(&topology, &self.held) {
+        if Arc::ptr_eq(&topology, &self.joined_topology) {
             return;
         }
-        self.counters.admit(&topology);
+        self.counters.set_targets(&topology);
         let vantages = topology.vantages();
         self.sessions.retain(&vantages);
         self.facts.retain(&vantages);
         let joined = self.facts.join(&topology, now).map_or(topology, Arc::new);
-        self.hold(joined, now);
+        self.apply_topology(joined, now);
         self.publish(now);
     }
 
     /// Passes a change of the topology source's readability to engine and recorder.
-    fn mind_source(&mut self, unread: Option<EventTime>, now: EventTime) {
-        if unread == self.unread {
+    fn update_source_state(&mut self, unread: Option<EventTime>, now: EventTime) {
+        if unread == self.source_failing_since {
             return;
         }
-        self.unread = unread;
-        self.engine.topology_unread(unread);
+        self.source_failing_since = unread;
+        self.engine.set_topology_unreadable(unread);
         if let Some(recorder) = &mut self.recorder {
-            recorder.unread(now, unread, &self.held);
+            recorder.record_topology_unread(now, unread, &self.joined_topology);
         }
     }
 
@@ -326,78 +330,89 @@ impl EngineTask {
         }
         tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "changed interval and timeout of rounds");
         // Closed rounds keep the settings they were opened with.
-        let released = self.catch_up.end();
-        self.take_up(released);
+        let released = self.startup_buffer.release_now();
+        self.apply_released(released);
         self.advance(now);
         self.engine.replace_settings(settings, now);
         self.settings = settings;
         if let Some(recorder) = &mut self.recorder {
-            recorder.settings(now, settings, &self.held);
+            recorder.record_settings(now, settings, &self.joined_topology);
         }
         self.publish(now);
     }
 
     /// Rebuilds the topology if node facts have changed.
-    fn join_facts(&mut self, now: EventTime) {
-        let topology = Arc::clone(&self.topology.borrow().topology);
-        if self.facts.renew(&topology, now) {
+    fn apply_facts(&mut self, now: EventTime) {
+        let topology = Arc::clone(&self.topology_state.borrow().topology);
+        if self.facts.update(&topology, now) {
             let joined = self.facts.join(&topology, now).map_or(topology, Arc::new);
-            self.hold(joined, now);
+            self.apply_topology(joined, now);
         }
     }
 
     /// Passes a topology to engine and recorder.
-    fn hold(&mut self, topology: Arc<Topology>, now: EventTime) {
+    fn apply_topology(&mut self, topology: Arc<Topology>, now: EventTime) {
         self.engine.replace_topology(Arc::clone(&topology), now);
-        self.held = topology;
+        self.joined_topology = topology;
         if let Some(recorder) = &mut self.recorder {
-            recorder.topology(now, &self.held);
+            recorder.record_topology(now, &self.joined_topology);
         }
     }
 
     /// Releases held-back rounds if the probers' buffered observations have arrived.
-    fn release(&mut self, now: EventTime) {
-        let released = self.catch_up.release(now, || self.held.vantages());
-        self.take_up(released);
+    fn release_rounds(&mut self, now: EventTime) {
+        let released = self
+            .startup_buffer
+            .release(now, || self.joined_topology.vantages());
+        self.apply_released(released);
     }
 
     /// Applies the progress that was reported while rounds were held back.
-    fn take_up(&mut self, released: Option<RoundsReleased>) {
-        let Some(RoundsReleased { complete, from }) = released else {
+    fn apply_released(&mut self, released: Option<RoundsReleased>) {
+        let Some(RoundsReleased {
+            progress: complete,
+            evidence_since: from,
+        }) = released
+        else {
             return;
         };
         for progress in complete {
-            self.engine.progress(&progress.vantage, progress.complete);
+            self.engine.record_progress(&progress.vantage, progress.complete);
             if let Some(recorder) = &mut self.recorder {
-                recorder.report(self.clock.now(), &self.held, Vec::new(), Some(progress));
+                recorder.record_report(
+                    self.clock.now(),
+                    &self.joined_topology,
+                    Vec::new(),
+                    Some(progress),
+                );
             }
         }
-        self.evidence.send_replace(from);
+        self.evidence_since.send_replace(from);
     }
 
     /// Closes rounds that have ended; returns whether any was judged. Does nothing while rounds are held back.
     fn advance(&mut self, now: EventTime) -> bool {
-        if self.catch_up.holds() {
+        if self.startup_buffer.is_holding() {
             return false;
         }
         let judged = self.engine.advance(now);
         if let Some(recorder) = &mut self.recorder {
-            recorder.advanced(now, judged, &self.held);
+            recorder.record_advance(now, judged, &self.joined_topology);
         }
         judged
     }
 
-    fn take(&mut self, report: Report) {
+    fn handle_report(&mut self, report: Report) {
         let Report {
             batch,
             received,
-            answer,
+            reply: answer,
         } = report;
         let ingested = self.ingest(batch, received);
         // The client may have disconnected. The report is still counted, and a retransmission will be a duplicate.
         let _ = answer.send(ingested);
         let now = self.clock.now();
-        self.release(now);
+        self.release_rounds(now);
         if self.advance(now) {
             self.publish(now);
         }
@@ -407,27 +422,27 @@ impl EngineTask {
         let ReportBatch {
             header,
             observations,
-            malformed,
+            malformed_lines: malformed,
         } = batch;
-        let state = Arc::clone(&self.topology.borrow().topology);
+        let state = Arc::clone(&self.topology_state.borrow().topology);
         let mut kept = Vec::new();
-        let session = self.sessions.hear(&header, received);
-        let resend = self.catch_up.hear(
+        let session = self.sessions.update(&header, received);
+        let resend = self.startup_buffer.process_header(
             &header,
-            (received, session.offset.micros()),
-            (|| self.held.vantages().len(), self.settings.interval),
+            (received, session.offset.offset_micros()),
+            (|| self.joined_topology.vantages().len(), self.settings.interval),
         );
         let mut receipt = ReportReceipt {
             malformed,
             ..ReportReceipt::default()
         };
         for mut observation in observations {
-            if !session.seen.take(observation.seq) {
+            if !session.sequences.insert(observation.seq) {
                 receipt.duplicates += 1;
                 continue;
             }
             receipt.accepted += 1;
-            observation.at = session.offset.event_time(observation.at);
+            observation.started = session.offset.to_event_time(observation.started);
             // Names are shared: neither clone copies text.
             let recorded = Recorded {
                 vantage: header.vantage.clone(),
@@ -439,21 +454,21 @@ impl EngineTask {
                 .observation
                 .assignment
                 .as_ref()
-                .is_some_and(|id| id.run().is_some())
+                .is_some_and(|id| id.run_id().is_some())
             {
                 if let Some(runs) = &self.runs {
-                    runs.observed(&recorded);
+                    runs.record(&recorded);
                 }
                 continue;
             }
             let result = self.engine.observe(&recorded);
-            if header.again {
+            if header.is_resend {
                 // A resent observation: an earlier process or the other replica has counted and stored it.
-                self.counters.observed_again(result);
+                self.counters.count_resent(result);
             } else {
-                self.counters.observed(&recorded, result, &state);
+                self.counters.count_observation(&recorded, result, &state);
                 if let Some(history) = &mut self.history {
-                    history.observed(&recorded, result, &state);
+                    history.record_observation(&recorded, result, &state);
                 }
             }
             if self.recorder.is_some() {
@@ -461,36 +476,36 @@ impl EngineTask {
             }
         }
         if let Some(facts) = &header.facts {
-            self.facts.hear(&header.vantage, facts, received);
+            self.facts.record(&header.vantage, facts, received);
         }
-        let progress = header.complete.map(|complete| RecordProgress {
+        let progress = header.complete_until.map(|complete| RecordProgress {
             vantage: header.vantage.clone(),
-            complete: session.offset.event_time(complete),
+            complete: session.offset.to_event_time(complete),
         });
-        let progress = progress.and_then(|progress| self.catch_up.complete(progress));
+        let progress = progress.and_then(|progress| self.startup_buffer.hold_progress(progress));
         if let Some(progress) = &progress {
-            self.engine.progress(&progress.vantage, progress.complete);
+            self.engine.record_progress(&progress.vantage, progress.complete);
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.report(received, &self.held, kept, progress);
+            recorder.record_report(received, &self.joined_topology, kept, progress);
         }
-        self.counters.reported(receipt);
+        self.counters.count_report(receipt);
         IngestAnswer {
             receipt,
-            wanted: ReportAnswer { resend },
+            response: ReportAnswer { resend },
         }
     }
 
     fn publish(&mut self, now: EventTime) {
         let view = Arc::new(self.engine.view(now));
         if let Some(history) = &mut self.history {
-            history.published(&view);
+            history.record_view(&view);
         }
-        self.hand_out_if_due(&view);
+        self.send_checkpoint_if_due(&view);
         self.views.publish(view);
         self.probers.send_replace(Arc::new(self.sessions.views()));
-        self.asks
-            .send_if_modified(|asked| asked.renew(self.engine.asks()));
+        self.plan_requests
+            .send_if_modified(|asked| asked.update(self.engine.probe_requests()));
     }
 }
 
@@ -505,7 +520,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> Basel
 }
 
 /// Generates a unique name for this process lifetime of the aggregator.
-fn life() -> Incarnation {
+fn generate_incarnation() -> Incarnation {
     Incarnation::new(format!("{:016x}", parallax_runtime::random()))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
@@ -520,7 +535,7 @@ mod tests {
     async fn rounds_change_with_the_configuration_while_the_hub_runs() {
         let state = TopologyState::new(Arc::default());
         let (sender, topology) = watch::channel(state);
-        let (_reports, reports) = mpsc::channel(QUEUE);
+        let (_reports, reports) = mpsc::channel(REPORT_QUEUE_CAPACITY);
         let settings = Settings {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
@@ -529,7 +544,7 @@ mod tests {
         let checkpoint = EngineCheckpoint {
             restored: restored_in,
             latest: watch::channel(None).0,
-            ready: watch::channel(false).0,
+            restored_flag: watch::channel(false).0,
         };
         let (hub, outlook) = EngineTask::new(
             settings,

@@ -9,44 +9,44 @@ use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Service, Top
 use parallax_model::{Conntrack, EventTime, HostFacts, Micros, NodeName, Vantage};
 
 /// TTL of reported facts. Probers repeat all of them every minute.
-const BELIEVED_FOR: Micros = Micros::from_secs(300);
+const FACT_TTL: Micros = Micros::from_secs(300);
 
 /// How long a counter is considered rising after an increase; balancers run health checks every few seconds.
-const RISING_FOR: Micros = Micros::from_secs(120);
+const RISING_WINDOW: Micros = Micros::from_secs(120);
 
 /// Minimum time between two topologies that differ only in facts.
-const PATIENCE: Micros = Micros::from_secs(5);
+const CHECK_INTERVAL: Micros = Micros::from_secs(5);
 
 /// How long kube-proxy's endpoint count may differ from the `EndpointSlices` before it is reported. Each of them
 /// receives a change at its own time, and a prober checks every 15 seconds.
-const SETTLED_AFTER: Micros = Micros::from_secs(60);
+const SETTLE_TIME: Micros = Micros::from_secs(60);
 
 /// Quantisation steps for the fill level of a conntrack table, in percent.
-const STEPS: [u8; 5] = [50, 80, 90, 95, 100];
+const CONNTRACK_STEPS: [u8; 5] = [50, 80, 90, 95, 100];
 
 /// Latest facts of one prober.
 #[derive(Debug)]
 struct ProberFacts {
     facts: HostFacts,
-    at: EventTime,
+    received: EventTime,
     /// When `martian_sources` last rose.
-    rose: Option<EventTime>,
+    last_rise: Option<EventTime>,
 }
 
 /// Facts of all probers.
 #[derive(Debug, Default)]
 pub(crate) struct FactCollector {
     by_vantage: BTreeMap<Vantage, ProberFacts>,
-    looked: Option<EventTime>,
+    last_check: Option<EventTime>,
     /// Health check ports by node whose endpoint count differs from the topology, and since when.
-    differing: BTreeMap<(NodeName, u16), EventTime>,
+    differing_since: BTreeMap<(NodeName, u16), EventTime>,
     /// Facts in the engine's topology.
-    applied: BTreeMap<NodeName, NodeFacts>,
+    applied_facts: BTreeMap<NodeName, NodeFacts>,
 }
 
 impl FactCollector {
     /// Records the facts that a prober reports about its own node.
-    pub(crate) fn hear(&mut self, vantage: &Vantage, facts: &HostFacts, at: EventTime) {
+    pub(crate) fn record(&mut self, vantage: &Vantage, facts: &HostFacts, at: EventTime) {
         if vantage.node().is_none() {
             return;
         }
@@ -58,12 +58,12 @@ impl FactCollector {
         let rose = if rises {
             Some(at)
         } else {
-            before.and_then(|said| said.rose)
+            before.and_then(|said| said.last_rise)
         };
         let said = ProberFacts {
             facts: facts.clone(),
-            at,
-            rose,
+            received: at,
+            last_rise: rose,
         };
         self.by_vantage.insert(vantage.clone(), said);
     }
@@ -74,27 +74,30 @@ impl FactCollector {
     }
 
     /// Reports whether facts have changed, so that the topology must be rebuilt. Checks at most once per [`PATIENCE`].
-    pub(crate) fn renew(&mut self, topology: &Topology, now: EventTime) -> bool {
-        if self.looked.is_some_and(|looked| now - looked < PATIENCE) {
+    pub(crate) fn update(&mut self, topology: &Topology, now: EventTime) -> bool {
+        if self
+            .last_check
+            .is_some_and(|looked| now - looked < CHECK_INTERVAL)
+        {
             return false;
         }
-        self.looked = Some(now);
-        self.compare(topology, now);
-        let facts = self.facts(topology, now);
-        let changed = facts != self.applied;
-        self.applied = facts;
+        self.last_check = Some(now);
+        self.compare_endpoint_counts(topology, now);
+        let facts = self.node_facts(topology, now);
+        let changed = facts != self.applied_facts;
+        self.applied_facts = facts;
         changed
     }
 
     /// Returns the topology with the facts of its nodes; `None` without facts.
     pub(crate) fn join(&mut self, topology: &Topology, now: EventTime) -> Option<Topology> {
-        self.compare(topology, now);
-        self.applied = self.facts(topology, now);
-        (!self.applied.is_empty()).then(|| topology.with_facts(&self.applied))
+        self.compare_endpoint_counts(topology, now);
+        self.applied_facts = self.node_facts(topology, now);
+        (!self.applied_facts.is_empty()).then(|| topology.with_facts(&self.applied_facts))
     }
 
     /// Records whose kube-proxy counts differ from the topology.
-    fn compare(&mut self, topology: &Topology, now: EventTime) {
+    fn compare_endpoint_counts(&mut self, topology: &Topology, now: EventTime) {
         let by_port: BTreeMap<u16, &Service> = topology
             .services()
             .values()
@@ -104,35 +107,37 @@ impl FactCollector {
         for (vantage, said) in &self.by_vantage {
             let Some(node) = vantage.node() else { continue };
             for check in &said.facts.health_checks {
-                let published = by_port.get(&check.port).map(|service| service.ready_on(node));
+                let published = by_port
+                    .get(&check.port)
+                    .map(|service| service.ready_count_on(node));
                 if published.is_some_and(|published| usize::try_from(check.local_endpoints) != Ok(published))
                 {
                     let place = (node.clone(), check.port);
-                    let since = self.differing.get(&place).copied().unwrap_or(now);
+                    let since = self.differing_since.get(&place).copied().unwrap_or(now);
                     differing.insert(place, since);
                 }
             }
         }
-        self.differing = differing;
+        self.differing_since = differing;
     }
 
     /// Reports whether a count of kube-proxy is stable rather than part of an ongoing change.
-    fn settled(&self, node: &NodeName, port: u16, now: EventTime) -> bool {
-        let since = self.differing.get(&(node.clone(), port));
-        since.is_none_or(|since| now - *since >= SETTLED_AFTER)
+    fn is_stable(&self, node: &NodeName, port: u16, now: EventTime) -> bool {
+        let since = self.differing_since.get(&(node.clone(), port));
+        since.is_none_or(|since| now - *since >= SETTLE_TIME)
     }
 
-    fn facts(&self, topology: &Topology, now: EventTime) -> BTreeMap<NodeName, NodeFacts> {
+    fn node_facts(&self, topology: &Topology, now: EventTime) -> BTreeMap<NodeName, NodeFacts> {
         let mut nodes: BTreeMap<NodeName, NodeFacts> = BTreeMap::new();
         for (vantage, said) in &self.by_vantage {
-            let Some(node) = vantage.node().filter(|_| now - said.at <= BELIEVED_FOR) else {
+            let Some(node) = vantage.node().filter(|_| now - said.received <= FACT_TTL) else {
                 continue;
             };
-            let facts = of_node(topology, said, now, |port| self.settled(node, port, now));
+            let facts = convert_facts(topology, said, now, |port| self.is_stable(node, port, now));
             // The probers on Pod and host network report different facts.
             let joined = nodes
                 .get(node)
-                .map_or_else(|| facts.clone(), |known| known.or(&facts));
+                .map_or_else(|| facts.clone(), |known| known.or_else_from(&facts));
             if !joined.is_empty() {
                 nodes.insert(node.clone(), joined);
             }
@@ -141,7 +146,7 @@ impl FactCollector {
     }
 }
 
-fn of_node(
+fn convert_facts(
     topology: &Topology,
     said: &ProberFacts,
     now: EventTime,
@@ -159,7 +164,7 @@ fn of_node(
         hairpin: facts.hairpin,
         bridge_nf_call_iptables: facts.bridge_nf_call_iptables,
         kube_proxy_version: None,
-        proxy_mode: facts.proxy_mode.as_deref().and_then(mode),
+        proxy_mode: facts.proxy_mode.as_deref().and_then(parse_proxy_mode),
         ipvs_addresses: facts.ipvs_addresses.as_ref().map(|addresses| {
             // ClusterIPs are bound on every node and carry no information.
             let balancers = topology
@@ -172,10 +177,10 @@ fn of_node(
                 .collect()
         }),
         strict_rp_filter: facts.strict_rp_filter,
-        conntrack_percent: facts.conntrack.and_then(Conntrack::percent).map(stepped),
-        drops_own_sources: facts
+        conntrack_percent: facts.conntrack.and_then(Conntrack::percent).map(quantize),
+        drops_own_source_addresses: facts
             .martian_sources
-            .map(|_| said.rose.is_some_and(|rose| now - rose <= RISING_FOR)),
+            .map(|_| said.last_rise.is_some_and(|rose| now - rose <= RISING_WINDOW)),
         proxy_healthy: facts.proxy_healthy,
         local_endpoints: facts
             .health_checks
@@ -186,7 +191,7 @@ fn of_node(
     }
 }
 
-fn mode(word: &str) -> Option<ProxyMode> {
+fn parse_proxy_mode(word: &str) -> Option<ProxyMode> {
     match word {
         "iptables" => Some(ProxyMode::Iptables),
         "ipvs" => Some(ProxyMode::Ipvs),
@@ -195,8 +200,12 @@ fn mode(word: &str) -> Option<ProxyMode> {
     }
 }
 
-fn stepped(percent: u8) -> u8 {
-    STEPS.into_iter().rev().find(|step| percent >= *step).unwrap_or(0)
+fn quantize(percent: u8) -> u8 {
+    CONNTRACK_STEPS
+        .into_iter()
+        .rev()
+        .find(|step| percent >= *step)
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -224,18 +233,18 @@ mod tests {
 
     fn hear(reported: &mut FactCollector, vantage: &str, facts: Value, seconds: u64) {
         let facts: HostFacts = serde_json::from_value(facts).unwrap();
-        reported.hear(&vantage.parse().unwrap(), &facts, at(seconds));
+        reported.record(&vantage.parse().unwrap(), &facts, at(seconds));
     }
 
     fn n1(reported: &FactCollector, seconds: u64) -> NodeFacts {
         reported
-            .facts(&topology(), at(seconds))
+            .node_facts(&topology(), at(seconds))
             .remove(&"n1".parse().unwrap())
             .unwrap_or_default()
     }
 
     #[test]
-    fn pod_and_host_of_one_node_complete_each_other_and_nobody_speaks_for_another() {
+    fn facts_of_pod_and_host_network_are_joined_per_node() {
         let mut reported = FactCollector::default();
         hear(
             &mut reported,
@@ -269,11 +278,11 @@ mod tests {
             [("ingress/nginx".to_owned(), 2)],
             "a port without a Service is ignored"
         );
-        assert_eq!(reported.facts(&topology(), at(1)).len(), 1);
+        assert_eq!(reported.node_facts(&topology(), at(1)).len(), 1);
     }
 
     #[test]
-    fn what_is_not_said_again_is_forgotten() {
+    fn facts_expire_unless_repeated() {
         let mut reported = FactCollector::default();
         hear(&mut reported, "n1/host", json!({"hairpin": false}), 0);
         assert_eq!(n1(&reported, 300).hairpin, Some(false));
@@ -281,11 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn a_count_rises_while_it_grew_lately_and_not_because_it_is_large_or_began_anew() {
+    fn a_counter_is_rising_only_after_a_recent_increase() {
         let mut reported = FactCollector::default();
         let count = |reported: &mut FactCollector, n: u64, seconds| {
             hear(reported, "n1/host", json!({"martian_sources": n}), seconds);
-            n1(reported, seconds).drops_own_sources
+            n1(reported, seconds).drops_own_source_addresses
         };
         assert_eq!(count(&mut reported, 500, 0), Some(false));
         assert_eq!(count(&mut reported, 501, 15), Some(true));
@@ -295,12 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kube_proxy_that_counts_otherwise_is_told_once_it_has_for_a_minute() {
+    fn a_differing_endpoint_count_is_reported_after_a_minute() {
         let mut reported = FactCollector::default();
         let counts = |reported: &mut FactCollector, n: u32, seconds| {
             let checks = json!({"health_checks": [{"port": 30123, "local_endpoints": n}]});
             hear(reported, "n1/pod", checks, seconds);
-            let _ = reported.renew(&topology(), at(seconds));
+            let _ = reported.update(&topology(), at(seconds));
             n1(reported, seconds).local_endpoints.into_values().next()
         };
         assert_eq!(counts(&mut reported, 0, 0), Some(0), "as in the EndpointSlices");
@@ -322,9 +331,9 @@ mod tests {
                 json!({"conntrack": {"count": percent, "max": 100}}),
                 percent * 15,
             );
-            renewed += u32::from(reported.renew(&topology(), at(percent * 15)));
+            renewed += u32::from(reported.update(&topology(), at(percent * 15)));
             assert!(
-                !reported.renew(&topology(), at(percent * 15 + 1)),
+                !reported.update(&topology(), at(percent * 15 + 1)),
                 "checked only once per interval"
             );
         }

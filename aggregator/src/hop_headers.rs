@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderName, header};
 
-pub(crate) const HOP: [HeaderName; 8] = [
+pub(crate) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,

@@ -58,7 +58,7 @@ pub(crate) struct ProberListener {
     publisher: Option<CaPublisher>,
     enrolments: Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)>,
     /// Registry of prober Pods, until the watch of the cluster takes it over.
-    pods: Option<(ApiClient, Arc<PodRegistry>)>,
+    pod_registry: Option<(ApiClient, Arc<PodRegistry>)>,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct ListenerTask {
     listener: TcpListener,
     address: SocketAddr,
     acceptor: ProberTlsAcceptor,
-    side: ServerTls,
+    server_tls: ServerTls,
 }
 
 /// Wrapper that adds `Debug`.
@@ -84,13 +84,13 @@ impl ProberListener {
         let needed = config.identity.is_some()
             || config.replicas.is_some()
             || config.custom_resources
-            || config.handling.is_some()
+            || config.actions_config_map.is_some()
             || config.notify.needs_cluster()
             || config
                 .access
                 .as_ref()
                 .is_some_and(|access| matches!(access.mode, AccessMode::Cluster))
-            || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
+            || config.tls.as_ref().is_some_and(|tls| !tls.publish_to.is_empty());
         let client = match (&config.client, needed) {
             (Some(client), _) => Some(client.clone()),
             (None, true) => Some(ApiClient(
@@ -106,18 +106,18 @@ impl ProberListener {
             tls: None,
             publisher: None,
             enrolments: None,
-            pods: None,
+            pod_registry: None,
         };
         if let Some(options) = &config.tls {
             let address = options.listen;
             let refused = |source| ProberListenerError::Listen { address, source };
             let listener = TcpListener::bind(address).await.map_err(refused)?;
             let side = ServerTls::new(options)?;
-            if let (Some(client), false) = (&client, options.publish.is_empty()) {
+            if let (Some(client), false) = (&client, options.publish_to.is_empty()) {
                 door.publisher = Some(CaPublisher {
                     client: client.clone(),
-                    certificate: side.certificate().to_owned(),
-                    places: options.publish.clone(),
+                    certificate: side.ca_certificate().to_owned(),
+                    config_maps: options.publish_to.clone(),
                     metrics: metrics.tls.clone(),
                 });
             }
@@ -125,15 +125,15 @@ impl ProberListener {
                 address: listener.local_addr().map_err(refused)?,
                 listener,
                 acceptor: ProberTlsAcceptor(side.acceptor()?),
-                side,
+                server_tls: side,
             });
         }
         if let (Some(options), Some(client)) = (&config.identity, client) {
-            let pods: Arc<dyn ProberPods> = if let Some(pods) = &config.pods {
+            let pods: Arc<dyn ProberPods> = if let Some(pods) = &config.prober_pods {
                 pods.clone()
             } else {
-                let book = Arc::new(PodRegistry::of(options.namespaces()));
-                door.pods = Some((client.clone(), book.clone()));
+                let book = Arc::new(PodRegistry::new(options.namespaces()));
+                door.pod_registry = Some((client.clone(), book.clone()));
                 book
             };
             let identity =
@@ -143,7 +143,7 @@ impl ProberListener {
                 let enrolments = EnrolledAccounts {
                     client,
                     namespace: namespace.clone(),
-                    newcomer: identity.newcomer(),
+                    enrolled_seen: identity.enrolled_seen(),
                     vantages,
                 };
                 door.enrolments = Some((enrolments, out));
@@ -159,13 +159,13 @@ impl ProberListener {
     }
 
     /// Returns the access control for users, who use the main listener.
-    pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> AccessControl {
+    pub(crate) fn access_control(&self, config: &Config, local: SocketAddr) -> AccessControl {
         let cluster = || {
             self.client
                 .clone()
                 .map(|client| UserAuthentication::Cluster(Arc::new(ReviewCache::new(client))))
         };
-        let nobody = UserAuthentication::Nobody {
+        let nobody = UserAuthentication::Unauthenticated {
             local: local.ip().is_loopback(),
         };
         let Some(options) = &config.access else {
@@ -174,7 +174,7 @@ impl ProberListener {
                 (None, token) => token.clone().map(UserAuthentication::Secret),
             };
             return AccessControl {
-                known: known.unwrap_or(nobody),
+                authentication: known.unwrap_or(nobody),
                 open_read: true,
             };
         };
@@ -185,7 +185,7 @@ impl ProberListener {
         };
         AccessControl {
             // Without a client, users cannot be authenticated, and connections do not count as local.
-            known: known.unwrap_or(UserAuthentication::Nobody { local: false }),
+            authentication: known.unwrap_or(UserAuthentication::Unauthenticated { local: false }),
             open_read: options.open_read,
         }
     }
@@ -197,12 +197,12 @@ impl ProberListener {
 
     /// Returns the CA certificate as PEM.
     pub(crate) fn certificate(&self) -> Option<&str> {
-        self.tls.as_ref().map(|tls| tls.side.certificate())
+        self.tls.as_ref().map(|tls| tls.server_tls.ca_certificate())
     }
 
     /// Hands the registry of Pods to the watch of the cluster.
-    pub(crate) fn hand_over_pods(&mut self) -> Option<Arc<PodRegistry>> {
-        self.pods.take().map(|(_, book)| book)
+    pub(crate) fn take_pod_registry(&mut self) -> Option<Arc<PodRegistry>> {
+        self.pod_registry.take().map(|(_, book)| book)
     }
 
     /// Takes the task that lists enrolled vantages and its output, if enrolment is enabled.
@@ -211,7 +211,7 @@ impl ProberListener {
     }
 
     /// Starts the tasks.
-    pub(crate) fn open(
+    pub(crate) fn start(
         self,
         shared: &ServerState,
         parts: &mut JoinSet<()>,
@@ -224,10 +224,10 @@ impl ProberListener {
             start("TLS server", parts.spawn(serving));
             start(
                 "certificate renewal",
-                parts.spawn(tls.side.renew(stopping.clone())),
+                parts.spawn(tls.server_tls.renew(stopping.clone())),
             );
         }
-        if let Some((client, pods)) = self.pods {
+        if let Some((client, pods)) = self.pod_registry {
             let following = follow_pods(client, pods, stopping.clone());
             start("prober Pod watch", parts.spawn(following));
         }

@@ -11,20 +11,20 @@ use parallax_diagnosis::replay::RecordProgress;
 use parallax_model::{EventTime, Incarnation, Micros, ReportHeader, Resend, Vantage};
 
 /// Longest time span that probers are requested to resend.
-const SPAN: Micros = Micros::from_secs(600);
+const MAX_RESEND_SPAN: Micros = Micros::from_secs(600);
 /// Maximum number of requested observations over all probers; open rounds hold up to a million.
-const MOST: u64 = 400_000;
+const MAX_RESENT_OBSERVATIONS: u64 = 400_000;
 /// Assumed number of assignments of a prober that does not report it.
-const ASSUMED: u64 = 100;
+const ASSUMED_ASSIGNMENTS: u64 = 100;
 /// Maximum time that rounds wait, from the first prober with buffered observations.
-const LONGEST: Micros = Micros::from_secs(20);
+const MAX_HOLD: Micros = Micros::from_secs(20);
 /// Time after the first report from which no prober is requested to resend: rounds have been judged by then.
-const OPEN: Micros = Micros::from_secs(20);
+const OFFER_WINDOW: Micros = Micros::from_secs(20);
 
 /// State of the catch-up after a start.
 #[derive(Debug)]
 pub(crate) struct StartupBuffer {
-    life: Incarnation,
+    incarnation: Incarnation,
     start: EventTime,
     stage: StartupStage,
 }
@@ -32,87 +32,87 @@ pub(crate) struct StartupBuffer {
 #[derive(Debug)]
 enum StartupStage {
     /// No prober has offered buffered observations yet; with the time of the first report.
-    Open(Option<EventTime>),
+    AwaitingOffers(Option<EventTime>),
     /// Rounds are held back.
     Holding(BufferedProber),
-    Over,
+    Released,
 }
 
 #[derive(Debug)]
 struct BufferedProber {
     until: EventTime,
-    asked: BTreeMap<(Vantage, Incarnation), BufferOffer>,
-    heard: BTreeSet<Vantage>,
+    offers: BTreeMap<(Vantage, Incarnation), BufferOffer>,
+    reporting: BTreeSet<Vantage>,
     /// Completeness reported in the meantime, applied at the release.
-    complete: BTreeMap<Vantage, EventTime>,
+    progress: BTreeMap<Vantage, EventTime>,
 }
 
 /// One prober with observations from before the start.
 #[derive(Debug)]
 struct BufferOffer {
     /// When its first report was sent, by the prober's clock.
-    sent: EventTime,
+    first_sent: EventTime,
     /// Start of the requested span, by the prober's clock.
-    since: EventTime,
+    requested_since: EventTime,
     /// Start of the span that the prober can resend, in event time.
-    from: EventTime,
-    done: bool,
+    available_since: EventTime,
+    complete: bool,
 }
 
 /// The end of the wait: rounds may close.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RoundsReleased {
-    pub(crate) complete: Vec<RecordProgress>,
+    pub(crate) progress: Vec<RecordProgress>,
     /// Time from which the observations of at least half of the probers are known.
-    pub(crate) from: EventTime,
+    pub(crate) evidence_since: EventTime,
 }
 
 impl StartupBuffer {
     pub(crate) fn new(life: Incarnation, start: EventTime) -> Self {
         Self {
-            life,
+            incarnation: life,
             start,
-            stage: StartupStage::Open(None),
+            stage: StartupStage::AwaitingOffers(None),
         }
     }
 
     /// Reports whether rounds are held back.
-    pub(crate) const fn holds(&self) -> bool {
+    pub(crate) const fn is_holding(&self) -> bool {
         matches!(self.stage, StartupStage::Holding(_))
     }
 
     /// Processes a report's header before its observations are counted, and returns what the prober must resend.
     /// `offset` converts the prober's clock to event time.
-    pub(crate) fn hear(
+    pub(crate) fn process_header(
         &mut self,
         header: &ReportHeader,
         (received, offset): (EventTime, i64),
         (vantages, interval): (impl FnOnce() -> usize, Micros),
     ) -> Option<Resend> {
         let keeps = header
-            .kept
+            .oldest_held
             .map(|kept| kept.shifted(offset))
             .filter(|kept| *kept < self.start);
         match (&mut self.stage, keeps) {
-            (StartupStage::Over, _) => return None,
-            (StartupStage::Open(first), None) => {
+            (StartupStage::Released, _) => return None,
+            (StartupStage::AwaitingOffers(first), None) => {
                 let first = first.get_or_insert(received);
-                if received > first.plus(OPEN) {
-                    self.stage = StartupStage::Over;
+                if received > first.plus(OFFER_WINDOW) {
+                    self.stage = StartupStage::Released;
                 }
                 return None;
             }
-            (StartupStage::Open(Some(first)), Some(_)) if received > first.plus(OPEN) => {
-                self.stage = StartupStage::Over;
+            (StartupStage::AwaitingOffers(Some(first)), Some(_)) if received > first.plus(OFFER_WINDOW) => {
+                self.stage = StartupStage::Released;
                 return None;
             }
-            (StartupStage::Open(_), Some(_)) => {
+            (StartupStage::AwaitingOffers(_), Some(_)) => {
                 tracing::info!("requesting observations from before the start from the probers");
                 self.stage = StartupStage::Holding(BufferedProber {
-                    until: received.plus(LONGEST),
-                    asked: BTreeMap::new(),
-                    heard: BTreeSet::new(),
-                    complete: BTreeMap::new(),
+                    until: received.plus(MAX_HOLD),
+                    offers: BTreeMap::new(),
+                    reporting: BTreeSet::new(),
+                    progress: BTreeMap::new(),
                 });
             }
             (StartupStage::Holding(_), _) => {}
@@ -120,37 +120,41 @@ impl StartupBuffer {
         let StartupStage::Holding(holding) = &mut self.stage else {
             return None;
         };
-        holding.heard.insert(header.vantage.clone());
+        holding.reporting.insert(header.vantage.clone());
         let whose = (header.vantage.clone(), header.incarnation.clone());
-        let asked = match (holding.asked.get_mut(&whose), keeps) {
+        let asked = match (holding.offers.get_mut(&whose), keeps) {
             (Some(asked), _) => asked,
             (None, Some(kept)) => {
-                let since = self.start.minus(span(vantages(), header.assignments, interval));
-                holding.asked.entry(whose).or_insert(BufferOffer {
-                    sent: header.sent,
-                    since: since.shifted(-offset),
-                    from: kept.max(since),
-                    done: false,
+                let since = self
+                    .start
+                    .minus(resend_span(vantages(), header.assignments, interval));
+                holding.offers.entry(whose).or_insert(BufferOffer {
+                    first_sent: header.sent_at,
+                    requested_since: since.shifted(-offset),
+                    available_since: kept.max(since),
+                    complete: false,
                 })
             }
             (None, None) => return None,
         };
         // Until everything queued has arrived, the reported completeness is older than the first report.
-        asked.done |= header.resent.as_ref() == Some(&self.life)
-            && header.complete.is_none_or(|complete| complete >= asked.sent);
-        (!asked.done).then(|| Resend {
-            life: self.life.clone(),
-            since: asked.since,
+        asked.complete |= header.resent_for.as_ref() == Some(&self.incarnation)
+            && header
+                .complete_until
+                .is_none_or(|complete| complete >= asked.first_sent);
+        (!asked.complete).then(|| Resend {
+            incarnation: self.incarnation.clone(),
+            since: asked.requested_since,
         })
     }
 
     /// Stores a vantage's progress while rounds are held back; returns it otherwise.
-    pub(crate) fn complete(&mut self, progress: RecordProgress) -> Option<RecordProgress> {
+    pub(crate) fn hold_progress(&mut self, progress: RecordProgress) -> Option<RecordProgress> {
         let StartupStage::Holding(holding) = &mut self.stage else {
             return Some(progress);
         };
         let known = holding
-            .complete
+            .progress
             .entry(progress.vantage)
             .or_insert(progress.complete);
         *known = progress.complete.max(*known);
@@ -166,49 +170,58 @@ impl StartupBuffer {
         let StartupStage::Holding(holding) = &self.stage else {
             return None;
         };
-        let all = holding.asked.values().all(|asked| asked.done)
-            && expected().iter().all(|vantage| holding.heard.contains(vantage));
+        let all = holding.offers.values().all(|asked| asked.complete)
+            && expected()
+                .iter()
+                .all(|vantage| holding.reporting.contains(vantage));
         if all || now >= holding.until {
-            return self.end();
+            return self.release_now();
         }
         None
     }
 
     /// Releases the rounds unconditionally.
-    pub(crate) fn end(&mut self) -> Option<RoundsReleased> {
-        let StartupStage::Holding(holding) = std::mem::replace(&mut self.stage, StartupStage::Over) else {
+    pub(crate) fn release_now(&mut self) -> Option<RoundsReleased> {
+        let StartupStage::Holding(holding) = std::mem::replace(&mut self.stage, StartupStage::Released)
+        else {
             return None;
         };
         let mut from: Vec<EventTime> = holding
-            .asked
+            .offers
             .values()
-            .map(|asked| if asked.done { asked.from } else { self.start })
+            .map(|asked| {
+                if asked.complete {
+                    asked.available_since
+                } else {
+                    self.start
+                }
+            })
             .collect();
         from.sort_unstable();
         let (asked, done) = (
             from.len(),
-            holding.asked.values().filter(|asked| asked.done).count(),
+            holding.offers.values().filter(|asked| asked.complete).count(),
         );
         tracing::info!(
             done,
             asked,
             "judging the observations from before and since the start"
         );
-        let complete = holding.complete.into_iter();
+        let complete = holding.progress.into_iter();
         Some(RoundsReleased {
-            complete: complete
+            progress: complete
                 .map(|(vantage, complete)| RecordProgress { vantage, complete })
                 .collect(),
-            from: from.get(asked / 2).copied().unwrap_or(self.start),
+            evidence_since: from.get(asked / 2).copied().unwrap_or(self.start),
         })
     }
 }
 
 /// Returns the span that each prober is requested to resend, so that all of them together stay below [`MOST`].
-fn span(vantages: usize, assignments: Option<u64>, interval: Micros) -> Micros {
-    let each = assignments.unwrap_or(ASSUMED).max(1);
+fn resend_span(vantages: usize, assignments: Option<u64>, interval: Micros) -> Micros {
+    let each = assignments.unwrap_or(ASSUMED_ASSIGNMENTS).max(1);
     let round = each.saturating_mul(vantages.max(1) as u64);
-    Micros(interval.0.saturating_mul(MOST / round)).min(SPAN)
+    Micros(interval.0.saturating_mul(MAX_RESENT_OBSERVATIONS / round)).min(MAX_RESEND_SPAN)
 }
 
 #[cfg(test)]
@@ -236,49 +249,49 @@ mod tests {
             v: 1,
             incarnation: format!("life-{n}").parse().unwrap(),
             vantage: vantage(n),
-            sent,
-            complete: Some(sent),
+            sent_at: sent,
+            complete_until: Some(sent),
             dropped: 0,
             assignments: Some(10),
-            kept: kept.map(|kept| START.minus(Micros::from_secs(kept)).shifted(-OFFSET)),
-            resent: None,
-            again: false,
+            oldest_held: kept.map(|kept| START.minus(Micros::from_secs(kept)).shifted(-OFFSET)),
+            resent_for: None,
+            is_resend: false,
             facts: None,
         }
     }
 
     fn hear(warming: &mut StartupBuffer, header: &ReportHeader) -> Option<Resend> {
-        warming.hear(header, (header.sent.shifted(OFFSET), OFFSET), (|| 2, S))
+        warming.process_header(header, (header.sent_at.shifted(OFFSET), OFFSET), (|| 2, S))
     }
 
     fn sent_again(mut header: ReportHeader, complete: u64) -> ReportHeader {
-        header.resent = Some("us".parse().unwrap());
-        header.complete = Some(START.plus(Micros::from_secs(complete)).shifted(-OFFSET));
+        header.resent_for = Some("us".parse().unwrap());
+        header.complete_until = Some(START.plus(Micros::from_secs(complete)).shifted(-OFFSET));
         header
     }
 
     #[test]
-    fn where_nobody_keeps_anything_from_before_nothing_waits() {
+    fn without_buffered_observations_rounds_are_not_held() {
         let mut warming = warming();
         assert_eq!(hear(&mut warming, &header(1, 1, None)), None);
         let mut since = header(2, 2, Some(0));
-        since.kept = Some(START.plus(S).shifted(-OFFSET));
+        since.oldest_held = Some(START.plus(S).shifted(-OFFSET));
         assert_eq!(hear(&mut warming, &since), None);
-        assert!(!warming.holds());
+        assert!(!warming.is_holding());
     }
 
     #[test]
-    fn rounds_wait_until_everybody_has_sent_what_they_keep() {
+    fn rounds_wait_until_every_prober_has_resent_its_buffer() {
         let mut warming = warming();
         let expected = || vec![vantage(1), vantage(2)];
         let asked = hear(&mut warming, &header(1, 1, Some(300))).unwrap();
-        assert_eq!(asked.since, START.minus(SPAN).shifted(-OFFSET));
-        assert!(warming.holds());
+        assert_eq!(asked.since, START.minus(MAX_RESEND_SPAN).shifted(-OFFSET));
+        assert!(warming.is_holding());
         let said = RecordProgress {
             vantage: vantage(1),
             complete: START.plus(S),
         };
-        assert_eq!(warming.complete(said), None, "stored for the release");
+        assert_eq!(warming.hold_progress(said), None, "stored for the release");
         assert!(
             hear(&mut warming, &header(1, 2, Some(300))).is_some(),
             "the prober has not received the request"
@@ -296,9 +309,9 @@ mod tests {
         hear(&mut warming, &header(2, 5, Some(200)));
         hear(&mut warming, &sent_again(header(2, 6, Some(200)), 6));
         let released = warming.release(START.plus(Micros(6)), expected).unwrap();
-        assert_eq!(released.from, START.minus(Micros::from_secs(200)));
-        assert_eq!(released.complete[0].complete, START.plus(S));
-        assert!(!warming.holds());
+        assert_eq!(released.evidence_since, START.minus(Micros::from_secs(200)));
+        assert_eq!(released.progress[0].complete, START.plus(S));
+        assert!(!warming.is_holding());
         assert_eq!(
             hear(&mut warming, &header(1, 7, Some(300))),
             None,
@@ -307,20 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_longer_than_twenty_seconds() {
+    fn rounds_wait_at_most_twenty_seconds() {
         let mut warming = warming();
         hear(&mut warming, &header(1, 1, Some(300)));
         let at = |seconds| START.plus(Micros::from_secs(seconds));
         assert_eq!(warming.release(at(20), || vec![vantage(1)]), None);
         let released = warming.release(at(21), || vec![vantage(1)]).unwrap();
         assert_eq!(
-            released.from, START,
+            released.evidence_since, START,
             "observations that did not arrive are unknown"
         );
     }
 
     #[test]
-    fn an_older_prober_is_asked_for_nothing_and_waited_for_by_nobody() {
+    fn a_prober_without_a_buffer_is_not_waited_for() {
         let mut warming = warming();
         hear(&mut warming, &header(1, 1, Some(300)));
         assert_eq!(hear(&mut warming, &header(2, 1, None)), None);
@@ -333,9 +346,9 @@ mod tests {
     }
 
     #[test]
-    fn of_many_probers_with_much_to_say_less_is_asked() {
-        assert_eq!(span(12, Some(60), Micros::from_secs(5)), SPAN);
-        let large = span(5_000, Some(14), Micros::from_secs(10));
+    fn the_resend_span_shrinks_in_a_large_mesh() {
+        assert_eq!(resend_span(12, Some(60), Micros::from_secs(5)), MAX_RESEND_SPAN);
+        let large = resend_span(5_000, Some(14), Micros::from_secs(10));
         assert_eq!(large, Micros::from_secs(50), "400 000 observations");
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, path::Path};
 
 /// Minimum length; shorter secrets can be guessed.
-const SHORTEST: usize = 16;
+const MIN_LENGTH: usize = 16;
 
 /// A secret that probers send as `Authorization: Bearer …`. Never printed.
 #[derive(Clone)]
@@ -16,9 +16,9 @@ impl BearerToken {
     /// Says what was expected.
     pub fn new(secret: &str) -> Result<Self, String> {
         let secret = secret.trim();
-        if secret.len() < SHORTEST {
+        if secret.len() < MIN_LENGTH {
             return Err(format!(
-                "expected a token of at least {SHORTEST} characters, found {}",
+                "expected a token of at least {MIN_LENGTH} characters, found {}",
                 secret.len()
             ));
         }
@@ -30,7 +30,7 @@ impl BearerToken {
 
     /// Returns the secret, for a prober in the same process.
     #[must_use]
-    pub fn reveal(&self) -> &str {
+    pub fn secret(&self) -> &str {
         &self.0
     }
 
@@ -41,14 +41,14 @@ impl BearerToken {
     }
 
     /// Reports whether an `Authorization` header contains the secret. Compares in constant time.
-    pub(crate) fn opens(&self, header: &[u8]) -> bool {
+    pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
         let Some(shown) = header.strip_prefix(b"Bearer ") else {
             return false;
         };
-        self.is(shown)
+        self.matches(shown)
     }
 
-    fn is(&self, shown: &[u8]) -> bool {
+    fn matches(&self, shown: &[u8]) -> bool {
         let secret = self.0.as_bytes();
         shown.len() == secret.len() && secret.iter().zip(shown).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
     }
@@ -57,7 +57,7 @@ impl BearerToken {
 /// Compares in constant time.
 impl PartialEq for BearerToken {
     fn eq(&self, other: &Self) -> bool {
-        self.is(other.0.as_bytes())
+        self.matches(other.0.as_bytes())
     }
 }
 
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn only_the_whole_secret_opens_and_nothing_prints_it() {
         let token = BearerToken::new("correct-horse-battery\n").unwrap();
-        assert!(token.opens(b"Bearer correct-horse-battery"));
-        assert!(!token.opens(b"Bearer correct-horse-batter"));
-        assert!(!token.opens(b"Bearer correct-horse-batterz"));
-        assert!(!token.opens(b"correct-horse-battery"));
+        assert!(token.matches_header(b"Bearer correct-horse-battery"));
+        assert!(!token.matches_header(b"Bearer correct-horse-batter"));
+        assert!(!token.matches_header(b"Bearer correct-horse-batterz"));
+        assert!(!token.matches_header(b"correct-horse-battery"));
         assert!(!format!("{token:?}").contains("horse"));
         assert!(BearerToken::new("short").unwrap_err().contains("at least 16"));
     }

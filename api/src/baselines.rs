@@ -17,5 +17,5 @@ pub struct BaselineResetAnswer {
     /// The target's id.
     pub target: String,
     /// Whether a baseline was recorded.
-    pub known: bool,
+    pub had_baseline: bool,
 }

@@ -14,7 +14,7 @@ pub struct ChallengeList {
     pub challenges: Vec<WaitingChallenge>,
     /// Why challenges are unknown: cert-manager is not installed, or the permission is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<String>,
+    pub unknown_because: Option<String>,
 }
 
 /// A Challenge that has not been completed.
@@ -61,7 +61,7 @@ pub struct ChallengeCause {
 pub struct ChallengeExplanation {
     /// Time of the replay.
     #[schemars(with = "i64")]
-    pub at: EventTime,
+    pub replayed_at: EventTime,
     /// The runs that replayed the check.
     #[schemars(with = "Vec<String>")]
     pub runs: Vec<RunId>,
@@ -70,7 +70,7 @@ pub struct ChallengeExplanation {
     /// The CA's validation, by Let's Encrypt's rules.
     pub ca: SelfCheckReplay,
     /// The node and network of cert-manager's Pod, and what is unknown about them.
-    pub seat: Vec<String>,
+    pub placement: Vec<String>,
     /// Suggested fixes; empty if an incident contains them.
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub remedies: Vec<Remedy>,
@@ -86,14 +86,14 @@ pub struct ChallengeExplanation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelfCheckReplay {
     /// State of the check.
-    pub standing: CheckState,
+    pub state: CheckState,
     /// The result in one sentence.
     pub sentence: String,
     /// Vantages where it passes.
     #[schemars(with = "Vec<String>")]
-    pub passes: Vec<Vantage>,
+    pub passing: Vec<Vantage>,
     /// Vantages where it fails, largest group first.
-    pub fails: Vec<FailingVantages>,
+    pub failing: Vec<FailingVantages>,
     /// Vantages that did not answer.
     #[schemars(with = "Vec<String>")]
     pub silent: Vec<Vantage>,
@@ -108,9 +108,9 @@ pub struct FailingVantages {
     #[schemars(with = "Vec<String>")]
     pub vantages: Vec<Vantage>,
     /// Description of the failure.
-    pub words: String,
+    pub description: String,
     /// The error that cert-manager or the CA reports for it.
-    pub theirs: String,
+    pub reported_error: String,
 }
 
 impl WaitingChallenge {

@@ -74,7 +74,7 @@ impl ForecastCause {
 
     /// Converts the cause of a name problem; `None` if the problem can disappear by itself.
     #[must_use]
-    pub const fn of_the_name(cause: NameCause) -> Option<Self> {
+    pub const fn from_name_cause(cause: NameCause) -> Option<Self> {
         match cause {
             NameCause::Nxdomain => Some(Self::Nxdomain),
             NameCause::NoAddress => Some(Self::NoAddress),
@@ -108,7 +108,7 @@ pub struct RenewalForecast {
     /// Time of the latest evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
-    pub looked: Option<EventTime>,
+    pub evaluated_at: Option<EventTime>,
     /// The expected result of a renewal now.
     pub outlook: RenewalOutlook,
     /// Why it would fail.
@@ -118,13 +118,13 @@ pub struct RenewalForecast {
     pub sentence: String,
     /// The error that the CA would report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theirs: Option<String>,
+    pub ca_error: Option<String>,
     /// A suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Prerequisites of a renewal that could not be evaluated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open: Vec<String>,
+    pub unknowns: Vec<String>,
     /// Additional notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -155,29 +155,29 @@ pub struct RenewalForecastList {
     /// Why there are no forecasts: cert-manager's objects are unknown, or this aggregator has not evaluated
     /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
+    pub unavailable_because: Option<String>,
     /// The forecasts, sorted by namespace, Certificate and name.
     pub forecasts: Vec<RenewalForecast>,
     /// All Certificates, including those that do not need port 80.
     pub certificates: Vec<CertificateValidity>,
     /// Number of names that are not evaluated because the limit is reached.
     #[serde(default)]
-    pub left_out: usize,
+    pub skipped: usize,
 }
 
 /// What a forecast covers; part of every response.
-pub const NOTE: &str = "A forecast from what is known without a challenge token. It does not check the solver's Pod and route, the CA's other vantage points, or DNSSEC. `parallax preflight --certificate` checks with a solver of its own.";
+pub const COVERAGE_NOTE: &str = "A forecast from what is known without a challenge token. It does not check the solver's Pod and route, the CA's other vantage points, or DNSSEC. `parallax preflight --certificate` checks with a solver of its own.";
 
 impl RenewalForecastList {
     /// Returns an empty list with the reason, so that it does not read as "nothing to renew".
     #[must_use]
-    pub fn missing(reason: &str) -> Self {
+    pub fn unavailable(reason: &str) -> Self {
         Self {
-            note: NOTE.to_owned(),
-            missing: Some(reason.to_owned()),
+            note: COVERAGE_NOTE.to_owned(),
+            unavailable_because: Some(reason.to_owned()),
             forecasts: Vec::new(),
             certificates: Vec::new(),
-            left_out: 0,
+            skipped: 0,
         }
     }
 }

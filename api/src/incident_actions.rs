@@ -23,7 +23,7 @@ pub struct Acknowledgement {
 pub struct IncidentSilence {
     /// The user who requested it.
     #[serde(flatten)]
-    pub mark: Acknowledgement,
+    pub author: Acknowledgement,
     /// When it ends.
     #[schemars(with = "i64")]
     pub until: EventTime,
@@ -34,7 +34,7 @@ pub struct IncidentSilence {
 pub struct FixVerification {
     /// The user who requested it.
     #[serde(flatten)]
-    pub mark: Acknowledgement,
+    pub author: Acknowledgement,
     /// The run that verifies the fix.
     #[schemars(with = "String")]
     pub run: RunId,
@@ -75,7 +75,7 @@ pub struct AcknowledgeRequest {
 #[serde(deny_unknown_fields)]
 pub struct SilenceRequest {
     /// Duration in seconds: a minute to thirty days; 0 ends a silence.
-    pub for_s: u64,
+    pub duration_s: u64,
     /// The reason, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -90,7 +90,7 @@ pub struct WindowRequest {
     #[schemars(with = "Option<i64>")]
     pub from: Option<EventTime>,
     /// Duration in seconds: a minute to thirty days.
-    pub for_s: u64,
+    pub duration_s: u64,
     /// Text that the affected targets' URLs contain; all targets if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<String>,
@@ -115,7 +115,7 @@ pub struct MaintenanceWindow {
     pub targets: Option<String>,
     /// The user who announced it.
     #[serde(flatten)]
-    pub mark: Acknowledgement,
+    pub author: Acknowledgement,
     /// Whether the window is persisted.
     #[serde(default)]
     pub persisted: bool,

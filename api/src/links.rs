@@ -5,7 +5,7 @@ use parallax_model::{EventTime, Micros};
 use url::Url;
 
 /// Time before and after an incident that a dashboard shows.
-const AROUND: Micros = Micros::from_secs(15 * 60);
+const MARGIN: Micros = Micros::from_secs(15 * 60);
 
 /// Addresses of the systems that belong to this installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct DashboardLink {
 }
 
 /// Parses the base address of links. The error names what was expected.
-pub fn link_address(text: &str) -> Result<Url, String> {
+pub fn parse_base_url(text: &str) -> Result<Url, String> {
     Url::parse(text)
         .ok()
         .filter(|url| {
@@ -43,7 +43,7 @@ pub fn link_address(text: &str) -> Result<Url, String> {
 impl ExternalLinks {
     /// The external address of an incident's page.
     #[must_use]
-    pub fn incident(&self, id: &str) -> Option<String> {
+    pub fn incident_url(&self, id: &str) -> Option<String> {
         let mut url = self.page.clone()?;
         url.path_segments_mut()
             .ok()?
@@ -60,31 +60,33 @@ impl ExternalLinks {
         let mut links = Vec::new();
         match &verdict.subject {
             // The installation's name for the vantage in the node's Pod network.
-            Subject::Node(node) => links.extend(self.to(
+            Subject::Node(node) => links.extend(self.dashboard_link(
                 "mesh",
                 incident,
                 &format!("Dashboard of {node}"),
                 Some(("vantage", &format!("{node}/pod"))),
             )),
-            Subject::Network => links.extend(self.to("mesh", incident, "Dashboard of the mesh", None)),
+            Subject::Network => {
+                links.extend(self.dashboard_link("mesh", incident, "Dashboard of the mesh", None))
+            }
             Subject::Front(_) | Subject::Service(_) | Subject::Target(_) | Subject::Name(_) => {}
         }
         if let Some(target) = verdict.targets.first() {
             let title = format!("Dashboard of {target}");
-            links.extend(self.to("target", incident, &title, Some(("target", target.as_str()))));
+            links.extend(self.dashboard_link("target", incident, &title, Some(("target", target.as_str()))));
         }
         if links.is_empty() {
-            links.extend(self.to("overview", incident, "Dashboards", None));
+            links.extend(self.dashboard_link("overview", incident, "Dashboards", None));
         }
         links
     }
 
-    fn to(
+    fn dashboard_link(
         &self,
         dashboard: &str,
         incident: &Incident,
         title: &str,
-        chosen: Option<(&str, &str)>,
+        variable: Option<(&str, &str)>,
     ) -> Option<DashboardLink> {
         let mut url = self.grafana.clone()?;
         let name = format!("parallax-{dashboard}");
@@ -94,13 +96,13 @@ impl ExternalLinks {
             .extend(["d", name.as_str()]);
         {
             let mut query = url.query_pairs_mut();
-            query.append_pair("from", &milliseconds(incident.since.minus(AROUND)));
+            query.append_pair("from", &grafana_time(incident.since.minus(MARGIN)));
             let until = match incident.state {
-                IncidentState::Closed { closed } => milliseconds(closed.plus(AROUND)),
+                IncidentState::Closed { closed } => grafana_time(closed.plus(MARGIN)),
                 IncidentState::Open | IncidentState::Recovering => "now".to_owned(),
             };
             query.append_pair("to", &until);
-            if let Some((variable, value)) = chosen {
+            if let Some((variable, value)) = variable {
                 query.append_pair(&format!("var-{variable}"), value);
             }
             if let Some(page) = &self.page {
@@ -116,7 +118,7 @@ impl ExternalLinks {
 }
 
 /// A time in Grafana's format.
-fn milliseconds(at: EventTime) -> String {
+fn grafana_time(at: EventTime) -> String {
     (at.0 / 1_000).to_string()
 }
 
@@ -126,7 +128,7 @@ mod tests {
     use parallax_fixtures as fixtures;
 
     fn read(grafana: &str, page: Option<&str>) -> ExternalLinks {
-        let read = |text: &str| link_address(text).unwrap();
+        let read = |text: &str| parse_base_url(text).unwrap();
         ExternalLinks {
             grafana: Some(read(grafana)),
             page: page.map(read),

@@ -63,7 +63,7 @@ pub struct NameFacts {
     pub differences: Vec<NameDifference>,
     /// Servers that were not queried, and how to include them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_asked: Vec<String>,
+    pub not_queried: Vec<String>,
 }
 
 /// What the CAA records mean for the authority.
@@ -79,7 +79,7 @@ pub enum CaaState {
     /// Unknown: the authority, the requesting account or the records are not known.
     Unknown,
     /// No server with the public view was queried.
-    NotAsked,
+    NotQueried,
 }
 
 /// Why a name fails validation. A certain cause fails it for as long as the zone stays unchanged.
@@ -128,9 +128,9 @@ pub struct NameProblem {
     /// The cause.
     pub cause: NameCause,
     /// Description.
-    pub words: String,
+    pub description: String,
     /// The CA's problem type and detail.
-    pub theirs: String,
+    pub ca_error: String,
     /// A suggested fix.
     pub remedy: String,
 }
@@ -141,7 +141,7 @@ pub struct NameVerdict {
     /// What the CAA records mean for the authority.
     pub caa: CaaState,
     /// The same in a sentence.
-    pub caa_words: String,
+    pub caa_description: String,
     /// Problems that fail validation.
     pub problems: Vec<NameProblem>,
     /// What is unknown and prevents a forecast.
@@ -152,14 +152,14 @@ pub struct NameVerdict {
 
 impl NameFacts {
     /// The answers of one side.
-    pub fn of_side(&self, side: ResolverSide) -> impl Iterator<Item = &ObservedAnswer> {
+    pub fn on_side(&self, side: ResolverSide) -> impl Iterator<Item = &ObservedAnswer> {
         self.views.iter().filter(move |seen| seen.side == side)
     }
 
     /// All addresses in the answers of one side, sorted.
     #[must_use]
     pub fn addresses(&self, side: ResolverSide) -> Vec<IpAddr> {
-        let views = self.of_side(side);
+        let views = self.on_side(side);
         let mut all: Vec<IpAddr> = views
             .flat_map(|seen| [&seen.view.a, &seen.view.aaaa])
             .flat_map(RecordAnswer::addresses)
@@ -173,7 +173,7 @@ impl NameFacts {
     /// The public servers that were queried.
     #[must_use]
     pub fn public_servers(&self) -> Vec<SocketAddr> {
-        self.of_side(ResolverSide::Public)
+        self.on_side(ResolverSide::Public)
             .map(|seen| seen.view.server)
             .collect()
     }

@@ -10,10 +10,10 @@ pub struct ReceiverStatusList {
     /// All receivers; empty if `notify` is not configured.
     pub receivers: Vec<ReceiverView>,
     /// Whether pending notifications are persisted.
-    pub kept: bool,
+    pub persisted: bool,
     /// Why they are not persisted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unkept_because: Option<String>,
+    pub not_persisted_because: Option<String>,
 }
 
 /// One receiver. The counts are those of the leader.
@@ -22,27 +22,27 @@ pub struct ReceiverView {
     /// The receiver's name.
     pub name: String,
     /// `webhook`, `alertmanager` or `events`.
-    pub way: String,
+    pub kind: String,
     /// Whether deliveries succeed.
     #[serde(flatten)]
-    pub standing: ReceiverState,
+    pub state: ReceiverState,
     /// Number of incidents with a pending notification for this receiver.
     pub pending: usize,
     /// When the oldest pending notification was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
-    pub oldest: Option<EventTime>,
+    pub oldest_pending: Option<EventTime>,
     /// Time of the latest delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
-    pub delivered: Option<EventTime>,
+    pub last_delivered: Option<EventTime>,
     /// When the receiver last rejected a notification permanently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
-    pub refused: Option<EventTime>,
+    pub last_rejected: Option<EventTime>,
     /// Why it was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused_because: Option<String>,
+    pub rejected_because: Option<String>,
 }
 
 /// Whether deliveries to a receiver succeed.
@@ -50,7 +50,7 @@ pub struct ReceiverView {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ReceiverState {
     /// The latest attempt succeeded, or there was none yet.
-    Well,
+    Healthy,
     /// The latest attempt failed; it is retried automatically.
     Failing {
         /// Time of the first failure.

@@ -80,7 +80,7 @@ pub struct NameFactsResult {
     /// The answers of the servers.
     pub facts: NameFacts,
     /// What they mean for the authority.
-    pub judged: NameVerdict,
+    pub verdict: NameVerdict,
     /// The authority's issuer domain names, as requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<String>,
@@ -147,14 +147,14 @@ pub struct VantageResult {
     /// Failed probes.
     pub failures: u64,
     /// Probes that the prober could not make, because of a fault of its own.
-    pub not_asked: u64,
+    pub not_made: u64,
     /// Description of the latest failure, or of the reason why the probe was not made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<String>,
+    pub detail: Option<String>,
     /// Duration of the fastest successful probe.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "quickest_us")]
     #[schemars(with = "Option<u64>")]
-    pub quickest: Option<Micros>,
+    pub fastest: Option<Micros>,
 }
 
 /// A run, in progress or judged.
@@ -191,10 +191,10 @@ pub struct PreflightRun {
     #[schemars(with = "u64")]
     pub timeout: Micros,
     /// The account that requested the run.
-    pub by: String,
+    pub requested_by: String,
     /// Time of the request.
     #[schemars(with = "i64")]
-    pub asked: EventTime,
+    pub requested_at: EventTime,
     /// The run is judged by this time, even if results are missing.
     #[schemars(with = "i64")]
     pub deadline: EventTime,
@@ -207,7 +207,7 @@ pub struct PreflightRun {
     /// Planned probes over all channels.
     pub expected: u64,
     /// Completed probes.
-    pub answered: u64,
+    pub completed: u64,
     /// One entry per vantage, failing ones first.
     pub vantages: Vec<VantageResult>,
     /// When the run was judged.
@@ -248,7 +248,7 @@ pub enum RunEvent {
         /// Start of the probe.
         #[serde(rename = "t_us")]
         #[schemars(with = "i64")]
-        at: EventTime,
+        started: EventTime,
         /// The target; on the channel mesh, the name of the control.
         #[schemars(with = "String")]
         target: TargetId,

@@ -53,7 +53,7 @@ mod tests {
     use parallax_fixtures as fixtures;
 
     #[test]
-    fn an_incident_is_no_less_severe_because_nobody_reports_any_more() {
+    fn missing_reports_do_not_lower_the_severity() {
         let mut view = fixtures::outage();
         let incident = view.incidents[0].clone();
         assert_eq!(IncidentSeverity::of(&incident, &view), IncidentSeverity::Critical);

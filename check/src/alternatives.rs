@@ -28,7 +28,7 @@ pub(super) enum AlternativeAnswer {
 
 impl RoundOptions {
     /// Tries the alternative requests that the failure suggests, and returns the first that succeeds.
-    pub(super) async fn otherwise(
+    pub(super) async fn try_alternatives(
         &self,
         subject: &CheckSubject,
         address: SocketAddr,
@@ -36,12 +36,14 @@ impl RoundOptions {
         context: &ProbeContext,
     ) -> Option<AlternativeAnswer> {
         let ways = match outcome {
-            Outcome::Failed { phase, kind, status } => ways(&subject.what, *phase, kind, *status),
+            Outcome::Failed { phase, kind, status } => {
+                alternatives_for(&subject.action, *phase, kind, *status)
+            }
             // A success by default, but also the response of a server that expects another protocol.
             Outcome::Ok {
                 status: Some(BAD_REQUEST),
-            } => ways(
-                &subject.what,
+            } => alternatives_for(
+                &subject.action,
                 Phase::Check,
                 &FailureKind::Status,
                 Some(BAD_REQUEST),
@@ -49,14 +51,14 @@ impl RoundOptions {
             _ => return None,
         };
         for way in ways {
-            if let Some(answers) = self.try_way(way, &subject.what, address, context).await {
+            if let Some(answers) = self.try_alternative(way, &subject.action, address, context).await {
                 return Some(answers);
             }
         }
         None
     }
 
-    async fn try_way(
+    async fn try_alternative(
         &self,
         way: AlternativeRequest,
         what: &CheckAction,
@@ -89,7 +91,7 @@ impl RoundOptions {
             (AlternativeRequest::Tls, CheckAction::Http(HttpProbe { host, port, .. })) => {
                 let probe = TcpProbe {
                     tls: true,
-                    any_certificate: true,
+                    accept_invalid_certificate: true,
                     ..TcpProbe::connect(host.clone(), *port)
                 };
                 (ProbeSpec::Tcp(probe), AlternativeAnswer::Tls)
@@ -113,7 +115,7 @@ enum AlternativeRequest {
     Tls,
 }
 
-fn ways(
+fn alternatives_for(
     what: &CheckAction,
     phase: Phase,
     kind: &FailureKind,
@@ -141,7 +143,7 @@ fn ways(
 
 /// Returns the confirmed reason, or else the usual one.
 pub(super) fn port_speaks(found: Option<AlternativeAnswer>, usual: &str) -> String {
-    found.map_or_else(|| usual.to_owned(), AlternativeAnswer::words)
+    found.map_or_else(|| usual.to_owned(), AlternativeAnswer::confirmed_reason)
 }
 
 #[cfg(test)]
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failure_that_another_way_could_explain_costs_a_second_connection() {
+    fn only_suggestive_failures_cost_a_second_connection() {
         use FailureKind as K;
         for (what, phase, kind, status, expected) in [
             (
@@ -200,7 +202,11 @@ mod tests {
             (http(Scheme::Http), Phase::Connect, K::Reset, None, &[]),
             (http(Scheme::Http), Phase::Check, K::Status, Some(503), &[]),
         ] {
-            assert_eq!(ways(&what, phase, &kind, status), expected, "{kind} in {phase}");
+            assert_eq!(
+                alternatives_for(&what, phase, &kind, status),
+                expected,
+                "{kind} in {phase}"
+            );
         }
     }
 }

@@ -33,22 +33,22 @@ pub struct CheckOptions {
     #[arg(long)]
     pub(super) json: bool,
     /// Client to imitate. `cert-manager`, `ca` and `pebble` fetch the URL as those clients fetch an HTTP-01 challenge.
-    #[arg(long, value_enum, default_value_t = ResolverManner::Generic)]
-    pub(super) profile: ResolverManner,
+    #[arg(long, value_enum, default_value_t = CheckProfile::Generic)]
+    pub(super) profile: CheckProfile,
     /// Number of passes. More than one prints counts and percentiles of the times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) repeat: u32,
     /// Time between the starts of two passes.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(super) interval: Duration,
     /// Timeout of one request with all its phases, for example 5s or 500ms [default: 10s, or that of the profile].
-    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     pub(super) timeout: Option<Duration>,
     /// Resolver to query instead of the machine's. If given several times, the answers of all are compared.
-    #[arg(long, value_name = "IP[:PORT]", value_parser = |text: &str| address(text, Some(53)))]
+    #[arg(long, value_name = "IP[:PORT]", value_parser = |text: &str| parse_endpoint(text, Some(53)))]
     pub(super) resolver: Vec<Endpoint>,
     /// Address to connect to, whatever the name resolves to; Host and server name stay. Can be given several times.
-    #[arg(long, value_name = "IP[:PORT]", conflicts_with = "resolver", value_parser = |text: &str| address(text, None))]
+    #[arg(long, value_name = "IP[:PORT]", conflicts_with = "resolver", value_parser = |text: &str| parse_endpoint(text, None))]
     pub(super) connect_to: Vec<Endpoint>,
     /// Use IPv4 addresses only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -62,7 +62,7 @@ pub struct CheckOptions {
     /// Statuses that are a success: 200, 2xx, 200-299,404 [default: <500].
     // The text is also the help of the flag, where defaults are in brackets.
     #[allow(rustdoc::broken_intra_doc_links)]
-    #[arg(long, value_name = "STATUSES", value_parser = statuses)]
+    #[arg(long, value_name = "STATUSES", value_parser = parse_statuses)]
     pub(super) expect_status: Option<ExpectedStatus>,
     /// Text that the first 64 KiB of the response must contain.
     #[arg(long, value_name = "TEXT")]
@@ -80,7 +80,7 @@ pub struct CheckOptions {
     #[arg(long, value_name = "DAYS")]
     pub(super) days_left: Option<u16>,
     /// Request method.
-    #[arg(long, default_value = "GET", value_parser = method())]
+    #[arg(long, default_value = "GET", value_parser = method_parser())]
     pub(super) method: Method,
     /// Use HTTP/2 (https only).
     #[arg(long)]
@@ -89,7 +89,7 @@ pub struct CheckOptions {
     #[arg(short = 'k', long)]
     pub(super) insecure: bool,
     /// Send a PROXY v1 header first, as a balancer would.
-    #[arg(long, value_name = "KIND", value_parser = proxy_header())]
+    #[arg(long, value_name = "KIND", value_parser = proxy_header_parser())]
     pub(super) proxy_header: Option<ProxyHeader>,
     /// Check the redirect response itself instead of following it.
     #[arg(long)]
@@ -107,7 +107,7 @@ pub struct CheckOptions {
 
 /// The values of `--profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ResolverManner {
+pub(super) enum CheckProfile {
     /// Probes every address separately.
     Generic,
     /// cert-manager's self check.
@@ -118,7 +118,7 @@ pub(super) enum ResolverManner {
     Pebble,
 }
 
-impl ResolverManner {
+impl CheckProfile {
     /// The client to imitate; `None` for the default of probing every address.
     pub(super) const fn client(self) -> Option<ClientProfile> {
         match self {
@@ -138,12 +138,12 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn or_port(self, port: u16) -> SocketAddr {
+    pub(super) fn with_default_port(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(port))
     }
 }
 
-fn address(text: &str, usual: Option<u16>) -> Result<Endpoint, String> {
+fn parse_endpoint(text: &str, usual: Option<u16>) -> Result<Endpoint, String> {
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -163,19 +163,19 @@ fn address(text: &str, usual: Option<u16>) -> Result<Endpoint, String> {
     }
 }
 
-fn statuses(text: &str) -> Result<ExpectedStatus, String> {
+fn parse_statuses(text: &str) -> Result<ExpectedStatus, String> {
     ExpectedStatus::try_from(text.to_owned()).map_err(|wrong| wrong.to_string())
 }
 
 /// Parses a duration: `500ms`, `5s`, `2m`, or seconds without a unit.
-fn span(text: &str) -> Result<Duration, String> {
-    let milliseconds = units::scaled(text, &units::MILLISECONDS)
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let milliseconds = units::parse_with_unit(text, &units::MILLISECONDS)
         .ok_or_else(|| format!("expected a time like 500ms, 5s or 2m, got {text:?}"))?;
     Ok(Duration::from_millis(milliseconds.min(24 * 3_600_000)))
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
-    let span = span(text)?;
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text)?;
     if (Duration::from_millis(50)..=Duration::from_mins(1)).contains(&span) {
         Ok(span)
     } else {
@@ -183,15 +183,15 @@ fn timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn method() -> impl TypedValueParser<Value = Method> {
-    labelled(&[(Method::Get, "GET"), (Method::Head, "HEAD")])
+fn method_parser() -> impl TypedValueParser<Value = Method> {
+    one_of(&[(Method::Get, "GET"), (Method::Head, "HEAD")])
 }
 
-fn proxy_header() -> impl TypedValueParser<Value = ProxyHeader> {
-    labelled(&[(ProxyHeader::Tcp, "tcp"), (ProxyHeader::Unknown, "unknown")])
+fn proxy_header_parser() -> impl TypedValueParser<Value = ProxyHeader> {
+    one_of(&[(ProxyHeader::Tcp, "tcp"), (ProxyHeader::Unknown, "unknown")])
 }
 
-fn labelled<T: Copy + Send + Sync + 'static>(
+fn one_of<T: Copy + Send + Sync + 'static>(
     values: &'static [(T, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(values.iter().map(|(_, label)| *label)).try_map(|chosen| {
@@ -207,19 +207,19 @@ mod tests {
     #[test]
     fn a_time_has_a_unit_or_means_seconds() {
         for (text, ms) in [("500ms", 500), ("5s", 5_000), ("2", 2_000), ("2m", 120_000)] {
-            assert_eq!(span(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for wrong in ["", "s", "-1s", "1h", "1.5s", "١s"] {
-            assert!(span(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn an_address_has_a_port_or_the_usual_one() {
         let read = |text| {
-            address(text, Some(53))
+            parse_endpoint(text, Some(53))
                 .ok()
-                .map(|endpoint| endpoint.or_port(1).to_string())
+                .map(|endpoint| endpoint.with_default_port(1).to_string())
         };
         for (text, expected) in [
             ("192.0.2.1", Some("192.0.2.1:53")),

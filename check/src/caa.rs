@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use parallax_model::{
     FailureKind,
-    dns::{CaaAnswer, CaaAsk, CaaAt, CaaVerdict, judge_caa},
+    dns::{CaaAnswer, CaaAsk, CaaAt, CaaVerdict, evaluate_caa},
 };
 use parallax_prober::{AcmeProblem, ProbeContext, ProblemClass, ResolverChoice, names::caa_of};
 use parallax_terminal::escape;
 use serde_json::{Value, json};
 
-use super::{finding::FindingLevel, findings::LookFindings, wording::Explanation};
+use super::{explanation::Explanation, finding::FindingLevel, findings::PassFindings};
 
 /// Timeout for all queries together.
-const DEADLINE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The records forbid issuance.
-const CAA: &str = "caa";
+const FORBIDDEN: &str = "caa";
 /// The records allow issuance for some accounts only.
 const CAA_ACCOUNT: &str = "caa_account";
 /// The records cannot be looked up.
@@ -27,20 +27,20 @@ const CAA_UNKNOWN: &str = "caa_unknown";
 pub(super) struct CaaRecords {
     host: String,
     issuer: String,
-    climbed: Vec<CaaAt>,
+    lookups: Vec<CaaAt>,
     verdict: CaaVerdict,
 }
 
 impl CaaRecords {
     /// Looks up the records of a name and of all its parent domains.
-    pub(super) async fn of(
+    pub(super) async fn look_up(
         host: &str,
         issuer: &str,
         account_uri: Option<&str>,
         choice: &ResolverChoice,
         context: &ProbeContext,
     ) -> Self {
-        let climbed = caa_of(context, host, choice, DEADLINE).await;
+        let climbed = caa_of(context, host, choice, TIMEOUT).await;
         let ask = CaaAsk {
             issuer,
             wildcard: false,
@@ -50,8 +50,8 @@ impl CaaRecords {
         Self {
             host: host.to_owned(),
             issuer: issuer.to_owned(),
-            verdict: judge_caa(&climbed, ask),
-            climbed,
+            verdict: evaluate_caa(&climbed, ask),
+            lookups: climbed,
         }
     }
 
@@ -66,22 +66,22 @@ impl CaaRecords {
     }
 
     /// Adds a finding unless the records allow issuance.
-    pub(super) fn found(&self, found: &mut LookFindings) {
+    pub(super) fn add_findings(&self, found: &mut PassFindings) {
         let issuer = &self.issuer;
         let (level, id, what, likely) = match &self.verdict {
             CaaVerdict::Unrestricted => return,
             CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => return,
-            CaaVerdict::Allowed { at, accounts } => (
+            CaaVerdict::Allowed { name: at, accounts } => (
                 FindingLevel::Warning,
                 CAA_ACCOUNT,
-                format!("the CAA records of {at} allow {issuer} only for the account {}", list(accounts)),
+                format!("the CAA records of {at} allow {issuer} only for the account {}", join_names(accounts)),
                 "pass the account that requests the certificate with --account-uri".to_owned(),
             ),
-            CaaVerdict::Forbidden { at, why } => {
-                let (what, likely) = why.words(at, issuer);
-                (FindingLevel::Failure, CAA, escape(&what), escape(&likely))
+            CaaVerdict::Forbidden { name: at, reason: why } => {
+                let (what, likely) = why.explain(at, issuer);
+                (FindingLevel::Failure, FORBIDDEN, escape(&what), escape(&likely))
             }
-            CaaVerdict::Unknown { at, kind } => (
+            CaaVerdict::Unknown { name: at, kind } => (
                 if *kind == FailureKind::ServFail { FindingLevel::Failure } else { FindingLevel::Warning },
                 CAA_UNKNOWN,
                 format!("the CAA records of {at} cannot be looked up ({}); without an answer the authority issues nothing", kind.label()),
@@ -89,31 +89,39 @@ impl CaaRecords {
             ),
         };
         let likely = vec![likely];
-        found.add(level, id, Vec::new(), Explanation { what, likely });
+        found.add(
+            level,
+            id,
+            Vec::new(),
+            Explanation {
+                summary: what,
+                likely_reasons: likely,
+            },
+        );
     }
 
     /// Returns the verdict as one line of text.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let issuer = &self.issuer;
         let said = match &self.verdict {
             CaaVerdict::Unrestricted => {
-                let top = self.climbed.last().map_or("", |last| &last.name);
+                let top = self.lookups.last().map_or("", |last| &last.name);
                 return format!("none up to {top}: any authority may issue");
             }
-            CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
+            CaaVerdict::Allowed { name: at, accounts } if accounts.is_empty() => {
                 format!("{issuer} may issue, according to {at}")
             }
-            CaaVerdict::Allowed { at, .. } => {
+            CaaVerdict::Allowed { name: at, .. } => {
                 format!("{issuer} may issue for some accounts, according to {at}")
             }
-            CaaVerdict::Forbidden { at, .. } => format!("{issuer} may not issue, according to {at}"),
-            CaaVerdict::Unknown { at, .. } => return format!("unknown for {at}"),
+            CaaVerdict::Forbidden { name: at, .. } => format!("{issuer} may not issue, according to {at}"),
+            CaaVerdict::Unknown { name: at, .. } => return format!("unknown for {at}"),
         };
         format!("{said} ({})", escape(&self.records()))
     }
 
     fn records(&self) -> String {
-        let deciding = self.climbed.iter().find_map(|at| match &at.answer {
+        let deciding = self.lookups.iter().find_map(|at| match &at.answer {
             CaaAnswer::Records(records) => Some(records),
             _ => None,
         });
@@ -122,7 +130,7 @@ impl CaaRecords {
     }
 
     /// The error that the authority would report; `None` if it would issue.
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn problem_text(&self) -> Option<String> {
         self.problem()
             .map(|problem| format!("{}: {}", problem.class.label(), escape(&problem.detail)))
     }
@@ -131,7 +139,7 @@ impl CaaRecords {
     pub(super) fn json(&self) -> Value {
         let mut value = json!({
             "issuer": escape(&self.issuer),
-            "climbed": self.climbed.iter().map(|at| json!({
+            "climbed": self.lookups.iter().map(|at| json!({
                 "name": escape(&at.name),
                 "answer": match &at.answer {
                     CaaAnswer::Records(_) => "records",
@@ -168,7 +176,7 @@ pub(super) fn problem(told: &AcmeProblem) -> Value {
     value
 }
 
-fn list(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| escape(name)).collect();
     names.join(", ")
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::wording::Explanation;
+use super::explanation::Explanation;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

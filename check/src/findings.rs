@@ -7,14 +7,14 @@ use parallax_prober::{DialOutcome, FamilyAnswer, ValidationResult};
 use parallax_terminal::escape;
 
 use super::{
-    duration_text,
+    dates,
+    explanation::{Explanation, explain},
     facts::FailureFacts,
     finding::{Finding, FindingLevel},
     names::{AnswerSource, NameAnswer, NameLookup},
     outcome::{in_words, of_reached},
     round::{AddressResult, CheckRound},
     subject::{CheckAction, CheckSubject},
-    wording::{Explanation, explain},
 };
 
 /// One address fails while another one works.
@@ -27,26 +27,26 @@ pub(super) const RESOLVER_FAILS: &str = "resolver_fails";
 pub(super) const FAMILY_FAILS: &str = "family_fails";
 /// The addresses of one name respond with different statuses.
 pub(super) const ANSWERS_DIFFER: &str = "answers_differ";
-const HOSTS_DIFFER: &str = "hosts_file_differs";
-const NAME_SERVICE: &str = "not_in_dns";
+const HOSTS_FILE_DIFFERS: &str = "hosts_file_differs";
+const NOT_IN_DNS: &str = "not_in_dns";
 const LIBC_DIFFER: &str = "libc_differ";
 const EXPIRES_SOON: &str = "expires_soon";
 const NOT_VERIFIED: &str = "not_verified";
 const PACKETS_LOST: &str = "packets_lost";
 const STATUS: &str = "status";
-const LEFT_OUT: &str = "addresses_left_out";
+const ADDRESSES_LEFT_OUT: &str = "addresses_left_out";
 
 /// The number of remaining days below which a certificate is reported: 14, by when automatic renewal has happened or
 /// failed, but at most a third of the lifetime, because short-lived certificates are renewed in their last third.
-fn soon(not_before: i64, not_after: i64) -> i64 {
-    duration_text::days((not_after - not_before) / 3).min(14)
+fn expiry_warning_days(not_before: i64, not_after: i64) -> i64 {
+    dates::days((not_after - not_before) / 3).min(14)
 }
 
 /// The findings of one pass.
 #[derive(Debug, Default)]
-pub(super) struct LookFindings(Vec<Finding>);
+pub(super) struct PassFindings(Vec<Finding>);
 
-impl LookFindings {
+impl PassFindings {
     /// Adds a finding, merged with an equal one about other addresses.
     pub(super) fn add(
         &mut self,
@@ -72,7 +72,7 @@ impl LookFindings {
     }
 
     /// Adds an unsuccessful outcome as a finding whose id is the failure kind.
-    pub(super) fn outcome(
+    pub(super) fn add_outcome(
         &mut self,
         outcome: &Outcome,
         facts: FailureFacts<'_>,
@@ -83,68 +83,76 @@ impl LookFindings {
             Outcome::Ok { .. } => return,
             Outcome::Failed { kind, .. } => (level, kind.label().to_owned()),
             // A fault of this machine is at most `Unknown`.
-            Outcome::NotAsked { own } => (level.min(FindingLevel::Unknown), own.label().to_owned()),
+            Outcome::NotProbed { fault: own } => (level.min(FindingLevel::Unknown), own.label().to_owned()),
         };
         self.add(level, &id, addresses, in_words(outcome, facts));
     }
 
-    fn say(&mut self, level: FindingLevel, id: &str, what: String, likely: &[&str]) {
+    fn add_about_name(&mut self, level: FindingLevel, id: &str, what: String, likely: &[&str]) {
         let likely = likely.iter().map(|reason| (*reason).to_owned()).collect();
-        self.add(level, id, Vec::new(), Explanation { what, likely });
+        self.add(
+            level,
+            id,
+            Vec::new(),
+            Explanation {
+                summary: what,
+                likely_reasons: likely,
+            },
+        );
     }
 
-    pub(super) fn into_list(self) -> Vec<Finding> {
+    pub(super) fn into_findings(self) -> Vec<Finding> {
         self.0
     }
 }
 
 /// Adds the differences between the sources of a name: hosts file, name service, resolvers, libc and address families.
-pub(super) fn of_names(lookup: &NameLookup, found: &mut LookFindings) {
+pub(super) fn check_names(lookup: &NameLookup, found: &mut PassFindings) {
     let of = |source: &AnswerSource| lookup.answers.iter().find(|answer| answer.source == *source);
     if let (Some(hosts), Some(dns)) = (of(&AnswerSource::Hosts), of(&AnswerSource::ResolvConf))
-        && hosts.sorted() != dns.sorted()
+        && hosts.sorted_addresses() != dns.sorted_addresses()
     {
         let other = match dns.addresses.as_slice() {
             [] => "DNS has no address for it".to_owned(),
-            some => format!("DNS has {}", list(some)),
+            some => format!("DNS has {}", join_addresses(some)),
         };
-        found.say(
+        found.add_about_name(
             FindingLevel::Warning,
-            HOSTS_DIFFER,
+            HOSTS_FILE_DIFFERS,
             format!(
                 "the hosts file of this machine has {}; {other}",
-                list(&hosts.addresses)
+                join_addresses(&hosts.addresses)
             ),
             &["programs on this machine use the hosts file; other machines use DNS"],
         );
     }
     if of(&AnswerSource::NameService).is_some() {
-        found.say(
+        found.add_about_name(
             FindingLevel::Warning,
-            NAME_SERVICE,
+            NOT_IN_DNS,
             "the name is known to this machine's name service (nsswitch.conf) but not to DNS".to_owned(),
             &["other machines cannot resolve it"],
         );
     }
-    if let Some(musl) = &lookup.musl {
+    if let Some(musl) = &lookup.musl_answer {
         let addresses: Vec<IpAddr> = musl.addresses.iter().map(|found| found.address).collect();
         let said = if addresses.is_empty() {
             "no address".to_owned()
         } else {
-            list(&addresses)
+            join_addresses(&addresses)
         };
-        found.say(
+        found.add_about_name(
             FindingLevel::Note,
             LIBC_DIFFER,
             format!("images with musl (Alpine) get {said}"),
             &["glibc and musl apply the search list differently; a trailing dot makes them agree"],
         );
     }
-    resolvers(lookup, found);
-    families(lookup, found);
+    compare_resolvers(lookup, found);
+    check_families(lookup, found);
 }
 
-fn resolvers(lookup: &NameLookup, found: &mut LookFindings) {
+fn compare_resolvers(lookup: &NameLookup, found: &mut PassFindings) {
     let named: Vec<(&NameAnswer, SocketAddr)> = lookup
         .answers
         .iter()
@@ -162,21 +170,21 @@ fn resolvers(lookup: &NameLookup, found: &mut LookFindings) {
                 .dns
                 .as_ref()
                 .and_then(|dns| dns.failure())
-                .map_or("no address", failure_words);
-            found.say(
+                .map_or("no address", failure_text);
+            found.add_about_name(
                 FindingLevel::Warning,
                 RESOLVER_FAILS,
                 format!("{resolver} returns no address ({why}), but {by} does"),
                 &["clients that use one resolver work, clients that use the other do not"],
             );
-        } else if answer.sorted() != first.sorted() {
-            found.say(
+        } else if answer.sorted_addresses() != first.sorted_addresses() {
+            found.add_about_name(
                 FindingLevel::Warning,
                 RESOLVERS_DIFFER,
                 format!(
                     "{resolver} returns {}, {by} returns {}",
-                    list(&answer.addresses),
-                    list(&first.addresses)
+                    join_addresses(&answer.addresses),
+                    join_addresses(&first.addresses)
                 ),
                 &["split-horizon DNS, a change that has not propagated everywhere, or rotating answers"],
             );
@@ -186,7 +194,7 @@ fn resolvers(lookup: &NameLookup, found: &mut LookFindings) {
 
 /// Adds failed queries for one address family: they delay clients, and make lookups with musl fail, although the other
 /// family has addresses.
-fn families(lookup: &NameLookup, found: &mut LookFindings) {
+fn check_families(lookup: &NameLookup, found: &mut PassFindings) {
     for answer in lookup
         .answers
         .iter()
@@ -205,10 +213,10 @@ fn families(lookup: &NameLookup, found: &mut LookFindings) {
                 .tried
                 .last()
                 .map_or_else(String::new, |tried| format!(" at {}", tried.resolver));
-            found.say(
+            found.add_about_name(
                 FindingLevel::Warning,
                 FAMILY_FAILS,
-                format!("the {family} query fails{by}: {}", kind.words()),
+                format!("the {family} query fails{by}: {}", kind.description()),
                 &[
                     "clients wait for it; images with musl (Alpine) fail although the other family has addresses",
                 ],
@@ -218,19 +226,27 @@ fn families(lookup: &NameLookup, found: &mut LookFindings) {
 }
 
 /// Why a query returned no address, in a few words.
-pub(super) fn failure_words(answer: &FamilyAnswer) -> &str {
+pub(super) fn failure_text(answer: &FamilyAnswer) -> &str {
     match answer {
-        FamilyAnswer::Failed { kind, .. } => kind.words(),
-        FamilyAnswer::NotAsked { own, .. } => own.label(),
-        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => "no address",
+        FamilyAnswer::Failed { kind, .. } => kind.description(),
+        FamilyAnswer::NotQueried { own, .. } => own.label(),
+        FamilyAnswer::Addresses(_) | FamilyAnswer::NotNeeded => "no address",
     }
 }
 
 /// Adds findings about the addresses that were reached: certificates, lost packets, statuses and their differences.
-pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, found: &mut LookFindings) {
+pub(super) fn check_addresses(
+    subject: &CheckSubject,
+    round: &CheckRound,
+    now: i64,
+    found: &mut PassFindings,
+) {
     for one in &round.reached {
-        certificate(one, now, found);
-        if let Some(again) = one.legs.first().and_then(|leg| leg.result.times.syn_retransmits)
+        check_certificate(one, now, found);
+        if let Some(again) = one
+            .requests
+            .first()
+            .and_then(|leg| leg.result.times.syn_retransmits)
             && again > 0
             && matches!(one.outcome, Outcome::Ok { .. })
         {
@@ -239,14 +255,14 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
                 PACKETS_LOST,
                 vec![one.address],
                 Explanation {
-                    what: format!("the first packet of the connection was sent {} times", again + 1),
-                    likely: vec![
+                    summary: format!("the first packet of the connection was sent {} times", again + 1),
+                    likely_reasons: vec![
                         "packets are lost on the path, or the server's accept queue is full".to_owned(),
                     ],
                 },
             );
         }
-        status(subject, one, now, found);
+        note_client_error(subject, one, now, found);
     }
     let mut answers: Vec<(u16, SocketAddr)> = round
         .reached
@@ -264,7 +280,7 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
             .iter()
             .map(|(status, address)| format!("{status} at {address}"))
             .collect();
-        found.say(
+        found.add_about_name(
             FindingLevel::Warning,
             ANSWERS_DIFFER,
             format!("the addresses answer differently: {}", each.join(", ")),
@@ -272,9 +288,9 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
         );
     }
     if round.left_out > 0 {
-        found.say(
+        found.add_about_name(
             FindingLevel::Note,
-            LEFT_OUT,
+            ADDRESSES_LEFT_OUT,
             format!("{} more addresses were not probed", round.left_out),
             &[],
         );
@@ -282,11 +298,11 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
 }
 
 /// Adds a note for a 4xx status, which is a success unless `--expect-status` is given.
-fn status(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut LookFindings) {
+fn note_client_error(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut PassFindings) {
     let Outcome::Ok { status: Some(status) } = one.outcome else {
         return;
     };
-    let asked_for = matches!(&subject.what, CheckAction::Http(probe) if probe.expect_status != parallax_model::ExpectedStatus::Below500);
+    let asked_for = matches!(&subject.action, CheckAction::Http(probe) if probe.expect_status != parallax_model::ExpectedStatus::Below500);
     if status < 400 || asked_for {
         return;
     }
@@ -295,21 +311,21 @@ fn status(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut Loo
         ..of_reached(subject, one, now)
     };
     let mut said = explain(&FailureKind::Status, &facts);
-    said.what = format!(
+    said.summary = format!(
         "{}; every status below 500 is a success, --expect-status 200 is stricter",
-        said.what
+        said.summary
     );
     found.add(FindingLevel::Note, STATUS, vec![one.address], said);
 }
 
-fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
-    let Some(tls) = one.legs.last().and_then(|leg| leg.result.tls.as_ref()) else {
+fn check_certificate(one: &AddressResult, now: i64, found: &mut PassFindings) {
+    let Some(tls) = one.requests.last().and_then(|leg| leg.result.tls.as_ref()) else {
         return;
     };
     if !matches!(one.outcome, Outcome::Ok { .. }) {
         return;
     }
-    if let Some(refused) = &tls.refused {
+    if let Some(refused) = &tls.rejected {
         let facts = FailureFacts {
             host: &tls.server_name,
             tls: Some(tls),
@@ -322,8 +338,8 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
             NOT_VERIFIED,
             vec![one.address],
             Explanation {
-                what: format!("accepted because of --insecure, although {}", said.what),
-                likely: said.likely,
+                summary: format!("accepted because of --insecure, although {}", said.summary),
+                likely_reasons: said.likely_reasons,
             },
         );
         return;
@@ -331,33 +347,33 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
     let Some(first) = tls.chain.iter().min_by_key(|certificate| certificate.not_after) else {
         return;
     };
-    let left = duration_text::days(first.not_after - now);
-    if left < soon(first.not_before, first.not_after) {
+    let left = dates::days(first.not_after - now);
+    if left < expiry_warning_days(first.not_before, first.not_after) {
         found.add(
             FindingLevel::Warning,
             EXPIRES_SOON,
             vec![one.address],
             Explanation {
-                what: format!(
+                summary: format!(
                     "{} expires on {}, in {left} days",
                     escape(&first.subject),
-                    duration_text::date(first.not_after)
+                    dates::date(first.not_after)
                 ),
-                likely: vec!["its renewal is late or failing".to_owned()],
+                likely_reasons: vec!["its renewal is late or failing".to_owned()],
             },
         );
     }
 }
 
 /// Adds the addresses that the profile's client dialled but did not use for a successful fetch.
-pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
+pub(super) fn check_dials(fetched: &ValidationResult, found: &mut PassFindings) {
     if !matches!(fetched.outcome, Outcome::Ok { .. }) {
         return;
     }
     for dial in &fetched.dials {
         let why = match &dial.outcome {
             DialOutcome::Connected => continue,
-            DialOutcome::Failed(kind) => kind.words().to_owned(),
+            DialOutcome::Failed(kind) => kind.description().to_owned(),
             DialOutcome::Overtaken => "an address of the other family connected first".to_owned(),
         };
         found.add(
@@ -365,8 +381,8 @@ pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
             DEAD_ADDRESS,
             vec![dial.address],
             Explanation {
-                what: format!("this client did not use the address: {why}"),
-                likely: vec![
+                summary: format!("this client did not use the address: {why}"),
+                likely_reasons: vec![
                     "clients with other rules fail here; try --profile ca and --profile pebble".to_owned(),
                 ],
             },
@@ -374,7 +390,7 @@ pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
     }
 }
 
-fn list(addresses: &[IpAddr]) -> String {
+fn join_addresses(addresses: &[IpAddr]) -> String {
     addresses
         .iter()
         .map(IpAddr::to_string)
@@ -390,7 +406,7 @@ mod tests {
     fn a_short_lived_certificate_is_not_always_about_to_expire() {
         const DAY: i64 = 24 * 60 * 60;
         for (life, days) in [(398, 14), (90, 14), (6, 2), (1, 0)] {
-            assert_eq!(soon(0, life * DAY), days, "{life} days");
+            assert_eq!(expiry_warning_days(0, life * DAY), days, "{life} days");
         }
     }
 }

@@ -16,9 +16,9 @@ use super::{
     finding::Finding,
     names::{AnswerSource, NameAnswer},
     report::{CheckResult, Report},
+    request_chain::RedirectLeg,
     round::{AddressResult, CheckRound},
-    tally::{self, AddressTally, PARTS},
-    walk::RedirectLeg,
+    tally::{self, AddressTally, PHASES},
 };
 
 /// Incremented when a reader of the previous format would misread the new one.
@@ -31,24 +31,24 @@ pub(super) fn document(report: &Report<'_>) -> Value {
         "version": VERSION,
         "url": report.subject.url,
         "given": escape(&report.subject.given),
-        "assumed": report.subject.said,
+        "assumed": report.subject.assumptions,
         "result": judged.verdict.label(),
-        "looks": {"planned": report.planned, "made": judged.looks, "good": judged.good},
+        "looks": {"planned": report.planned_passes, "made": judged.looks, "good": judged.successful_passes},
         "findings": judged.findings.iter().map(finding).collect::<Vec<_>>(),
     });
-    match &report.seen {
+    match &report.result {
         CheckResult::Addresses(rounds) => {
             document["names"] = rounds.last().map_or(Value::Null, names);
             document["addresses"] = addresses(rounds);
         }
         CheckResult::Fetches {
             profile,
-            manners,
-            fetched,
+            client_rules: manners,
+            results: fetched,
             caa,
         } => {
             document["profile"] = json!({
-                "client": client(profile.client),
+                "client": client_label(profile.client),
                 "manners": manners,
                 "fetches": fetched.iter().map(fetch).collect::<Vec<_>>(),
             });
@@ -65,8 +65,8 @@ fn finding(found: &Finding) -> Value {
         "level": found.level.label(),
         "id": found.id,
         "addresses": found.addresses,
-        "said": found.said.what,
-        "likely": found.said.likely,
+        "said": found.said.summary,
+        "likely": found.said.likely_reasons,
         "times": found.times,
     })
 }
@@ -84,7 +84,7 @@ fn answer(answer: &NameAnswer) -> Value {
         AnswerSource::Resolver(resolver) => ("resolver", Some(*resolver)),
         AnswerSource::NameService => ("name_service", None),
     };
-    let mut value = json!({"by": by, "addresses": answer.addresses, "took_us": answer.took.0});
+    let mut value = json!({"by": by, "addresses": answer.addresses, "took_us": answer.duration.0});
     if let Some(resolver) = resolver {
         value["resolver"] = json!(resolver);
     }
@@ -103,7 +103,7 @@ fn resolution(dns: &Resolution) -> Value {
             "resolver": found.resolver,
             "name": escape(&found.name),
             "ttl_s": found.ttl_s,
-            "tcp": found.tcp,
+            "tcp": found.over_tcp,
         })).collect::<Vec<_>>(),
         "tried": dns.tried.iter().map(|tried| json!({
             "name": escape(&tried.name),
@@ -118,13 +118,13 @@ fn family(answer: &FamilyAnswer) -> String {
     match answer {
         FamilyAnswer::Addresses(_) => "addresses".to_owned(),
         FamilyAnswer::Failed { kind, .. } => kind.label().to_owned(),
-        FamilyAnswer::NotAsked { own, .. } => own.label().to_owned(),
-        FamilyAnswer::Unneeded => "not_asked".to_owned(),
+        FamilyAnswer::NotQueried { own, .. } => own.label().to_owned(),
+        FamilyAnswer::NotNeeded => "not_asked".to_owned(),
     }
 }
 
 fn addresses(rounds: &[CheckRound]) -> Value {
-    tally::of(rounds)
+    tally::tally_addresses(rounds)
         .iter()
         .map(|tally| address(tally, rounds))
         .collect()
@@ -143,7 +143,7 @@ fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
         .rfind(|one| one.outcome.is_failure())
         .or_else(|| all().next_back());
     let mut phases = Map::new();
-    for (part, spread) in PARTS.iter().zip(&tally.spreads) {
+    for (part, spread) in PHASES.iter().zip(&tally.phase_percentiles) {
         if let Some(spread) = spread {
             let spread = json!({
                 "min_us": spread.min.0,
@@ -163,7 +163,7 @@ fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
         "probe": telling.map(probe),
     });
     if let Some(first) = all().next() {
-        value["local"] = json!(first.local);
+        value["local"] = json!(first.is_local);
         match &first.ttl {
             Some(Ok(evidence)) => value["ttl"] = json!(evidence),
             Some(Err(why)) => value["ttl_unknown"] = json!(why.to_string()),
@@ -175,11 +175,11 @@ fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
 
 fn probe(one: &AddressResult) -> Value {
     let mut value = outcome(&one.outcome);
-    value["at"] = json!(escape(&one.at));
+    value["at"] = json!(escape(&one.final_url));
     if let Some(detail) = &one.detail {
         value["detail"] = json!(escape(detail));
     }
-    value["requests"] = one.legs.iter().map(leg).collect();
+    value["requests"] = one.requests.iter().map(request).collect();
     value
 }
 
@@ -188,7 +188,7 @@ fn outcome(outcome: &Outcome) -> Value {
     serde_json::to_value(outcome).unwrap_or(Value::Null)
 }
 
-fn leg(leg: &RedirectLeg) -> Value {
+fn request(leg: &RedirectLeg) -> Value {
     let mut value = json!({
         "url": escape(&leg.url),
         "front": leg.result.front,
@@ -198,7 +198,7 @@ fn leg(leg: &RedirectLeg) -> Value {
         value["tls"] = handshake(tls);
     }
     if let Some(answer) = &leg.result.answer {
-        value["answer"] = facts(answer);
+        value["answer"] = response_facts(answer);
     }
     value
 }
@@ -207,14 +207,14 @@ fn times(times: &PhaseTimes) -> Value {
     serde_json::to_value(times).unwrap_or(Value::Null)
 }
 
-fn facts(answer: &AnswerFacts) -> Value {
+fn response_facts(answer: &AnswerFacts) -> Value {
     json!({
         "status": answer.status,
         "version": answer.version,
         "server": answer.server.as_deref().map(escape),
         "content_type": answer.content_type.as_deref().map(escape),
         "location": answer.location.as_deref().map(escape),
-        "read": answer.read,
+        "read": answer.bytes_read,
     })
 }
 
@@ -223,7 +223,7 @@ fn handshake(tls: &TlsFacts) -> Value {
         "server_name": tls.server_name,
         "version": tls.version,
         "alpn": tls.alpn.as_deref().map(escape),
-        "refused": tls.refused,
+        "refused": tls.rejected,
         "chain": tls.chain.iter().map(certificate).collect::<Vec<_>>(),
         "left_out": tls.left_out,
     })
@@ -242,7 +242,7 @@ fn certificate(one: &CertificateFacts) -> Value {
     })
 }
 
-const fn client(client: ClientProfile) -> &'static str {
+const fn client_label(client: ClientProfile) -> &'static str {
     match client {
         ClientProfile::Generic => "generic",
         ClientProfile::CertManager => "cert-manager",
@@ -259,12 +259,12 @@ fn fetch(fetched: &ValidationResult) -> Value {
     if let Some(told) = &fetched.problem {
         value["problem"] = caa::problem(told);
     }
-    value["took_us"] = json!(fetched.took.0);
+    value["took_us"] = json!(fetched.duration.0);
     value["dns"] = fetched.resolution.as_ref().map_or(Value::Null, resolution);
     value["dials"] = fetched
         .dials
         .iter()
-        .map(|tried| json!({"address": tried.address, "outcome": dial(&tried.outcome)}))
+        .map(|tried| json!({"address": tried.address, "outcome": dial_label(&tried.outcome)}))
         .collect();
     value["hops"] = fetched
         .hops
@@ -275,7 +275,7 @@ fn fetch(fetched: &ValidationResult) -> Value {
 }
 
 /// The outcome of one connection attempt, as a stable identifier.
-pub(super) fn dial(outcome: &DialOutcome) -> &str {
+pub(super) fn dial_label(outcome: &DialOutcome) -> &str {
     match outcome {
         DialOutcome::Connected => "connected",
         DialOutcome::Failed(kind) => kind.label(),

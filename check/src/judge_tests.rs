@@ -15,8 +15,8 @@ fn subject() -> CheckSubject {
     CheckSubject {
         given: "http://a.test/".to_owned(),
         url: "http://a.test/".to_owned(),
-        said: Vec::new(),
-        what: CheckAction::Http(HttpProbe::get(
+        assumptions: Vec::new(),
+        action: CheckAction::Http(HttpProbe::get(
             Scheme::Http,
             "a.test".parse().unwrap(),
             80,
@@ -45,8 +45,8 @@ fn broken() -> Outcome {
     in_phase(Phase::FirstByte, FailureKind::Eof)
 }
 
-const UNASKED: Outcome = Outcome::NotAsked {
-    own: OwnFault::NoFamily,
+const NOT_PROBED: Outcome = Outcome::NotProbed {
+    fault: OwnFault::NoFamily,
 };
 
 /// A pass with one address per outcome.
@@ -59,13 +59,13 @@ fn round(outcomes: &[Outcome]) -> CheckRound {
             .enumerate()
             .map(|(n, outcome)| AddressResult {
                 address: address(n),
-                local: false,
+                is_local: false,
                 ttl: None,
-                legs: Vec::new(),
+                requests: Vec::new(),
                 outcome: outcome.clone(),
                 detail: None,
-                at: "http://a.test/".to_owned(),
-                otherwise: None,
+                final_url: "http://a.test/".to_owned(),
+                alternative: None,
             })
             .collect(),
         ..CheckRound::default()
@@ -73,7 +73,7 @@ fn round(outcomes: &[Outcome]) -> CheckRound {
 }
 
 fn verdict(outcomes: &[Outcome], rules: JudgementRules) -> Verdict {
-    rounds(&subject(), &[round(outcomes)], rules).verdict
+    judge_rounds(&subject(), &[round(outcomes)], rules).verdict
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn a_client_goes_on_after_a_failed_connect_and_only_then() {
     use Verdict as V;
     for (outcomes, lenient, strict) in [
         (&[ok(), ok()][..], V::Works, V::Works),
-        (&[dead(), ok()], V::Warned, V::Fails),
+        (&[dead(), ok()], V::WorksWithWarning, V::Fails),
         (&[broken(), ok()], V::Fails, V::Fails),
         (&[dead(), dead()], V::Fails, V::Fails),
-        (&[UNASKED, ok()], V::Works, V::Unknown),
-        (&[UNASKED, dead()], V::Fails, V::Fails),
-        (&[UNASKED], V::Unknown, V::Unknown),
+        (&[NOT_PROBED, ok()], V::Works, V::Unknown),
+        (&[NOT_PROBED, dead()], V::Fails, V::Fails),
+        (&[NOT_PROBED], V::Unknown, V::Unknown),
     ] {
         assert_eq!(verdict(outcomes, LENIENT), lenient, "{outcomes:?}");
         let every = JudgementRules {
@@ -100,15 +100,15 @@ fn a_client_goes_on_after_a_failed_connect_and_only_then() {
 #[test]
 fn behind_a_redirect_to_another_host_no_other_address_of_ours_helps() {
     let mut look = round(&[dead(), ok()]);
-    look.reached[0].at = "http://b.test/".to_owned();
-    assert_eq!(rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
+    look.reached[0].final_url = "http://b.test/".to_owned();
+    assert_eq!(judge_rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
 }
 
 #[test]
 fn where_no_used_address_is_looked_at_the_others_decide() {
     let mut look = round(&[dead()]);
     look.lookup = NameLookup::forced(std::iter::once([198, 51, 100, 1].into()));
-    assert_eq!(rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
+    assert_eq!(judge_rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
 }
 
 #[test]
@@ -124,20 +124,20 @@ fn the_host_of_a_url_is_found_with_and_without_brackets_and_port() {
 }
 
 #[test]
-fn without_a_single_look_nothing_is_known() {
-    assert_eq!(rounds(&subject(), &[], LENIENT).verdict, Verdict::Unknown);
+fn without_any_pass_the_verdict_is_unknown() {
+    assert_eq!(judge_rounds(&subject(), &[], LENIENT).verdict, Verdict::Unknown);
 }
 
 #[test]
-fn what_several_addresses_share_is_one_finding_and_what_several_looks_show_is_counted() {
+fn findings_merge_across_addresses_and_count_passes() {
     let looks = [
         round(&[dead(), dead()]),
         round(&[ok(), ok()]),
         round(&[dead(), dead()]),
     ];
-    let judged = rounds(&subject(), &looks, LENIENT);
+    let judged = judge_rounds(&subject(), &looks, LENIENT);
     assert_eq!(
-        (judged.verdict, judged.good, judged.looks),
+        (judged.verdict, judged.successful_passes, judged.looks),
         (Verdict::Fails, 1, 3)
     );
     let [finding] = judged.findings.as_slice() else {
@@ -148,7 +148,7 @@ fn what_several_addresses_share_is_one_finding_and_what_several_looks_show_is_co
 
 #[test]
 fn the_gravest_finding_comes_first() {
-    let judged = rounds(&subject(), &[round(&[dead(), ok(), broken()])], LENIENT);
+    let judged = judge_rounds(&subject(), &[round(&[dead(), ok(), broken()])], LENIENT);
     let levels: Vec<_> = judged.findings.iter().map(|finding| finding.level).collect();
     assert_eq!(levels, [FindingLevel::Failure, FindingLevel::Warning]);
 }

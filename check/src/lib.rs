@@ -9,25 +9,25 @@
 mod alternatives;
 mod args;
 mod caa;
-mod duration_text;
+mod dates;
+mod explanation;
+mod explanation_details;
 mod facts;
 mod finding;
 mod findings;
 mod json;
-mod judge;
 mod names;
 mod outcome;
 mod profile;
 mod progress;
-mod reasons;
 mod report;
+mod request_chain;
 mod round;
 mod round_options;
 mod subject;
 mod tally;
 mod text;
-mod walk;
-mod wording;
+mod verdict;
 
 use std::io::{self, ErrorKind, Write};
 
@@ -40,17 +40,17 @@ use tokio_util::sync::CancellationToken;
 pub use self::args::CheckOptions;
 use self::{
     args::RESOLV_CONF,
-    judge::Verdict,
-    names::QueriedServer,
+    names::NameSources,
     profile::ChallengeFetcher,
     progress::CheckProgress,
     report::{Checker, Report},
     round_options::{AddressFamily, RoundOptions},
     subject::CheckSubject,
+    verdict::Verdict,
 };
 
 /// Number of URLs checked concurrently: enough to overlap their waits, too few to distort each other's times.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_URLS: usize = 8;
 
 /// URLs to check, read from the options.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl<'a> Check<'a> {
         let mut subjects = Vec::new();
         let mut complaints = Vec::new();
         for given in &options.urls {
-            match CheckSubject::read(given, options) {
+            match CheckSubject::parse(given, options) {
                 Ok(subject) => subjects.push(subject),
                 Err(complaint) => complaints.push(complaint),
             }
@@ -109,16 +109,16 @@ impl<'a> Check<'a> {
     ) -> io::Result<CheckOutcome> {
         let options = self.options;
         let checker = Checker {
-            how: how(options),
-            fetcher: ChallengeFetcher::of(options),
+            round_options: round_options(options),
+            fetcher: ChallengeFetcher::new(options),
             context: ProbeContext::new(options.resolv_conf.clone(), roots),
-            looks: options.repeat,
+            passes: options.repeat,
             interval: options.interval,
             every_address: options.every_address,
-            progress: CheckProgress::of(u64::from(options.repeat) * self.subjects.len() as u64),
+            progress: CheckProgress::new(u64::from(options.repeat) * self.subjects.len() as u64),
         };
-        let mut reports =
-            stream::iter(self.subjects.iter().map(|subject| checker.at(subject, stop))).buffered(AT_ONCE);
+        let mut reports = stream::iter(self.subjects.iter().map(|subject| checker.check(subject, stop)))
+            .buffered(MAX_CONCURRENT_URLS);
         let mut verdicts = Vec::new();
         while let Some(report) = reports.next().await {
             checker.progress.clear();
@@ -133,17 +133,17 @@ impl<'a> Check<'a> {
     }
 }
 
-fn how(args: &CheckOptions) -> RoundOptions {
+fn round_options(args: &CheckOptions) -> RoundOptions {
     let whom = if args.resolver.is_empty() {
-        QueriedServer::Machine {
+        NameSources::Machine {
             hosts: args.hosts_file.clone(),
             name_service: args.resolv_conf == std::path::Path::new(RESOLV_CONF),
         }
     } else {
-        QueriedServer::Resolvers(
+        NameSources::Resolvers(
             args.resolver
                 .iter()
-                .map(|resolver| resolver.or_port(53))
+                .map(|resolver| resolver.with_default_port(53))
                 .collect(),
         )
     };
@@ -169,7 +169,7 @@ fn print(report: &Report<'_>, options: &CheckOptions, color: ColorMode, apart: b
         if apart {
             writeln!(out)?;
         }
-        write!(out, "{}", text::report(report, color))?;
+        write!(out, "{}", text::render(report, color))?;
     }
     out.flush()
 }
@@ -191,10 +191,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_outweighs_what_could_not_be_told_and_that_outweighs_success() {
+    fn failure_outweighs_unknown_and_unknown_outweighs_success() {
         use Verdict as V;
         for (verdicts, expected) in [
-            (&[V::Works, V::Warned][..], CheckOutcome::Works),
+            (&[V::Works, V::WorksWithWarning][..], CheckOutcome::Works),
             (&[V::Works, V::Fails, V::Unknown], CheckOutcome::Fails),
             (
                 &[V::Works, V::Unknown],

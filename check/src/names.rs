@@ -16,7 +16,7 @@ use tokio::time;
 
 /// The sources to query.
 #[derive(Debug, Clone)]
-pub(super) enum QueriedServer {
+pub(super) enum NameSources {
     /// The sources that programs on this machine use: hosts file, then resolv.conf.
     Machine {
         hosts: PathBuf,
@@ -49,7 +49,7 @@ pub(super) enum AnswerSource {
 pub(super) struct NameAnswer {
     pub(super) source: AnswerSource,
     pub(super) addresses: Vec<IpAddr>,
-    pub(super) took: Micros,
+    pub(super) duration: Micros,
     /// The details of a DNS lookup.
     pub(super) dns: Option<Resolution>,
 }
@@ -59,42 +59,53 @@ pub(super) struct NameAnswer {
 pub(super) struct NameLookup {
     pub(super) answers: Vec<NameAnswer>,
     /// The answer that musl gets, if it differs from that of glibc.
-    pub(super) musl: Option<Resolution>,
+    pub(super) musl_answer: Option<Resolution>,
 }
 
 impl NameLookup {
     /// Returns a lookup with the addresses of `--connect-to`.
     pub(super) fn forced(addresses: impl Iterator<Item = IpAddr>) -> Self {
         Self {
-            answers: vec![NameAnswer::known(AnswerSource::Forced, addresses.collect())],
-            musl: None,
+            answers: vec![NameAnswer::without_dns(AnswerSource::Forced, addresses.collect())],
+            musl_answer: None,
         }
     }
 
     /// Queries all sources, each within the deadline.
-    pub(super) async fn ask(
+    pub(super) async fn query(
         host: &str,
-        whom: &QueriedServer,
+        whom: &NameSources,
         context: &ProbeContext,
         deadline: Duration,
     ) -> Self {
         match whom {
-            QueriedServer::Resolvers(resolvers) => Self {
-                answers: join_all(resolvers.iter().map(|one| ask_one(host, *one, context, deadline))).await,
-                musl: None,
+            NameSources::Resolvers(resolvers) => Self {
+                answers: join_all(
+                    resolvers
+                        .iter()
+                        .map(|one| query_resolver(host, *one, context, deadline)),
+                )
+                .await,
+                musl_answer: None,
             },
-            QueriedServer::Machine { hosts, name_service } => {
+            NameSources::Machine { hosts, name_service } => {
                 let text = fs::read_to_string(hosts).unwrap_or_default();
-                let mut lookup = Self::ask_machine(host, in_hosts(&text, host), context, deadline).await;
+                let mut lookup =
+                    Self::query_machine(host, hosts_file_addresses(&text, host), context, deadline).await;
                 if *name_service && lookup.addresses().is_empty() {
-                    lookup.answers.extend(name_service_says(host, deadline).await);
+                    lookup.answers.extend(query_name_service(host, deadline).await);
                 }
                 lookup
             }
         }
     }
 
-    async fn ask_machine(host: &str, hosts: Vec<IpAddr>, context: &ProbeContext, deadline: Duration) -> Self {
+    async fn query_machine(
+        host: &str,
+        hosts: Vec<IpAddr>,
+        context: &ProbeContext,
+        deadline: Duration,
+    ) -> Self {
         let begun = Instant::now();
         let both = libc_answers(context, host, deadline).await;
         let took = begun.elapsed().into();
@@ -107,10 +118,13 @@ impl NameLookup {
         };
         let mut answers = Vec::new();
         if !literal && !hosts.is_empty() {
-            answers.push(NameAnswer::known(AnswerSource::Hosts, hosts));
+            answers.push(NameAnswer::without_dns(AnswerSource::Hosts, hosts));
         }
-        answers.push(NameAnswer::of_dns(source, both.glibc, took));
-        Self { answers, musl }
+        answers.push(NameAnswer::from_dns(source, both.glibc, took));
+        Self {
+            answers,
+            musl_answer: musl,
+        }
     }
 
     /// All distinct addresses, in the order of the answers.
@@ -125,7 +139,7 @@ impl NameLookup {
     }
 
     /// The addresses that programs on this machine get: those of the hosts file take precedence.
-    pub(super) fn used_by_programs(&self) -> Vec<IpAddr> {
+    pub(super) fn effective_addresses(&self) -> Vec<IpAddr> {
         match self
             .answers
             .iter()
@@ -161,26 +175,26 @@ impl NameLookup {
 }
 
 impl NameAnswer {
-    fn known(source: AnswerSource, addresses: Vec<IpAddr>) -> Self {
+    fn without_dns(source: AnswerSource, addresses: Vec<IpAddr>) -> Self {
         Self {
             source,
             addresses,
-            took: Micros::default(),
+            duration: Micros::default(),
             dns: None,
         }
     }
 
-    fn of_dns(source: AnswerSource, resolution: Resolution, took: Micros) -> Self {
+    fn from_dns(source: AnswerSource, resolution: Resolution, took: Micros) -> Self {
         Self {
             source,
             addresses: resolution.addresses.iter().map(|found| found.address).collect(),
-            took,
+            duration: took,
             dns: Some(resolution),
         }
     }
 
     /// The distinct addresses in sorted order, for comparison.
-    pub(super) fn sorted(&self) -> Vec<IpAddr> {
+    pub(super) fn sorted_addresses(&self) -> Vec<IpAddr> {
         let mut addresses = self.addresses.clone();
         addresses.sort_unstable();
         addresses.dedup();
@@ -188,7 +202,12 @@ impl NameAnswer {
     }
 }
 
-async fn ask_one(host: &str, resolver: SocketAddr, context: &ProbeContext, deadline: Duration) -> NameAnswer {
+async fn query_resolver(
+    host: &str,
+    resolver: SocketAddr,
+    context: &ProbeContext,
+    deadline: Duration,
+) -> NameAnswer {
     let begun = Instant::now();
     let choice = ResolverChoice::Servers(vec![resolver]);
     let said = resolve_all(context, host, &choice, SearchManner::Glibc, deadline).await;
@@ -197,11 +216,11 @@ async fn ask_one(host: &str, resolver: SocketAddr, context: &ProbeContext, deadl
     } else {
         AnswerSource::Resolver(resolver)
     };
-    NameAnswer::of_dns(source, said, begun.elapsed().into())
+    NameAnswer::from_dns(source, said, begun.elapsed().into())
 }
 
 /// Queries the C library, which also knows names that are not in DNS: mDNS, a directory, the machine's own name.
-async fn name_service_says(host: &str, deadline: Duration) -> Option<NameAnswer> {
+async fn query_name_service(host: &str, deadline: Duration) -> Option<NameAnswer> {
     let begun = Instant::now();
     let found = time::timeout(deadline, tokio::net::lookup_host((host, 0)))
         .await
@@ -210,13 +229,13 @@ async fn name_service_says(host: &str, deadline: Duration) -> Option<NameAnswer>
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     addresses.dedup();
     (!addresses.is_empty()).then(|| NameAnswer {
-        took: begun.elapsed().into(),
-        ..NameAnswer::known(AnswerSource::NameService, addresses)
+        duration: begun.elapsed().into(),
+        ..NameAnswer::without_dns(AnswerSource::NameService, addresses)
     })
 }
 
 /// Returns the addresses of a name in the text of a hosts file (`hosts(5)`).
-fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
+fn hosts_file_addresses(text: &str, host: &str) -> Vec<IpAddr> {
     let host = host.trim_end_matches('.');
     let mut found = Vec::new();
     for line in text.lines() {
@@ -239,7 +258,7 @@ mod tests {
     fn a_hosts_file_names_addresses_case_and_comments_aside() {
         let text =
             "# 192.0.2.9 shop\n192.0.2.1\tshop.example.test SHOP # web\nnonsense shop\n2001:db8::1 shop\n";
-        let found = in_hosts(text, "Shop");
+        let found = hosts_file_addresses(text, "Shop");
         assert_eq!(
             found,
             [
@@ -247,7 +266,7 @@ mod tests {
                 "2001:db8::1".parse().unwrap()
             ]
         );
-        assert_eq!(in_hosts(text, "web"), Vec::<IpAddr>::new());
+        assert_eq!(hosts_file_addresses(text, "web"), Vec::<IpAddr>::new());
     }
 
     #[test]
@@ -255,12 +274,12 @@ mod tests {
         let [hosts, dns]: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
         let lookup = NameLookup {
             answers: vec![
-                NameAnswer::known(AnswerSource::Hosts, vec![hosts]),
-                NameAnswer::known(AnswerSource::ResolvConf, vec![dns, hosts]),
+                NameAnswer::without_dns(AnswerSource::Hosts, vec![hosts]),
+                NameAnswer::without_dns(AnswerSource::ResolvConf, vec![dns, hosts]),
             ],
-            musl: None,
+            musl_answer: None,
         };
         assert_eq!(lookup.addresses(), [hosts, dns]);
-        assert_eq!(lookup.used_by_programs(), [hosts]);
+        assert_eq!(lookup.effective_addresses(), [hosts]);
     }
 }

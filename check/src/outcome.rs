@@ -3,18 +3,18 @@
 use parallax_model::Outcome;
 
 use super::{
+    explanation::{Explanation, explain, explain_own_fault},
     facts::FailureFacts,
     round::AddressResult,
     subject::CheckSubject,
-    wording::{Explanation, explain, explain_own},
 };
 
 /// Explains the outcome of a finished probe.
 pub(super) fn in_words(outcome: &Outcome, facts: FailureFacts<'_>) -> Explanation {
     match outcome {
         Outcome::Ok { .. } => Explanation {
-            what: "ok".to_owned(),
-            likely: Vec::new(),
+            summary: "ok".to_owned(),
+            likely_reasons: Vec::new(),
         },
         Outcome::Failed { phase, kind, status } => explain(
             kind,
@@ -24,7 +24,7 @@ pub(super) fn in_words(outcome: &Outcome, facts: FailureFacts<'_>) -> Explanatio
                 ..facts
             },
         ),
-        Outcome::NotAsked { own } => explain_own(*own, facts.detail),
+        Outcome::NotProbed { fault: own } => explain_own_fault(*own, facts.detail),
     }
 }
 
@@ -34,18 +34,18 @@ pub(super) fn of_reached<'a>(
     one: &'a AddressResult,
     now: i64,
 ) -> FailureFacts<'a> {
-    let last = one.legs.last().map(|leg| &leg.result);
+    let last = one.requests.last().map(|leg| &leg.result);
     // After a redirect, certificate and address belong to the last request, not to the probed address.
-    let first_leg = one.legs.len() <= 1;
+    let first_leg = one.requests.len() <= 1;
     FailureFacts {
-        host: host_of(&one.at).unwrap_or_else(|| subject.host()),
+        host: host_of(&one.final_url).unwrap_or_else(|| subject.host()),
         address: if first_leg {
             Some(one.address)
         } else {
             last.and_then(|last| last.front).map(|front| front.address)
         },
         detail: one.detail.as_deref(),
-        local: first_leg && one.local,
+        is_local: first_leg && one.is_local,
         ttl: one
             .ttl
             .as_ref()
@@ -54,7 +54,7 @@ pub(super) fn of_reached<'a>(
         tls: last.and_then(|last| last.tls.as_ref()),
         times: last.map(|last| &last.times),
         server: last.and_then(|last| last.answer.as_ref()?.server.as_deref()),
-        otherwise: one.otherwise,
+        alternative: one.alternative,
         ..of_subject(subject, now)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme, proxied_by};
+use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme, proxy_for};
 use parallax_prober::{
     AddressRule, ChallengeRequest, ClientProfile, ProbeContext, Profile, ResolverChoice, ValidationResult,
     validate,
@@ -14,21 +14,21 @@ use super::{args::CheckOptions, caa::CaaRecords};
 #[derive(Debug, Clone)]
 pub(super) struct ChallengeFetcher {
     pub(super) profile: Profile,
-    choice: ResolverChoice,
-    expected: Option<String>,
+    resolvers: ResolverChoice,
+    expected_body: Option<String>,
     issuer: String,
     account_uri: Option<String>,
 }
 
 impl ChallengeFetcher {
     /// Returns the fetcher for the options; `None` for the `generic` profile, which probes every address.
-    pub(super) fn of(args: &CheckOptions) -> Option<Self> {
-        let own = Profile::of(args.profile.client()?);
+    pub(super) fn new(args: &CheckOptions) -> Option<Self> {
+        let own = Profile::for_client(args.profile.client()?);
         let timeout = args.timeout.unwrap_or(own.timeout);
         let resolvers: Vec<_> = args
             .resolver
             .iter()
-            .map(|resolver| resolver.or_port(53))
+            .map(|resolver| resolver.with_default_port(53))
             .collect();
         Some(Self {
             profile: Profile {
@@ -37,12 +37,12 @@ impl ChallengeFetcher {
                 passes: 1,
                 ..own
             },
-            choice: if resolvers.is_empty() {
+            resolvers: if resolvers.is_empty() {
                 ResolverChoice::Machine
             } else {
                 ResolverChoice::Servers(resolvers)
             },
-            expected: args.expect_body.clone(),
+            expected_body: args.expect_body.clone(),
             issuer: args.caa_issuer.clone(),
             account_uri: args.account_uri.clone(),
         })
@@ -53,11 +53,11 @@ impl ChallengeFetcher {
             host: probe.host.to_string(),
             port: probe.port,
             path: probe.path.clone(),
-            expected: self.expected.clone().unwrap_or_default(),
+            expected: self.expected_body.clone().unwrap_or_default(),
         };
-        let mut fetched = validate(&self.profile, &challenge, &self.choice, context).await;
+        let mut fetched = validate(&self.profile, &challenge, &self.resolvers, context).await;
         // Without `--expect-body` any content is right; all checks before that of the content have passed.
-        if self.expected.is_none()
+        if self.expected_body.is_none()
             && let Outcome::Failed {
                 phase: Phase::Check,
                 kind: FailureKind::WrongBody,
@@ -76,11 +76,11 @@ impl ChallengeFetcher {
             return None;
         }
         let account = self.account_uri.as_deref();
-        Some(CaaRecords::of(host, &self.issuer, account, &self.choice, context).await)
+        Some(CaaRecords::look_up(host, &self.issuer, account, &self.resolvers, context).await)
     }
 
     /// Describes how this client differs from the default of probing every address.
-    pub(super) fn manners(&self, host: &str) -> Vec<String> {
+    pub(super) fn describe_rules(&self, host: &str) -> Vec<String> {
         let profile = &self.profile;
         let who = match profile.client {
             ClientProfile::Generic => "a careful client",
@@ -109,7 +109,7 @@ impl ChallengeFetcher {
             format!("as {who}: {addresses}"),
             format!(
                 "follows up to {} redirects to {hosts} and {ports}; does not verify certificates there; total timeout {} s",
-                profile.redirects.most,
+                profile.redirects.max,
                 profile.timeout.as_secs_f64(),
             ),
             format!(
@@ -120,7 +120,7 @@ impl ChallengeFetcher {
         if !profile.reserved_allowed {
             said.push("does not connect to private and reserved addresses".to_owned());
         }
-        let body = match (&self.expected, profile.body.most) {
+        let body = match (&self.expected_body, profile.body.max) {
             (Some(_), _) => None,
             (None, Some(most)) => Some(format!(
                 "does not compare the content, only checks that it has at most {most} bytes; see --expect-body"
@@ -132,8 +132,8 @@ impl ChallengeFetcher {
             said.push("fetches five times, two seconds apart: --repeat 5 --interval 2s".to_owned());
         }
         let environment = |name: &str| std::env::var(name).ok();
-        if profile.honours_proxy_environment
-            && let Some(proxy) = proxied_by(environment, Scheme::Http, host, 80)
+        if profile.uses_environment_proxy
+            && let Some(proxy) = proxy_for(environment, Scheme::Http, host, 80)
         {
             said.push(format!(
                 "would use the proxy {proxy:?} of this environment; this check does not"

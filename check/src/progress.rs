@@ -8,25 +8,25 @@ use std::{
 /// Counts passes. Everything runs on one thread.
 #[derive(Debug)]
 pub(super) struct CheckProgress {
-    looked: Cell<u64>,
-    of: u64,
+    completed: Cell<u64>,
+    total: u64,
     visible: bool,
 }
 
 impl CheckProgress {
     /// Returns a counter that is visible only on a terminal and for more than one pass.
-    pub(super) fn of(looks: u64) -> Self {
+    pub(super) fn new(looks: u64) -> Self {
         Self {
-            looked: Cell::new(0),
-            of: looks,
+            completed: Cell::new(0),
+            total: looks,
             visible: looks > 1 && std::io::stderr().is_terminal(),
         }
     }
 
     pub(super) fn step(&self) {
-        self.looked.set(self.looked.get() + 1);
-        if self.visible && self.looked.get() < self.of {
-            self.write(&format!("\r\u{1b}[K{}/{}", self.looked.get(), self.of));
+        self.completed.set(self.completed.get() + 1);
+        if self.visible && self.completed.get() < self.total {
+            self.write(&format!("\r\u{1b}[K{}/{}", self.completed.get(), self.total));
         }
     }
 

@@ -8,23 +8,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caa::CaaRecords,
-    duration_text,
-    judge::{self, JudgementRules, UrlJudgement},
+    dates,
     profile::ChallengeFetcher,
     progress::CheckProgress,
     round::CheckRound,
     round_options::RoundOptions,
     subject::{CheckAction, CheckSubject},
+    verdict::{self, JudgementRules, UrlJudgement},
 };
 
 /// Checks URLs with the same options.
 #[derive(Debug)]
 pub(super) struct Checker {
-    pub(super) how: RoundOptions,
+    pub(super) round_options: RoundOptions,
     /// `None` if every address is probed.
     pub(super) fetcher: Option<ChallengeFetcher>,
     pub(super) context: ProbeContext,
-    pub(super) looks: u32,
+    pub(super) passes: u32,
     pub(super) interval: Duration,
     pub(super) every_address: bool,
     pub(super) progress: CheckProgress,
@@ -34,10 +34,10 @@ pub(super) struct Checker {
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) subject: &'a CheckSubject,
-    pub(super) seen: CheckResult<'a>,
+    pub(super) result: CheckResult<'a>,
     pub(super) judgement: UrlJudgement,
     /// Number of passes requested; fewer were made if the check was stopped.
-    pub(super) planned: u32,
+    pub(super) planned_passes: u32,
     /// Seconds since the Unix epoch.
     pub(super) now: i64,
 }
@@ -50,8 +50,8 @@ pub(super) enum CheckResult<'a> {
     /// Fetched as the client of a profile does.
     Fetches {
         profile: &'a Profile,
-        manners: Vec<String>,
-        fetched: Vec<ValidationResult>,
+        client_rules: Vec<String>,
+        results: Vec<ValidationResult>,
         /// `None` if the client does not check CAA records, or if the check was stopped before.
         caa: Option<CaaRecords>,
     },
@@ -59,54 +59,58 @@ pub(super) enum CheckResult<'a> {
 
 impl Checker {
     /// Makes the requested number of passes over one URL. A stop keeps the results collected so far.
-    pub(super) async fn at<'a>(&'a self, subject: &'a CheckSubject, stop: &CancellationToken) -> Report<'a> {
+    pub(super) async fn check<'a>(
+        &'a self,
+        subject: &'a CheckSubject,
+        stop: &CancellationToken,
+    ) -> Report<'a> {
         let rules = JudgementRules {
             every_address: self.every_address,
-            now: duration_text::now(),
+            now: dates::now(),
         };
         let (seen, judgement) =
-            if let (Some(client), CheckAction::Http(probe)) = (&self.fetcher, &subject.what) {
+            if let (Some(client), CheckAction::Http(probe)) = (&self.fetcher, &subject.action) {
                 let fetched = self
-                    .repeated(stop, async |_| client.fetch(probe, &self.context).await)
+                    .run_passes(stop, async |_| client.fetch(probe, &self.context).await)
                     .await;
                 let caa = tokio::select! {
                     biased;
                     () = stop.cancelled() => None,
                     caa = client.caa(subject.host(), &self.context) => caa,
                 };
-                let judgement = judge::fetches(subject, &fetched, caa.as_ref(), rules);
+                let judgement = verdict::judge_fetches(subject, &fetched, caa.as_ref(), rules);
                 let seen = CheckResult::Fetches {
                     profile: &client.profile,
-                    manners: client.manners(subject.host()),
-                    fetched,
+                    client_rules: client.describe_rules(subject.host()),
+                    results: fetched,
                     caa,
                 };
                 (seen, judgement)
             } else {
                 let rounds = self
-                    .repeated(stop, async |first| {
-                        self.how.look(subject, &self.context, first).await
+                    .run_passes(stop, async |first| {
+                        self.round_options.run_pass(subject, &self.context, first).await
                     })
                     .await;
-                let judgement = judge::rounds(subject, &rounds, rules);
+                let judgement = verdict::judge_rounds(subject, &rounds, rules);
                 (CheckResult::Addresses(rounds), judgement)
             };
         Report {
             subject,
-            seen,
+            result: seen,
             judgement,
-            planned: self.looks,
+            planned_passes: self.passes,
             now: rules.now,
         }
     }
 
-    async fn repeated<T>(&self, stop: &CancellationToken, look: impl AsyncFn(bool) -> T) -> Vec<T> {
+    async fn run_passes<T>(&self, stop: &CancellationToken, look: impl AsyncFn(bool) -> T) -> Vec<T> {
         let mut seen = Vec::new();
         // Tokio panics on a period of zero.
         let mut ticks = time::interval_at(Instant::now(), self.interval.max(Duration::from_millis(1)));
         // A slow pass delays the next one; passes never come in a burst.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        for n in 0..self.looks {
+        for n in 0..self.passes {
             let one = async {
                 ticks.tick().await;
                 look(n == 0).await

@@ -7,28 +7,28 @@ use std::{
 
 use futures_util::future::join_all;
 use parallax_model::{Outcome, TtlEvidence};
-use parallax_prober::{NoEvidence, ProbeContext, ask_ttl};
+use parallax_prober::{NoEvidence, ProbeContext, ttl_evidence};
 
 use super::{
     alternatives::AlternativeAnswer,
     names::NameLookup,
+    request_chain::{RedirectChain, RedirectLeg},
     round_options::{AddressFamily, RoundOptions},
     subject::{CheckAction, CheckSubject},
-    walk::{RedirectChain, RedirectLeg},
 };
 
 /// Maximum number of addresses probed per name; the others are only counted.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// Timeout for TTL evidence. The reply arrives as fast as that to a ping, or never.
-const TTL_WAIT: Duration = Duration::from_secs(1);
+const TTL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The results of one pass.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckRound {
     pub(super) lookup: NameLookup,
     /// The selected family, if the name has only addresses of the other one.
-    pub(super) lacks: Option<AddressFamily>,
+    pub(super) missing_family: Option<AddressFamily>,
     pub(super) reached: Vec<AddressResult>,
     /// Number of addresses beyond the maximum, which were not probed.
     pub(super) left_out: usize,
@@ -39,30 +39,30 @@ pub(super) struct CheckRound {
 pub(super) struct AddressResult {
     pub(super) address: SocketAddr,
     /// Whether the address is one of this machine's own.
-    pub(super) local: bool,
+    pub(super) is_local: bool,
     /// Evidence of how far away the responder is; collected in the first pass only.
     pub(super) ttl: Option<Result<TtlEvidence, NoEvidence>>,
     /// The requests: the first one, and one per redirect.
-    pub(super) legs: Vec<RedirectLeg>,
+    pub(super) requests: Vec<RedirectLeg>,
     pub(super) outcome: Outcome,
     /// The error text of a library or the kernel.
     pub(super) detail: Option<String>,
     /// The URL of the last request, or of the redirect that was not followed.
-    pub(super) at: String,
+    pub(super) final_url: String,
     /// The alternative request that the same address answered; tried in the first pass only.
-    pub(super) otherwise: Option<AlternativeAnswer>,
+    pub(super) alternative: Option<AlternativeAnswer>,
 }
 
 impl RoundOptions {
     /// Makes one pass. The first one also collects TTL evidence and tries alternative requests.
-    pub(super) async fn look(
+    pub(super) async fn run_pass(
         &self,
         subject: &CheckSubject,
         context: &ProbeContext,
         first: bool,
     ) -> CheckRound {
         let lookup = if self.connect_to.is_empty() {
-            NameLookup::ask(subject.host(), &self.whom, context, self.timeout).await
+            NameLookup::query(subject.host(), &self.whom, context, self.timeout).await
         } else {
             NameLookup::forced(self.connect_to.iter().map(|endpoint| endpoint.ip))
         };
@@ -71,7 +71,7 @@ impl RoundOptions {
             let none =
                 |family: &AddressFamily| !found.is_empty() && !found.iter().any(|one| family.holds(*one));
             return CheckRound {
-                lacks: self.family.filter(none),
+                missing_family: self.family.filter(none),
                 lookup,
                 ..CheckRound::default()
             };
@@ -82,7 +82,7 @@ impl RoundOptions {
         } else {
             self.connect_to
                 .iter()
-                .map(|endpoint| endpoint.or_port(port))
+                .map(|endpoint| endpoint.with_default_port(port))
                 .collect()
         };
         let found = addresses.len();
@@ -90,23 +90,23 @@ impl RoundOptions {
             addresses.retain(|address| family.holds(address.ip()));
         }
         let lacks = self.family.filter(|_| addresses.is_empty() && found > 0);
-        let left_out = addresses.len().saturating_sub(MOST_ADDRESSES);
-        addresses.truncate(MOST_ADDRESSES);
-        let reached = join_all(
+        let addresses_left_out = addresses.len().saturating_sub(MAX_ADDRESSES);
+        addresses.truncate(MAX_ADDRESSES);
+        let addresses = join_all(
             addresses
                 .into_iter()
-                .map(|address| self.reach(subject, address, context, first)),
+                .map(|address| self.probe_address(subject, address, context, first)),
         )
         .await;
         CheckRound {
             lookup,
-            lacks,
-            reached,
-            left_out,
+            missing_family: lacks,
+            reached: addresses,
+            left_out: addresses_left_out,
         }
     }
 
-    async fn reach(
+    async fn probe_address(
         &self,
         subject: &CheckSubject,
         address: SocketAddr,
@@ -115,46 +115,48 @@ impl RoundOptions {
     ) -> AddressResult {
         let ttl = async {
             if first {
-                Some(ask_ttl(address.ip(), self.timeout.min(TTL_WAIT)).await)
+                Some(ttl_evidence(address.ip(), self.timeout.min(TTL_TIMEOUT)).await)
             } else {
                 None
             }
         };
         // Boxed: the future of a probe is large, and there is one per address.
-        let (walked, ttl) = tokio::join!(Box::pin(self.walk(subject, address, context)), ttl);
+        let (walked, ttl) = tokio::join!(Box::pin(self.follow(subject, address, context)), ttl);
         let RedirectChain {
-            legs,
+            requests: legs,
             outcome,
             detail,
-            at,
+            final_url: at,
         } = walked;
         let otherwise = if first {
-            Box::pin(self.otherwise(subject, address, &outcome, context)).await
+            Box::pin(self.try_alternatives(subject, address, &outcome, context)).await
         } else {
             None
         };
         AddressResult {
             address,
-            local: is_local(address.ip()),
+            is_local: is_local(address.ip()),
             ttl,
-            legs,
+            requests: legs,
             outcome,
             detail,
-            at,
-            otherwise,
+            final_url: at,
+            alternative: otherwise,
         }
     }
 
-    async fn walk(
+    async fn follow(
         &self,
         subject: &CheckSubject,
         address: SocketAddr,
         context: &ProbeContext,
     ) -> RedirectChain {
-        match &subject.what {
+        match &subject.action {
             // Boxed: the future takes kilobytes.
-            CheckAction::Http(probe) => Box::pin(self.walk_http(&subject.url, probe, address, context)).await,
-            CheckAction::Stream(probe) => self.walk_stream(&subject.url, probe, address, context).await,
+            CheckAction::Http(probe) => {
+                Box::pin(self.follow_http(&subject.url, probe, address, context)).await
+            }
+            CheckAction::Stream(probe) => self.probe_stream(&subject.url, probe, address, context).await,
             CheckAction::Name(_) => unreachable!("a name has no port to be reached at"),
         }
     }

@@ -2,12 +2,12 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{args::Endpoint, names::QueriedServer};
+use super::{args::Endpoint, names::NameSources};
 
 /// The options of a pass.
 #[derive(Debug, Clone)]
 pub(super) struct RoundOptions {
-    pub(super) whom: QueriedServer,
+    pub(super) whom: NameSources,
     pub(super) connect_to: Vec<Endpoint>,
     pub(super) family: Option<AddressFamily>,
     pub(super) follow: bool,

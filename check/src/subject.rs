@@ -22,9 +22,9 @@ pub(super) struct CheckSubject {
     /// The URL as interpreted.
     pub(super) url: String,
     /// The assumptions made, where the user might have meant something else.
-    pub(super) said: Vec<String>,
+    pub(super) assumptions: Vec<String>,
     /// The action to perform.
-    pub(super) what: CheckAction,
+    pub(super) action: CheckAction,
 }
 
 /// The action that the scheme of a URL selects.
@@ -41,28 +41,28 @@ pub(super) enum CheckAction {
 
 impl CheckSubject {
     /// Parses an argument. The error contains the argument and what was expected.
-    pub(super) fn read(given: &str, args: &CheckOptions) -> Result<Self, String> {
+    pub(super) fn parse(given: &str, args: &CheckOptions) -> Result<Self, String> {
         let complaint = |why: String| format!("{:?}: {why}", escape(given));
         if given.is_empty() || given.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(complaint(format!("{EXPECTED}, without white space")));
         }
         let mut said = Vec::new();
         let text = with_scheme(given, args, &mut said);
-        let url = normalised(&text).map_err(complaint)?;
-        said.extend(host_as_read(&text, &url));
-        let what = what(&url, args).map_err(complaint)?;
+        let url = normalize(&text).map_err(complaint)?;
+        said.extend(host_assumption(&text, &url));
+        let what = action(&url, args).map_err(complaint)?;
         let subject = Self {
             given: given.to_owned(),
             url,
-            said,
-            what,
+            assumptions: said,
+            action: what,
         };
-        subject.fits(args).map_err(complaint)?;
+        subject.validate(args).map_err(complaint)?;
         Ok(subject)
     }
 
     pub(super) fn host(&self) -> &str {
-        match &self.what {
+        match &self.action {
             CheckAction::Http(probe) => probe.host.as_str(),
             CheckAction::Stream(probe) => probe.host.as_str(),
             CheckAction::Name(name) => name.as_str(),
@@ -71,7 +71,7 @@ impl CheckSubject {
 
     /// The port to connect to; `None` for `dns://`.
     pub(super) const fn port(&self) -> Option<u16> {
-        match &self.what {
+        match &self.action {
             CheckAction::Http(probe) => Some(probe.port),
             CheckAction::Stream(probe) => Some(probe.port),
             CheckAction::Name(_) => None,
@@ -79,11 +79,11 @@ impl CheckSubject {
     }
 
     /// Checks that the options apply to this URL.
-    fn fits(&self, args: &CheckOptions) -> Result<(), String> {
+    fn validate(&self, args: &CheckOptions) -> Result<(), String> {
         if self.port() == Some(0) {
             return Err("nothing can listen on port 0".to_owned());
         }
-        if matches!(self.what, CheckAction::Name(_)) {
+        if matches!(self.action, CheckAction::Name(_)) {
             if !args.connect_to.is_empty() {
                 return Err("--connect-to: not with dns://, which only resolves the name".to_owned());
             }
@@ -94,7 +94,7 @@ impl CheckSubject {
         if args.profile.client().is_none() {
             return Ok(());
         }
-        if !matches!(&self.what, CheckAction::Http(probe) if probe.scheme == Scheme::Http) {
+        if !matches!(&self.action, CheckAction::Http(probe) if probe.scheme == Scheme::Http) {
             return Err("--profile: expected an http:// URL; these clients start with plain HTTP".to_owned());
         }
         let own = [
@@ -152,7 +152,7 @@ fn has_scheme(given: &str) -> bool {
 }
 
 /// Returns the URL with its host in ASCII form, also for schemes that the URL standard does not treat specially.
-fn normalised(text: &str) -> Result<String, String> {
+fn normalize(text: &str) -> Result<String, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("{EXPECTED} ({why})");
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
@@ -183,7 +183,7 @@ fn normalised(text: &str) -> Result<String, String> {
 }
 
 /// Returns the assumption to report if the interpreted host differs from the typed one.
-fn host_as_read(text: &str, url: &str) -> Option<String> {
+fn host_assumption(text: &str, url: &str) -> Option<String> {
     let (_, typed) = text.split_once("://")?;
     let end = typed.find(['/', '?', '#']).unwrap_or(typed.len());
     let typed = typed[..end]
@@ -204,7 +204,7 @@ fn host_as_read(text: &str, url: &str) -> Option<String> {
         .then(|| format!("{} is interpreted as the address {host}", escape(typed)))
 }
 
-fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
+fn action(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
     // `Target` accepts TLS options for https only. A plain request that may be redirected to https gets them below.
     let plain = url.starts_with("http://") && !args.no_follow;
     let expect_tls = args.days_left.map(|days| TlsExpectation {
@@ -220,12 +220,12 @@ fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
         tls_verify: (args.insecure && !plain).then_some(false),
         expect_tls: expect_tls.clone().filter(|_| !plain),
         proxy_header: args.proxy_header,
-        ..TargetSpec::of(url)
+        ..TargetSpec::new(url)
     };
-    let target = Target::try_from(spec).map_err(|wrong| in_words(&wrong))?;
+    let target = Target::try_from(spec).map_err(|wrong| flag_error(&wrong))?;
     match target.probe {
         ProbeSpec::Http(mut probe) => {
-            probe.any_certificate = args.insecure;
+            probe.accept_invalid_certificate = args.insecure;
             probe.expect_tls = expect_tls;
             Ok(CheckAction::Http(probe))
         }
@@ -236,7 +236,7 @@ fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
 }
 
 /// Rewrites an error about a field of the target into one about the flag that set it.
-fn in_words(wrong: &InvalidTarget) -> String {
+fn flag_error(wrong: &InvalidTarget) -> String {
     let said = wrong.to_string();
     let (field, rest) = said.split_once(": ").unwrap_or(("", &said));
     let flag = match field {
@@ -271,7 +271,7 @@ mod tests {
         let args = SubjectLine::try_parse_from(std::iter::once("check").chain(line.split(' ')))
             .unwrap()
             .args;
-        CheckSubject::read(&args.urls[0], &args)
+        CheckSubject::parse(&args.urls[0], &args)
     }
 
     #[test]
@@ -292,7 +292,11 @@ mod tests {
         ] {
             let subject = read(line).unwrap();
             assert_eq!(subject.url, url);
-            assert!(subject.said[0].contains("is assumed"), "{:?}", subject.said);
+            assert!(
+                subject.assumptions[0].contains("is assumed"),
+                "{:?}",
+                subject.assumptions
+            );
         }
     }
 
@@ -307,12 +311,16 @@ mod tests {
             ("dns://_sip._tcp.example.org", "dns://_sip._tcp.example.org"),
         ] {
             let subject = read(given).unwrap();
-            assert_eq!((subject.url.as_str(), subject.said.len()), (url, 0), "{given}");
+            assert_eq!(
+                (subject.url.as_str(), subject.assumptions.len()),
+                (url, 0),
+                "{given}"
+            );
         }
     }
 
     #[test]
-    fn a_host_that_is_read_otherwise_than_typed_is_said_for_every_scheme() {
+    fn reinterpreted_host_is_reported_for_every_scheme() {
         for (given, host) in [
             ("https://bücher.example/", "xn--bcher-kva.example"),
             ("tcp://bücher.example:5432", "xn--bcher-kva.example"),
@@ -322,9 +330,9 @@ mod tests {
             let subject = read(given).unwrap();
             assert_eq!(subject.host(), host);
             assert!(
-                subject.said.iter().any(|said| said.contains(host)),
+                subject.assumptions.iter().any(|said| said.contains(host)),
                 "{:?}",
-                subject.said
+                subject.assumptions
             );
         }
     }
@@ -377,7 +385,7 @@ mod tests {
         #[test]
         fn any_argument_is_read_or_refused_without_panic(given in "\\PC{0,60}") {
             let args = SubjectLine::try_parse_from(["check", "x"]).unwrap().args;
-            if let Ok(subject) = CheckSubject::read(&given, &args) {
+            if let Ok(subject) = CheckSubject::parse(&given, &args) {
                 prop_assert!(subject.url.is_ascii());
             }
         }
@@ -387,7 +395,7 @@ mod tests {
             words in proptest::collection::vec("(http|tcp|dns|://|:|/|@|\\[|\\]|80|0|a\\.b|é|\\?|#|%|::1)", 0..9)
         ) {
             let args = SubjectLine::try_parse_from(["check", "x"]).unwrap().args;
-            let _ = CheckSubject::read(&words.concat(), &args);
+            let _ = CheckSubject::parse(&words.concat(), &args);
         }
     }
 }

@@ -13,40 +13,40 @@ pub(super) struct ProbePhase {
     pub(super) heading: &'static str,
     /// The field name in JSON.
     pub(super) label: &'static str,
-    pub(super) of: fn(&PhaseTimes) -> Option<Micros>,
+    pub(super) duration: fn(&PhaseTimes) -> Option<Micros>,
 }
 
 /// The phases, in order.
-pub(super) const PARTS: &[ProbePhase] = &[
+pub(super) const PHASES: &[ProbePhase] = &[
     ProbePhase {
         heading: "connect",
         label: "connect",
-        of: |times| times.connect,
+        duration: |times| times.connect,
     },
     ProbePhase {
         heading: "PROXY",
         label: "proxy_header",
-        of: |times| times.proxy_header,
+        duration: |times| times.proxy_header,
     },
     ProbePhase {
         heading: "TLS",
         label: "tls",
-        of: |times| times.tls,
+        duration: |times| times.tls,
     },
     ProbePhase {
         heading: "first byte",
         label: "first_byte",
-        of: |times| times.first_byte,
+        duration: |times| times.first_byte,
     },
     ProbePhase {
         heading: "body",
         label: "body",
-        of: |times| times.body,
+        duration: |times| times.body,
     },
     ProbePhase {
         heading: "total",
         label: "total",
-        of: |times| times.total,
+        duration: |times| times.total,
     },
 ];
 
@@ -61,7 +61,7 @@ pub(super) struct Percentiles {
 
 impl Percentiles {
     /// Returns `None` if there are no durations.
-    pub(super) fn of(mut times: Vec<Micros>) -> Option<Self> {
+    pub(super) fn from_durations(mut times: Vec<Micros>) -> Option<Self> {
         times.sort_unstable();
         let rank = |per_cent: usize| {
             times
@@ -87,21 +87,24 @@ pub(super) struct AddressTally {
     pub(super) unknown: usize,
     /// Percentiles of the first request of the successful probes, one entry for each of [`PARTS`]. Failed probes are
     /// left out: their duration is when the prober gave up, not how fast the server is.
-    pub(super) spreads: Vec<Option<Percentiles>>,
+    pub(super) phase_percentiles: Vec<Option<Percentiles>>,
 }
 
 /// Returns the statistics of each address, in the order in which the addresses appeared.
-pub(super) fn of(rounds: &[CheckRound]) -> Vec<AddressTally> {
+pub(super) fn tally_addresses(rounds: &[CheckRound]) -> Vec<AddressTally> {
     let mut order: Vec<SocketAddr> = Vec::new();
     for one in rounds.iter().flat_map(|round| &round.reached) {
         if !order.contains(&one.address) {
             order.push(one.address);
         }
     }
-    order.into_iter().map(|address| at(address, rounds)).collect()
+    order
+        .into_iter()
+        .map(|address| tally_address(address, rounds))
+        .collect()
 }
 
-fn at(address: SocketAddr, rounds: &[CheckRound]) -> AddressTally {
+fn tally_address(address: SocketAddr, rounds: &[CheckRound]) -> AddressTally {
     let all: Vec<_> = rounds
         .iter()
         .flat_map(|round| &round.reached)
@@ -113,15 +116,15 @@ fn at(address: SocketAddr, rounds: &[CheckRound]) -> AddressTally {
         .collect();
     let unknown = all
         .iter()
-        .filter(|one| matches!(one.outcome, Outcome::NotAsked { .. }))
+        .filter(|one| matches!(one.outcome, Outcome::NotProbed { .. }))
         .count();
-    let spreads = PARTS
+    let spreads = PHASES
         .iter()
         .map(|part| {
             let times = ok
                 .iter()
-                .filter_map(|one| (part.of)(&one.legs.first()?.result.times));
-            Percentiles::of(times.collect())
+                .filter_map(|one| (part.duration)(&one.requests.first()?.result.times));
+            Percentiles::from_durations(times.collect())
         })
         .collect();
     AddressTally {
@@ -129,7 +132,7 @@ fn at(address: SocketAddr, rounds: &[CheckRound]) -> AddressTally {
         ok: ok.len(),
         failed: all.len() - ok.len() - unknown,
         unknown,
-        spreads,
+        phase_percentiles: spreads,
     }
 }
 
@@ -141,12 +144,12 @@ mod tests {
 
     #[test]
     fn ten_times_have_the_ninth_as_their_ninetieth_per_cent() {
-        let spread = Percentiles::of((1..=10).rev().map(Micros).collect()).unwrap();
+        let spread = Percentiles::from_durations((1..=10).rev().map(Micros).collect()).unwrap();
         assert_eq!(
             (spread.min, spread.median, spread.p90, spread.max),
             (Micros(1), Micros(5), Micros(9), Micros(10))
         );
-        assert_eq!(Percentiles::of(Vec::new()), None);
+        assert_eq!(Percentiles::from_durations(Vec::new()), None);
     }
 
     proptest! {
@@ -154,7 +157,7 @@ mod tests {
         fn whatever_was_measured_the_numbers_are_in_order_and_were_measured(
             times in proptest::collection::vec(any::<u64>().prop_map(Micros), 1..40)
         ) {
-            let spread = Percentiles::of(times.clone()).unwrap();
+            let spread = Percentiles::from_durations(times.clone()).unwrap();
             prop_assert!(spread.min <= spread.median && spread.median <= spread.p90 && spread.p90 <= spread.max);
             prop_assert!([spread.median, spread.p90].iter().all(|time| times.contains(time)));
         }

@@ -6,7 +6,7 @@ use super::*;
 fn ttl(ttl: u8) -> TtlEvidence {
     TtlEvidence {
         address: [203, 0, 113, 10].into(),
-        from: None,
+        sender: None,
         ttl,
         rtt: None,
     }
@@ -15,7 +15,7 @@ fn ttl(ttl: u8) -> TtlEvidence {
 fn refused(local: bool, ttl: Option<&TtlEvidence>) -> FailureFacts<'_> {
     FailureFacts {
         address: Some("203.0.113.10:80".parse().unwrap()),
-        local,
+        is_local: local,
         ttl,
         ..FailureFacts::default()
     }
@@ -42,7 +42,7 @@ fn tls(chain: Vec<CertificateFacts>) -> TlsFacts {
 }
 
 /// The explanations of a kind in each phase and with each status that a probe can end with.
-fn everything(kind: &FailureKind) -> Vec<Explanation> {
+fn all_explanations(kind: &FailureKind) -> Vec<Explanation> {
     let far = ttl(61);
     let mut all = Vec::new();
     for phase in Phase::ALL {
@@ -67,11 +67,11 @@ fn everything(kind: &FailureKind) -> Vec<Explanation> {
 #[test]
 fn every_kind_has_a_sentence_whatever_else_is_known() {
     for kind in FailureKind::ALL {
-        for explained in everything(kind) {
-            assert!(explained.what.len() > 8, "{kind}: {explained:?}");
-            assert!(!explained.what.ends_with('.'), "{kind}: {explained:?}");
+        for explained in all_explanations(kind) {
+            assert!(explained.summary.len() > 8, "{kind}: {explained:?}");
+            assert!(!explained.summary.ends_with('.'), "{kind}: {explained:?}");
             assert!(
-                explained.likely.iter().all(|reason| reason.len() > 8),
+                explained.likely_reasons.iter().all(|reason| reason.len() > 8),
                 "{kind}: {explained:?}"
             );
         }
@@ -91,7 +91,7 @@ fn every_kind_of_a_probe_has_a_likely_reason() {
                 ..FailureFacts::default()
             },
         );
-        assert!(!explained.likely.is_empty(), "{kind}");
+        assert!(!explained.likely_reasons.is_empty(), "{kind}");
     }
     let untrusted = tls(vec![certificate(&["a.test"], false)]);
     let explained = explain(
@@ -101,25 +101,28 @@ fn every_kind_of_a_probe_has_a_likely_reason() {
             ..FailureFacts::default()
         },
     );
-    assert!(!explained.likely.is_empty());
+    assert!(!explained.likely_reasons.is_empty());
 }
 
 #[test]
-fn every_fault_of_our_own_says_what_to_do() {
+fn every_own_fault_has_advice() {
     for own in OwnFault::ALL {
-        let explained = explain_own(*own, None);
-        assert!(!explained.what.is_empty() && explained.likely.len() == 1, "{own}");
+        let explained = explain_own_fault(*own, None);
+        assert!(
+            !explained.summary.is_empty() && explained.likely_reasons.len() == 1,
+            "{own}"
+        );
     }
 }
 
 #[test]
 fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
     let (near, far) = (ttl(64), ttl(61));
-    let first = |facts: &FailureFacts<'_>| explain(&FailureKind::Refused, facts).likely[0].clone();
+    let first = |facts: &FailureFacts<'_>| explain(&FailureKind::Refused, facts).likely_reasons[0].clone();
     assert!(first(&refused(false, Some(&near))).contains("externalTrafficPolicy: Local"));
     assert!(first(&refused(true, None)).contains("this machine has the address itself"));
     let router = TtlEvidence {
-        from: Some([10, 0, 0, 1].into()),
+        sender: Some([10, 0, 0, 1].into()),
         ..near
     };
     for facts in [
@@ -135,21 +138,21 @@ fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
 }
 
 #[test]
-fn a_refusal_of_loopback_speaks_of_the_process_and_not_of_kubernetes() {
+fn loopback_refusal_names_the_process_not_kubernetes() {
     let near = ttl(64);
     let facts = FailureFacts {
         address: Some("127.0.0.1:80".parse().unwrap()),
-        local: true,
+        is_local: true,
         ttl: Some(&near),
         ..FailureFacts::default()
     };
-    let likely = explain(&FailureKind::Refused, &facts).likely;
+    let likely = explain(&FailureKind::Refused, &facts).likely_reasons;
     assert_eq!(likely.len(), 1);
     assert!(likely[0].contains("port 80 of this machine"), "{likely:?}");
 }
 
 #[test]
-fn what_was_tried_and_confirmed_stands_alone() {
+fn confirmed_reason_is_the_only_one() {
     for (kind, phase, otherwise, words) in [
         (
             FailureKind::Eof,
@@ -186,17 +189,20 @@ fn what_was_tried_and_confirmed_stands_alone() {
             &kind,
             &FailureFacts {
                 phase: Some(phase),
-                otherwise: Some(otherwise),
+                alternative: Some(otherwise),
                 ..FailureFacts::default()
             },
         );
-        assert_eq!(explained.likely.len(), 1, "{kind}");
-        assert!(explained.likely[0].contains(words), "{kind}: {explained:?}");
+        assert_eq!(explained.likely_reasons.len(), 1, "{kind}");
+        assert!(
+            explained.likely_reasons[0].contains(words),
+            "{kind}: {explained:?}"
+        );
     }
 }
 
 #[test]
-fn a_certificate_for_others_lists_whom_it_is_for_and_an_expired_one_says_when() {
+fn wrong_name_lists_certificate_names_and_expired_shows_date() {
     let shown = tls(vec![certificate(&["*.example.test", "\u{1b}[31mred"], false)]);
     let facts = FailureFacts {
         host: "shop.test",
@@ -204,17 +210,17 @@ fn a_certificate_for_others_lists_whom_it_is_for_and_an_expired_one_says_when() 
         now: 864_000 * 2,
         ..FailureFacts::default()
     };
-    let wrong = explain(&FailureKind::CertificateWrongName, &facts).what;
+    let wrong = explain(&FailureKind::CertificateWrongName, &facts).summary;
     assert!(
         wrong.contains("*.example.test") && !wrong.contains('\u{1b}'),
         "{wrong}"
     );
-    let expired = explain(&FailureKind::CertificateExpired, &facts).what;
+    let expired = explain(&FailureKind::CertificateExpired, &facts).summary;
     assert!(expired.contains("1970-01-11, 10 days ago"), "{expired}");
 }
 
 #[test]
-fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate() {
+fn untrusted_chain_is_self_signed_or_lacks_intermediate() {
     for (chain, words) in [
         (vec![certificate(&[], true)], "self-signed"),
         (
@@ -230,7 +236,7 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
                 ..FailureFacts::default()
             },
         )
-        .what;
+        .summary;
         assert!(what.contains(words), "{what}");
     }
     let authority = tls(vec![certificate(&["a.test"], true)]);
@@ -241,7 +247,7 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
     };
     let explained = explain(&FailureKind::CertificateUntrusted, &facts);
     assert!(
-        explained.likely[0].contains("CA:TRUE"),
+        explained.likely_reasons[0].contains("CA:TRUE"),
         "--extra-roots does not help there"
     );
     let alone = tls(vec![certificate(&[], false)]);
@@ -249,7 +255,7 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
         tls: Some(&alone),
         ..FailureFacts::default()
     };
-    assert!(explain(&FailureKind::CertificateUntrusted, &facts).likely[0].contains("intermediate"));
+    assert!(explain(&FailureKind::CertificateUntrusted, &facts).likely_reasons[0].contains("intermediate"));
 }
 
 #[test]
@@ -265,6 +271,6 @@ fn repeated_syns_are_counted_and_an_answer_to_a_ping_narrows_a_silence_down() {
         ..refused(false, None)
     };
     let explained = explain(&FailureKind::ConnectTimeout, &facts);
-    assert!(explained.what.contains("sent 3 times"));
-    assert!(explained.likely[0].contains("responds to other packets"));
+    assert!(explained.summary.contains("sent 3 times"));
+    assert!(explained.likely_reasons[0].contains("responds to other packets"));
 }

@@ -6,13 +6,13 @@ use std::{fmt, process::ExitCode};
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The answer is no: exit code 1. Already printed.
-    No,
+    Negative,
     /// Usage or configuration error: exit code 2.
     Usage(String),
     /// The command could not run, or the result is unknown: exit code 3.
-    CouldNot(String),
+    Indeterminate(String),
     /// A temporary failure: exit code 3, unless the caller retries.
-    NotNow(String),
+    Unavailable(String),
 }
 
 impl Failure {
@@ -22,15 +22,15 @@ impl Failure {
     }
 
     /// Wraps an error of the environment, with its whole chain in one line.
-    pub(crate) fn could_not(error: impl Into<anyhow::Error>) -> Self {
-        Self::CouldNot(format!("{:#}", error.into()))
+    pub(crate) fn indeterminate(error: impl Into<anyhow::Error>) -> Self {
+        Self::Indeterminate(format!("{:#}", error.into()))
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::No => ExitCode::from(1),
+            Self::Negative => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
-            Self::CouldNot(_) | Self::NotNow(_) => ExitCode::from(3),
+            Self::Indeterminate(_) | Self::Unavailable(_) => ExitCode::from(3),
         }
     }
 }
@@ -38,8 +38,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::No => f.write_str("the answer is no"),
-            Self::Usage(text) | Self::CouldNot(text) | Self::NotNow(text) => f.write_str(text),
+            Self::Negative => f.write_str("the answer is no"),
+            Self::Usage(text) | Self::Indeterminate(text) | Self::Unavailable(text) => f.write_str(text),
         }
     }
 }

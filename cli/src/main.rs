@@ -74,16 +74,16 @@ enum Command {
 }
 
 /// `kube_client` is off because callers report API server errors themselves, with advice.
-const QUIETLY: &str = "warn,kube_client=off";
-const SERVING: &str = "info,kube_client=off";
+const QUIET_LOG_FILTER: &str = "warn,kube_client=off";
+const SERVER_LOG_FILTER: &str = "info,kube_client=off";
 
 fn main() -> ExitCode {
-    let cli = parsed();
+    let cli = parse_args();
     log_to_stderr(match &cli.command {
-        Command::Preflight(args) if args.serves() => SERVING,
-        Command::Prober(_) | Command::Aggregator(_) => SERVING,
+        Command::Preflight(args) if args.is_server() => SERVER_LOG_FILTER,
+        Command::Prober(_) | Command::Aggregator(_) => SERVER_LOG_FILTER,
         // Every other command prints its output for a person: log only warnings.
-        _ => QUIETLY,
+        _ => QUIET_LOG_FILTER,
     });
     // Without exactly one installed provider, rustls panics at the first handshake.
     if rustls::crypto::ring::default_provider()
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !matches!(failure, exit::Failure::No) {
+            if !matches!(failure, exit::Failure::Negative) {
                 eprintln!("parallax: {failure}");
             }
             failure.exit_code()
@@ -131,8 +131,8 @@ fn main() -> ExitCode {
 }
 
 /// Parses the command line. If the binary is named `kubectl-parallax`, usage texts show `kubectl parallax`.
-fn parsed() -> Cli {
-    let command = if commands::called_as_plugin() {
+fn parse_args() -> Cli {
+    let command = if commands::invoked_as_kubectl_plugin() {
         Cli::command().bin_name("kubectl parallax")
     } else {
         Cli::command()

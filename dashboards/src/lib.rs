@@ -32,16 +32,19 @@ pub fn files() -> Result<Vec<(String, String)>, SerializationError> {
     let mut files = vec![
         (
             "dashboards/parallax.rules.yaml".to_owned(),
-            alerts::rules::plain()?,
+            alerts::rules::rule_file()?,
         ),
-        ("deploy/prometheus-rule.yaml".to_owned(), alerts::rules::object()?),
+        (
+            "deploy/prometheus-rule.yaml".to_owned(),
+            alerts::rules::rule_object_file()?,
+        ),
         (
             "dashboards/grafana-alerts.yaml".to_owned(),
-            alerts::provisioning::file()?,
+            alerts::provisioning::provisioning_file()?,
         ),
         (
             "dashboards/alertmanager-inhibit.yaml".to_owned(),
-            alerts::inhibit::file()?,
+            alerts::inhibit::inhibition_file()?,
         ),
     ];
     for dashboard in grafana::dashboards() {

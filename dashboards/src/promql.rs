@@ -6,7 +6,7 @@
 /// incidents, and would count everything twice. While no replica leads, all count: no alert may resolve for lack of a
 /// leader.
 #[must_use]
-pub fn speaking(expression: &str) -> String {
+pub fn of_leader(expression: &str) -> String {
     format!(
         "({expression} unless on (job, instance) ((parallax_aggregator_leader == 0) and on (job) max by (job) (parallax_aggregator_leader) == 1))"
     )
@@ -14,17 +14,17 @@ pub fn speaking(expression: &str) -> String {
 
 /// [`speaking`], aggregated over the instances.
 #[must_use]
-pub fn once(aggregate: &str, labels: &str, expression: &str) -> String {
-    format!("{aggregate} by ({labels}) {}", speaking(expression))
+pub fn aggregate_of_leader(aggregate: &str, labels: &str, expression: &str) -> String {
+    format!("{aggregate} by ({labels}) {}", of_leader(expression))
 }
 
 /// Range and resolution of the lookback for series of the last ready aggregator.
-const ABSENCE: &str = "[1h:10s]";
+const LOOKBACK: &str = "[1h:10s]";
 
 /// The leaders that have caught up with what happened before their start: only the absence of a series from such a
 /// leader may resolve an alert.
 #[must_use]
-pub fn ready() -> String {
+pub fn ready_leader() -> String {
     "(parallax_aggregator_leader == 1 unless on (job, instance) parallax_aggregator_catching_up == 1)"
         .to_owned()
 }
@@ -37,11 +37,11 @@ pub fn ready() -> String {
 /// the newest scrape of a ready leader. Series that had ended before are not remembered. An aggregator that takes over
 /// has another `instance` and `pod`, so the two have only `job` in common.
 #[must_use]
-pub fn outliving(labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
-    let spoken = once("max", labels, expression);
-    let ready = ready();
+pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
+    let spoken = aggregate_of_leader("max", labels, expression);
+    let ready = ready_leader();
     format!(
-        "{spoken}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){ABSENCE})\n      == on (job) group_left () max by (job) (max_over_time((timestamp(parallax_aggregator_leader) and on (job, instance) {ready}){ABSENCE}))\n  ) * 0 + 1\n  unless on (job) {ready}\n  unless on ({key}) {vetoed}\n)"
+        "{spoken}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (job) group_left () max by (job) (max_over_time((timestamp(parallax_aggregator_leader) and on (job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (job) {ready}\n  unless on ({key}) {vetoed}\n)"
     )
 }
 
@@ -50,12 +50,12 @@ pub fn outliving(labels: &str, key: &str, expression: &str, vetoed: &str) -> Str
 /// that explains the target, if any; targets of a handled incident are left out, too. While no ready aggregator leads,
 /// the last reported series stay for ten minutes: a restart in the middle of an outage resolves nothing.
 #[must_use]
-pub fn targets_where(condition: &str) -> String {
-    let ratio = once("min", "job, target, placement", "parallax_target_reachable_ratio");
-    let never = once("max", "job, target", "parallax_target_never_ok");
-    let explained = once("max", "job, target, incident", "parallax_target_incident");
-    let open = once("max", "job, incident", "parallax_incident{handling=\"none\"}");
-    let ready = ready();
+pub fn targets_with_ratio(condition: &str) -> String {
+    let ratio = aggregate_of_leader("min", "job, target, placement", "parallax_target_reachable_ratio");
+    let never = aggregate_of_leader("max", "job, target", "parallax_target_never_ok");
+    let explained = aggregate_of_leader("max", "job, target, incident", "parallax_target_incident");
+    let open = aggregate_of_leader("max", "job, incident", "parallax_incident{handling=\"none\"}");
+    let ready = ready_leader();
     let now = format!(
         "(\n  ({ratio} {condition} unless on (job, target) {never})\n    * on (job, target) group_left (incident) topk by (job, target) (1, {explained})\n) and on (job, incident) {open}\nor\n({ratio} {condition} unless on (job, target) {never})\n  unless on (job, target) {explained}"
     );
@@ -66,7 +66,7 @@ pub fn targets_where(condition: &str) -> String {
 
 /// Gauges of an aggregator that exceed a number of rounds, and at least a number of seconds.
 #[must_use]
-pub fn beyond_rounds(gauge: &str, rounds: u32, seconds: u32) -> String {
+pub fn exceeding_rounds(gauge: &str, rounds: u32, seconds: u32) -> String {
     format!(
         "({gauge} > on (job, instance) group_left () clamp_min({rounds} * parallax_round_seconds, {seconds}))"
     )

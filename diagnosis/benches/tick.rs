@@ -169,11 +169,11 @@ impl Mesh {
                     incarnation: "c0ffee-1795179600".parse().unwrap(),
                     observation: Observation {
                         server: None,
-                        print: None,
+                        fingerprint: None,
                         challenge: None,
                         names: None,
                         seq: ReportSeq(seq),
-                        at: EventTime(at),
+                        started: EventTime(at),
                         assignment: Some(assignment.id.clone()),
                         target: assignment.target.clone(),
                         channel: assignment.channel,
@@ -194,7 +194,7 @@ impl Mesh {
                         times: PhaseTimes {
                             resolve: answer.as_ref().map(|_| Micros(900)),
                             first_byte: Some(Micros(1_200)),
-                            late: Some(Micros(300)),
+                            delay: Some(Micros(300)),
                             connect: Some(Micros(400)),
                             total: Some(Micros(2_400)),
                             ..PhaseTimes::default()
@@ -212,7 +212,7 @@ impl Mesh {
     /// All vantages report the round as complete.
     fn complete(&self, engine: &mut Engine, round: i64) {
         for (vantage, _) in &self.plans {
-            engine.progress(vantage, EventTime((round + 1) * INTERVAL));
+            engine.record_progress(vantage, EventTime((round + 1) * INTERVAL));
         }
     }
 }
@@ -232,7 +232,7 @@ fn front_of(assignment: &Assignment) -> Option<String> {
 }
 
 /// Resident memory of this process in MiB.
-fn resident() -> f64 {
+fn resident_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
@@ -242,7 +242,7 @@ fn resident() -> f64 {
 /// CPU time of this thread: budgets are per core, independent of the machine's other load. Falls back to
 /// wall-clock time if the system does not report it.
 struct Cpu {
-    ran: Option<Duration>,
+    cpu_time: Option<Duration>,
     wall: Instant,
 }
 
@@ -255,13 +255,13 @@ impl Cpu {
                 Some(Duration::from_nanos(nanos))
             });
         Self {
-            ran,
+            cpu_time: ran,
             wall: Instant::now(),
         }
     }
 
     fn elapsed(&self) -> Duration {
-        match (self.ran, Self::now().ran) {
+        match (self.cpu_time, Self::now().cpu_time) {
             (Some(before), Some(after)) => after.saturating_sub(before),
             _ => self.wall.elapsed(),
         }
@@ -285,7 +285,7 @@ impl Figures {
 }
 
 /// Measures rows per second through `observe` alone.
-fn observing(c: &mut Criterion, mesh: &Mesh) {
+fn bench_observe(c: &mut Criterion, mesh: &Mesh) {
     let healthy = mesh.round(0, Fault::Nothing);
     println!(
         "{} rows per round of 10 s: {:.0} per second",
@@ -314,13 +314,13 @@ fn observing(c: &mut Criterion, mesh: &Mesh) {
 }
 
 /// Measures rows per second through `observe` and the fold, the following tick, and the memory of both.
-fn rounds(mesh: &Mesh, figures: &mut Figures) {
+fn bench_rounds(mesh: &Mesh, figures: &mut Figures) {
     for (name, fault) in [
         ("healthy", Fault::Nothing),
         ("one front fails", Fault::Front),
         ("one node fails", Fault::Node),
     ] {
-        let before = resident();
+        let before = resident_mib();
         let mut engine = mesh.engine();
         let (mut observing, mut slowest, mut total) = (Duration::MAX, Duration::ZERO, Duration::ZERO);
         let (mut view, mut first) = (Duration::ZERO, Duration::ZERO);
@@ -337,7 +337,7 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
             mesh.complete(&mut engine, round);
             observing = observing.min(begun.elapsed());
             drop(rows);
-            peak = peak.max(resident() - before);
+            peak = peak.max(resident_mib() - before);
             let begun = Cpu::now();
             let judged = engine.advance(EventTime((round + 1) * INTERVAL + 100_000));
             let tick = begun.elapsed();
@@ -395,7 +395,7 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
 }
 
 /// Measures plan updates after a change of one EndpointSlice: of the affected vantages, and of an unaffected one.
-fn plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
+fn bench_plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
     let after = topology(mesh.scale, true);
     let delta = |n: usize| {
         let (vantage, before) = &mesh.plans[n];
@@ -445,9 +445,9 @@ fn main() {
         .measurement_time(Duration::from_secs(5))
         .configure_from_args();
     let mut figures = Figures(Vec::new());
-    observing(&mut criterion, &mesh);
-    rounds(&mesh, &mut figures);
-    plans(&mut criterion, &mesh, &mut figures);
+    bench_observe(&mut criterion, &mesh);
+    bench_rounds(&mesh, &mut figures);
+    bench_plans(&mut criterion, &mesh, &mut figures);
     criterion.final_summary();
     figures.print();
 }

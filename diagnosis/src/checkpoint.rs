@@ -25,7 +25,8 @@ pub struct Checkpoint {
     /// [`VERSION`] of the writer.
     pub version: u32,
     /// End of the last judged round; `None` for an engine without a past.
-    pub judged: Option<EventTime>,
+    #[serde(rename = "judged")]
+    pub judged_until: Option<EventTime>,
     /// Memory of each target.
     pub targets: BTreeMap<TargetId, TargetMemory>,
     /// Fronts that have accepted a connection.
@@ -37,7 +38,8 @@ pub struct Checkpoint {
     /// Nodes whose prober has answered an echo.
     pub nodes: BTreeSet<NodeName>,
     /// Recent former addresses of Services, which DNS caches may still return.
-    pub former: BTreeMap<IpAddr, FormerAddress>,
+    #[serde(rename = "former")]
+    pub former_addresses: BTreeMap<IpAddr, FormerAddress>,
     /// Open incidents, and recently closed ones.
     pub incidents: Vec<RememberedIncident>,
 }
@@ -54,10 +56,12 @@ pub struct TargetMemory {
     pub baseline: Option<Baseline>,
     /// Time of the last rollout of the application behind it, if recent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rolled_out: Option<EventTime>,
+    #[serde(rename = "rolled_out")]
+    pub last_rollout: Option<EventTime>,
     /// The answer since that rollout, if it is worse.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) changed: Option<AnswerChange>,
+    #[serde(rename = "changed")]
+    pub(crate) answer_change: Option<AnswerChange>,
 }
 
 /// A former address of a Service.
@@ -75,38 +79,41 @@ type TargetMemoryKey = (bool, bool, Vec<(AnswerClass, u16)>);
 
 impl Checkpoint {
     /// Merges another checkpoint into this one. Where both have an entry, the other one wins.
-    pub fn absorb(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         let Self {
             version,
-            judged,
+            judged_until: judged,
             targets,
             fronts,
             endpoints,
             names,
             nodes,
-            former,
+            former_addresses: former,
             incidents,
         } = other;
         self.version = self.version.max(version);
-        self.judged = judged.or(self.judged);
+        self.judged_until = judged.or(self.judged_until);
         self.targets.extend(targets);
         self.fronts.extend(fronts);
         self.endpoints.extend(endpoints);
         self.names.extend(names);
         self.nodes.extend(nodes);
-        self.former.extend(former);
+        self.former_addresses.extend(former);
         self.incidents.extend(incidents);
     }
 
     /// Reports whether two checkpoints are equal apart from values that change every round or matter only for
     /// minutes.
     #[must_use]
-    pub fn agrees_with(&self, other: &Self) -> bool {
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let answers = |checkpoint: &Self| -> BTreeMap<TargetId, TargetMemoryKey> {
             let each = checkpoint.targets.iter().map(|(target, memory)| {
                 let answers = memory.baseline.iter().flat_map(|baseline| &baseline.answers);
                 let answers = answers.map(|usual| (usual.class, usual.status)).collect();
-                (target.clone(), (memory.worked, memory.changed.is_some(), answers))
+                (
+                    target.clone(),
+                    (memory.worked, memory.answer_change.is_some(), answers),
+                )
             });
             each.collect()
         };
@@ -120,6 +127,6 @@ impl Checkpoint {
                 .incidents
                 .iter()
                 .zip(&other.incidents)
-                .all(|(a, b)| a.agrees_with(b))
+                .all(|(a, b)| a.is_equivalent_to(b))
     }
 }

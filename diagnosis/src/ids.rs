@@ -62,17 +62,17 @@ index!(
 /// Interning table: names of one kind and their ids.
 #[derive(Debug, Clone)]
 pub(crate) struct NameTable<T, I> {
-    numbers: BTreeMap<T, u32>,
+    ids: BTreeMap<T, u32>,
     names: Vec<T>,
-    sort: std::marker::PhantomData<I>,
+    marker: std::marker::PhantomData<I>,
 }
 
 impl<T, I> Default for NameTable<T, I> {
     fn default() -> Self {
         Self {
-            numbers: BTreeMap::new(),
+            ids: BTreeMap::new(),
             names: Vec::new(),
-            sort: std::marker::PhantomData,
+            marker: std::marker::PhantomData,
         }
     }
 }
@@ -83,12 +83,12 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
         T: Borrow<Q>,
         Q: Ord + ToOwned<Owned = T> + ?Sized,
     {
-        if let Some(known) = self.numbers.get(name) {
+        if let Some(known) = self.ids.get(name) {
             return I::from(*known);
         }
         // More than u32::MAX names do not fit into memory either.
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.numbers.insert(name.to_owned(), number);
+        self.ids.insert(name.to_owned(), number);
         self.names.push(name.to_owned());
         I::from(number)
     }
@@ -98,7 +98,7 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
         T: Borrow<Q>,
         Q: Ord + ?Sized,
     {
-        self.numbers.get(name).map(|n| I::from(*n))
+        self.ids.get(name).map(|n| I::from(*n))
     }
 
     pub(crate) fn name(&self, index: I) -> &T {
@@ -111,16 +111,16 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedTable<I, V> {
     slots: Vec<Option<V>>,
-    filled: usize,
-    sort: std::marker::PhantomData<I>,
+    len: usize,
+    marker: std::marker::PhantomData<I>,
 }
 
 impl<I, V> Default for IndexedTable<I, V> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
-            filled: 0,
-            sort: std::marker::PhantomData,
+            len: 0,
+            marker: std::marker::PhantomData,
         }
     }
 }
@@ -131,7 +131,7 @@ impl<I: Copy + From<u32> + Into<usize>, V> IndexedTable<I, V> {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
-        self.filled += usize::from(self.slots[at].replace(value).is_none());
+        self.len += usize::from(self.slots[at].replace(value).is_none());
     }
 
     pub(crate) fn get(&self, index: &I) -> Option<&V> {
@@ -139,7 +139,7 @@ impl<I: Copy + From<u32> + Into<usize>, V> IndexedTable<I, V> {
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.filled
+        self.len
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
@@ -177,6 +177,6 @@ impl NameRegistry {
 }
 
 /// Position of a class in [`KindClass::ALL`], the order of all pseudo-counts.
-pub(crate) fn class_position(class: KindClass) -> usize {
+pub(crate) fn class_index(class: KindClass) -> usize {
     KindClass::ALL.iter().position(|c| *c == class).unwrap_or(0)
 }

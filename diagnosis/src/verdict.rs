@@ -110,7 +110,8 @@ pub struct NamedCause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceRow {
     /// Clients and path in words: "through 203.0.113.10:80 from nodes without an endpoint".
-    pub who: String,
+    #[serde(rename = "who")]
+    pub clients: String,
     /// The channel of these probes.
     pub channel: Channel,
     /// Placement of these probes, if the row is about one placement.
@@ -132,7 +133,8 @@ pub struct RuledOut {
     /// The region.
     pub region: RegionRef,
     /// The counts that rule the region out, in words.
-    pub because: String,
+    #[serde(rename = "because")]
+    pub reason: String,
 }
 
 /// A static fact that changed the prior.
@@ -156,10 +158,12 @@ pub struct Remedy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Trade-off of the remedy.
-    pub price: String,
+    #[serde(rename = "price")]
+    pub trade_off: String,
     /// When the remedy won't help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_when: Option<String>,
+    #[serde(rename = "not_when")]
+    pub ineffective_when: Option<String>,
 }
 
 impl Remedy {
@@ -167,13 +171,13 @@ impl Remedy {
         Self {
             action: action.into(),
             command,
-            price: price.into(),
-            not_when: None,
+            trade_off: price.into(),
+            ineffective_when: None,
         }
     }
 
     /// Removes commands that the platform does not support: `kubectl` works on Kubernetes only.
-    pub(crate) fn all_on(remedies: &mut [Self], topology: &Topology) {
+    pub(crate) fn remove_unsupported_commands(remedies: &mut [Self], topology: &Topology) {
         if topology.platform() == Platform::Kubernetes {
             return;
         }
@@ -187,8 +191,8 @@ impl Remedy {
 
     /// Adds when the remedy won't help.
     #[must_use]
-    pub(crate) fn not_when(mut self, when: impl Into<String>) -> Self {
-        self.not_when = Some(when.into());
+    pub(crate) fn with_ineffective_when(mut self, when: impl Into<String>) -> Self {
+        self.ineffective_when = Some(when.into());
         self
     }
 }
@@ -201,7 +205,8 @@ pub struct NotExcluded {
     /// A short title.
     pub title: String,
     /// The vantage or data needed to observe it.
-    pub needed: String,
+    #[serde(rename = "needed")]
+    pub requirement: String,
 }
 
 /// A named cause, or a tie of several that the evidence cannot separate.
@@ -226,13 +231,16 @@ pub struct Verdict {
     /// Regions that were ruled out, each with the counts against it.
     pub ruled_out: Vec<RuledOut>,
     /// Probes that would break the tie, or why they cannot be made; empty without a tie.
-    pub separating: Vec<String>,
+    #[serde(rename = "separating")]
+    pub separating_probes: Vec<String>,
     /// The on-demand probe that decided the verdict, if it would not have been named without that probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_by: Option<String>,
+    #[serde(rename = "decided_by")]
+    pub deciding_probe: Option<String>,
     /// Results of on-demand probes outside the table: larger echoes, names over TCP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<String>,
+    #[serde(rename = "answers")]
+    pub on_demand_results: Vec<String>,
     /// Facts that changed the prior.
     pub facts: Vec<Fact>,
     /// Remedies, each with its trade-off.
@@ -267,7 +275,8 @@ pub struct Incident {
     pub occurrences: u32,
     /// Why it ended, if its subject is gone; absent if probes succeed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub departed: Option<String>,
+    #[serde(rename = "departed")]
+    pub departure_reason: Option<String>,
     /// The latest verdict.
     #[serde(flatten)]
     pub verdict: Verdict,

@@ -18,7 +18,8 @@ pub struct View {
     #[serde(rename = "interval_us")]
     pub interval: Micros,
     /// The last round that was judged.
-    pub judged: Option<Round>,
+    #[serde(rename = "judged")]
+    pub last_judged_round: Option<Round>,
     /// All vantages that are expected to report or do report.
     pub vantages: Vec<VantageView>,
     /// One row per target, with a cell for each vantage that is planned to probe it or has probed it, in the order of
@@ -27,7 +28,8 @@ pub struct View {
     /// Open incidents first, then closed ones, newest first.
     pub incidents: Vec<Incident>,
     /// Subjects that fail while no cause is named.
-    pub investigating: Vec<Investigation>,
+    #[serde(rename = "investigating")]
+    pub investigations: Vec<Investigation>,
     /// Deviations that are not a region of failures: answer sets, exposure.
     #[serde(default)]
     pub findings: Vec<Finding>,
@@ -48,7 +50,8 @@ pub struct View {
     pub forbidden: Vec<ForbiddenView>,
     /// On-demand probes beyond the plan that are still outstanding.
     #[serde(default)]
-    pub asks: Vec<crate::requests::ProbeRequest>,
+    #[serde(rename = "asks")]
+    pub probe_requests: Vec<crate::requests::ProbeRequest>,
     /// Probe statistics.
     pub counters: Counters,
 }
@@ -84,11 +87,13 @@ pub struct MatrixRow {
     /// Fronts that it was last seen to connect to.
     pub fronts: Vec<Front>,
     /// Whether it never succeeded on any channel since it appeared.
-    pub never_ok: bool,
+    #[serde(rename = "never_ok")]
+    pub never_succeeded: bool,
     /// First probed within the last minute, by a mesh that had probed others before. The target may still be rolling
     /// out, so failures are weak evidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub new: bool,
+    #[serde(rename = "new")]
+    pub is_new: bool,
     /// Its owner marked it as not in service yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
@@ -128,7 +133,8 @@ pub struct MatrixCell {
     /// Placement of client and entry.
     pub placement: Placement,
     /// Start of the newest probe.
-    pub last: Option<EventTime>,
+    #[serde(rename = "last")]
+    pub last_probe: Option<EventTime>,
     /// Probes in the window shown.
     pub probes: u64,
     /// Failures among them.
@@ -136,7 +142,8 @@ pub struct MatrixCell {
     /// The newest failure in words ("refused in connect"), if there is one in the window. In an `Unknown` cell, it is
     /// the failure of a probe that a cache or a Service rule sent to a destination from before the latest change;
     /// such a probe counts neither as a probe nor as a failure.
-    pub failure: Option<String>,
+    #[serde(rename = "failure")]
+    pub last_failure: Option<String>,
 }
 
 /// State of a cell. Unknown is never shown as ok.
@@ -165,14 +172,16 @@ pub struct Investigation {
     /// The likely explanation is transient (an endpoint that outlives its node, an absent prober), so this does not
     /// count as a failure yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub excused: bool,
+    #[serde(rename = "excused")]
+    pub transient: bool,
 }
 
 /// Counts of observations, and of those excluded from judgement by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Accepted observations.
-    pub counted: u64,
+    #[serde(rename = "counted")]
+    pub accepted: u64,
     /// Arrived after their round was judged.
     pub late: u64,
     /// About a target or vantage that the topology does not know.
@@ -180,5 +189,6 @@ pub struct Counters {
     /// With impossible times or fields.
     pub implausible: u64,
     /// Faults of the prober itself.
-    pub own_faults: u64,
+    #[serde(rename = "own_faults")]
+    pub prober_faults: u64,
 }

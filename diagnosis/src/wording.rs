@@ -1,23 +1,27 @@
 //! Formats lists, counts and probabilities for sentences.
 
 /// Maximum number of names in a list within a sentence.
-pub(crate) const NAMES: usize = 6;
+pub(crate) const MAX_LISTED_NAMES: usize = 6;
 
 /// "n2", "n2 and n3", "n2, n3 and 4 more".
-pub(crate) fn listed(names: &[String]) -> String {
+pub(crate) fn join_names(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         [one] => one.clone(),
-        _ if names.len() <= NAMES => {
+        _ if names.len() <= MAX_LISTED_NAMES => {
             let (last, rest) = names.split_last().map_or(("", &[][..]), |(l, r)| (l.as_str(), r));
             format!("{} and {last}", rest.join(", "))
         }
-        _ => format!("{} and {} more", names[..NAMES].join(", "), names.len() - NAMES),
+        _ => format!(
+            "{} and {} more",
+            names[..MAX_LISTED_NAMES].join(", "),
+            names.len() - MAX_LISTED_NAMES
+        ),
     }
 }
 
 /// "1 node", "3 nodes".
-pub(crate) fn plural(count: usize, noun: &str) -> String {
+pub(crate) fn pluralize(count: usize, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
@@ -26,7 +30,7 @@ pub(crate) fn plural(count: usize, noun: &str) -> String {
 }
 
 /// Formats a probability, always rounded down.
-pub(crate) fn likelihood(probability: f64) -> String {
+pub(crate) fn format_probability(probability: f64) -> String {
     // Two digits would round to certainty, which no evidence gives.
     if probability > 0.99 {
         return "over 0.99".to_owned();

@@ -38,9 +38,9 @@ pub struct ClusterState {
 
 impl ClusterState {
     /// Adds or replaces an object. Returns whether a relevant field changed.
-    pub fn put(&mut self, thing: ClusterObject) -> bool {
-        let key = thing.key();
-        match thing {
+    pub fn put(&mut self, object: ClusterObject) -> bool {
+        let key = object.key();
+        match object {
             // A solver of an ACME challenge exists for minutes and serves one path, so it is neither a target
             // nor an entry.
             ClusterObject::Service(object) if object.metadata.is_solver() => {
@@ -85,15 +85,15 @@ impl ClusterState {
 
     /// Applies a complete list, removing objects that it does not contain. Returns whether a relevant field
     /// changed.
-    pub fn replace(&mut self, source: &WatchSource, things: Vec<ClusterObject>) -> bool {
+    pub fn replace(&mut self, source: &WatchSource, objects: Vec<ClusterObject>) -> bool {
         self.listed.insert(source.resource);
-        let listed: BTreeSet<Key> = things.iter().map(ClusterObject::key).collect();
+        let listed: BTreeSet<Key> = objects.iter().map(ClusterObject::key).collect();
         let gone: Vec<Key> = self.keys(source).filter(|key| !listed.contains(key)).collect();
         let mut changed = false;
         for key in gone {
             changed |= self.remove(source.resource, &key);
         }
-        for thing in things {
+        for thing in objects {
             changed |= self.put(thing);
         }
         changed
@@ -123,11 +123,11 @@ impl ClusterState {
     }
 }
 
-fn put<T: PartialEq>(shelf: &mut ObjectMap<T>, key: Key, object: T) -> bool {
-    match shelf.get(&key) {
+fn put<T: PartialEq>(objects: &mut ObjectMap<T>, key: Key, object: T) -> bool {
+    match objects.get(&key) {
         Some(known) if **known == object => false,
         _ => {
-            shelf.insert(key, Arc::new(object));
+            objects.insert(key, Arc::new(object));
             true
         }
     }

@@ -3,24 +3,26 @@
 use serde_json::Value;
 
 /// Removes nulls. The API server writes some empty lists as null (`endpoints: null`).
-pub fn without_nulls(value: &mut Value) {
-    to_depth(value, 0);
+pub fn remove_nulls(value: &mut Value) {
+    remove_nulls_to_depth(value, 0);
 }
 
 /// Leaves deeper nesting than any API object has unchanged.
-fn to_depth(value: &mut Value, depth: usize) {
+fn remove_nulls_to_depth(value: &mut Value, depth: usize) {
     if depth > 32 {
         return;
     }
     match value {
         Value::Object(fields) => {
             fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(|field| to_depth(field, depth + 1));
+            fields
+                .values_mut()
+                .for_each(|field| remove_nulls_to_depth(field, depth + 1));
         }
         Value::Array(items) => {
             items.retain(|item| !item.is_null());
             for item in items {
-                to_depth(item, depth + 1);
+                remove_nulls_to_depth(item, depth + 1);
             }
         }
         _ => {}

@@ -18,14 +18,14 @@ use super::{
 use crate::{
     api_client::ApiClient,
     prober_pods::{PodLookup, ProberPod, ProberPods},
-    watch::{PROBERS, QUEUE, Reflector, WatchTiming, WatchUpdate},
+    watch::{PROBER_SELECTOR, QUEUE_CAPACITY, Reflector, WatchTiming, WatchUpdate},
 };
 
 /// Index of prober Pods by UID. Lookups happen on every request and are answered from memory.
 #[derive(Debug)]
 pub struct PodRegistry {
     namespaces: Vec<Arc<str>>,
-    known: RwLock<PodIndex>,
+    index: RwLock<PodIndex>,
 }
 
 #[derive(Debug, Default)]
@@ -38,19 +38,19 @@ struct PodIndex {
 
 impl PodRegistry {
     /// Creates an empty index of the Pods in these namespaces.
-    pub fn of<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn new<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
         let namespaces: BTreeSet<Arc<str>> = namespaces.into_iter().map(Arc::from).collect();
         Self {
             namespaces: namespaces.into_iter().collect(),
-            known: RwLock::default(),
+            index: RwLock::default(),
         }
     }
 
     /// Applies an update of a watch.
-    pub fn hear(&self, source: &WatchSource, told: &WatchUpdate<ClusterObject>) {
-        match told {
-            WatchUpdate::All(things, _) => {
-                let mut known = self.known.write();
+    pub fn apply(&self, source: &WatchSource, update: &WatchUpdate<ClusterObject>) {
+        match update {
+            WatchUpdate::Listed(things, _) => {
+                let mut known = self.index.write();
                 let mut gone = known.uids.clone();
                 gone.retain(|key, _| source.covers(&key.namespace));
                 for thing in things {
@@ -64,12 +64,12 @@ impl PodRegistry {
                 }
                 known.listed.extend(source.namespace.clone());
             }
-            WatchUpdate::Put(thing) => {
+            WatchUpdate::Applied(thing) => {
                 if let ClusterObject::Pod(pod) = &**thing {
-                    self.known.write().put(pod);
+                    self.index.write().put(pod);
                 }
             }
-            WatchUpdate::Gone(key) => self.known.write().remove(key),
+            WatchUpdate::Deleted(key) => self.index.write().remove(key),
             // The known Pods stay.
             WatchUpdate::Unreadable | WatchUpdate::Live | WatchUpdate::Absent | WatchUpdate::Failed(_) => {}
         }
@@ -80,7 +80,7 @@ impl PodIndex {
     fn put(&mut self, pod: &Pod) {
         let key = pod.metadata.key();
         self.remove(&key);
-        if let Some(prober) = running(pod).filter(|_| !pod.metadata.uid.is_empty()) {
+        if let Some(prober) = running_prober(pod).filter(|_| !pod.metadata.uid.is_empty()) {
             self.uids.insert(key, pod.metadata.uid.clone());
             self.by_uid.insert(pod.metadata.uid.clone(), prober);
         }
@@ -95,17 +95,17 @@ impl PodIndex {
 
 impl ProberPods for PodRegistry {
     fn find(&self, uid: &str) -> PodLookup {
-        let known = self.known.read();
+        let known = self.index.read();
         match known.by_uid.get(uid) {
             Some(pod) => PodLookup::Known(pod.clone()),
-            None if known.listed.len() < self.namespaces.len() => PodLookup::NotYet,
+            None if known.listed.len() < self.namespaces.len() => PodLookup::NotSynced,
             None => PodLookup::Unknown,
         }
     }
 }
 
 /// Converts a Pod that is scheduled and has not ended.
-fn running(pod: &Pod) -> Option<ProberPod> {
+fn running_prober(pod: &Pod) -> Option<ProberPod> {
     if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
         return None;
     }
@@ -122,23 +122,23 @@ fn running(pod: &Pod) -> Option<ProberPod> {
 
 /// Maintains the index with watches of its own, until cancelled. Used if the topology does not come from the
 /// cluster.
-pub async fn follow_pods(client: ApiClient, book: Arc<PodRegistry>, cancelled: CancellationToken) {
-    let (out, mut told) = mpsc::channel(QUEUE);
+pub async fn follow_pods(client: ApiClient, registry: Arc<PodRegistry>, cancelled: CancellationToken) {
+    let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
     let mut reflectors = JoinSet::new();
-    for namespace in &book.namespaces {
+    for namespace in &registry.namespaces {
         let reflector = Reflector {
             client: client.0.clone(),
             source: WatchSource::pods(namespace),
-            labels: Some(PROBERS.to_owned()),
-            pace: WatchTiming::default(),
-            out: out.clone(),
+            label_selector: Some(PROBER_SELECTOR.to_owned()),
+            timing: WatchTiming::default(),
+            updates: out.clone(),
         };
         reflectors.spawn(reflector.run());
     }
     drop(out);
     let keeping = async {
         while let Some((source, told)) = told.recv().await {
-            book.hear(&source, &told);
+            registry.apply(&source, &told);
         }
     };
     cancelled.run_until_cancelled(keeping).await;
@@ -164,21 +164,21 @@ mod tests {
                 .unwrap()
                 .extend(fields.as_object().unwrap().clone());
         }
-        ClusterObject::read(ResourceKind::Pods, pod).unwrap()
+        ClusterObject::parse(ResourceKind::Pods, pod).unwrap()
     }
 
     fn known(book: &PodRegistry, uid: &str) -> Option<Network> {
         match book.find(uid) {
             PodLookup::Known(pod) => Some(pod.network),
-            PodLookup::Unknown | PodLookup::NotYet => None,
+            PodLookup::Unknown | PodLookup::NotSynced => None,
         }
     }
 
     #[test]
     fn a_pod_counts_from_its_node_to_its_end_in_the_network_it_is_in() {
-        let book = PodRegistry::of(["a"]);
+        let book = PodRegistry::new(["a"]);
         let source = WatchSource::pods(&"a".into());
-        let put = |more: Value| book.hear(&source, &WatchUpdate::Put(Box::new(pod("a", "x", &more))));
+        let put = |more: Value| book.apply(&source, &WatchUpdate::Applied(Box::new(pod("a", "x", &more))));
         put(json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}));
         assert_eq!(known(&book, "x"), None);
         put(json!({"status": {"phase": "Pending"}}));
@@ -191,11 +191,11 @@ mod tests {
 
     #[test]
     fn a_pod_of_the_same_name_is_another_one() {
-        let book = PodRegistry::of(["a"]);
+        let book = PodRegistry::new(["a"]);
         let source = WatchSource::pods(&"a".into());
         for uid in ["old", "new"] {
             let named = pod("a", uid, &json!({"metadata": {"name": "prober"}}));
-            book.hear(&source, &WatchUpdate::Put(Box::new(named)));
+            book.apply(&source, &WatchUpdate::Applied(Box::new(named)));
         }
         assert_eq!(
             (known(&book, "old"), known(&book, "new")),
@@ -204,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_uid_is_nobody_only_once_every_namespace_was_listed_and_a_list_is_of_its_namespace_only() {
-        let book = PodRegistry::of(["a", "b"]);
+    fn a_uid_is_unknown_only_after_every_namespace_was_listed() {
+        let book = PodRegistry::new(["a", "b"]);
         let list = |namespace: &str, things| {
-            book.hear(
+            book.apply(
                 &WatchSource::pods(&namespace.into()),
-                &WatchUpdate::All(things, 0),
+                &WatchUpdate::Listed(things, 0),
             );
         };
         list("a", vec![pod("a", "x", &json!({}))]);
         assert_eq!(known(&book, "x"), Some(Network::Pod));
-        assert_eq!(book.find("z"), PodLookup::NotYet);
+        assert_eq!(book.find("z"), PodLookup::NotSynced);
         list("b", Vec::new());
         assert_eq!(book.find("z"), PodLookup::Unknown);
         assert_eq!(known(&book, "x"), Some(Network::Pod));

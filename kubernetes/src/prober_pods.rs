@@ -23,7 +23,7 @@ pub enum PodLookup {
     /// No prober Pod has this UID, or none has it any more.
     Unknown,
     /// The first list is not complete, so the UID may be unknown.
-    NotYet,
+    NotSynced,
 }
 
 /// The prober Pods that are running. Lookups happen on every request and are answered from memory.

@@ -24,7 +24,7 @@ pub struct SourceState {
     /// The timing of rounds and probes, if the configuration has changed since the start.
     pub timing: Option<ProbeTiming>,
     /// Why the source currently cannot be read. `topology` is then the last known one.
-    pub trouble: Option<SourceError>,
+    pub error: Option<SourceError>,
     /// Problems of single objects of the source, in order.
     pub notes: Arc<[SourceNote]>,
     /// The objects that publish targets, if the source is a cluster.
@@ -42,7 +42,7 @@ pub struct TopologyState {
     /// `n` of a plan's revision.
     pub revision: u64,
     /// Why the source currently cannot be read.
-    pub trouble: Option<SourceError>,
+    pub error: Option<SourceError>,
     /// Problems of single objects of the source, in order.
     pub notes: Arc<[SourceNote]>,
     /// The objects that publish targets, if the source is a cluster.
@@ -68,7 +68,7 @@ impl ScopedTargets {
             return assignment;
         }
         Assignment {
-            probe: assignment.probe.within(&self.scope),
+            probe: assignment.probe.with_scope(&self.scope),
             ..assignment
         }
     }
@@ -81,7 +81,7 @@ pub type TargetPublishers = BTreeMap<TargetId, TargetPublisher>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetPublisher {
     /// The object's kind.
-    pub sort: PublisherKind,
+    pub kind: PublisherKind,
     /// The object's namespace.
     pub namespace: String,
     /// The object's name.
@@ -134,7 +134,7 @@ pub struct SourceError {
 impl SourceError {
     /// Merges two errors; the result is as old as the older one.
     #[must_use]
-    pub fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+    pub fn merge(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(Self {
                 message: format!("{}\n{}", one.message, other.message),
@@ -152,7 +152,7 @@ impl SourceState {
         Self {
             topology,
             timing: None,
-            trouble: None,
+            error: None,
             notes: Arc::from([]),
             publishers: Arc::default(),
         }
@@ -174,8 +174,8 @@ impl SourceState {
 
     /// Records that the source could not be read; it was last known to be good at `last_good`.
     pub fn fail(&mut self, message: String, last_good: EventTime) {
-        let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
-        self.trouble = Some(SourceError { message, since });
+        let since = self.error.as_ref().map_or(last_good, |trouble| trouble.since);
+        self.error = Some(SourceError { message, since });
     }
 }
 
@@ -187,7 +187,7 @@ impl TopologyState {
             topology,
             timing: None,
             revision: 0,
-            trouble: None,
+            error: None,
             notes: Arc::from([]),
             publishers: Arc::default(),
             scoped: Arc::default(),
@@ -197,7 +197,7 @@ impl TopologyState {
     /// Time since the topology was last known to match its source; zero while the source can be read.
     #[must_use]
     pub fn age(&self, now: EventTime) -> Micros {
-        self.trouble
+        self.error
             .as_ref()
             .map_or(Micros(0), |trouble| now - trouble.since)
     }
@@ -238,9 +238,9 @@ mod tests {
         let mut source = SourceState::new(Arc::new(topology(&["n1"])));
         source.fail("first".to_owned(), EventTime(1_000));
         source.fail("second".to_owned(), EventTime(9_000));
-        assert_eq!(source.trouble.as_ref().unwrap().message, "second");
+        assert_eq!(source.error.as_ref().unwrap().message, "second");
         let state = TopologyState {
-            trouble: source.trouble,
+            error: source.error,
             ..TopologyState::new(source.topology)
         };
         assert_eq!(state.age(EventTime(11_000)), Micros(10_000));

@@ -8,11 +8,11 @@ use std::time::Duration;
 ///
 /// The caller supplies `spread`, either random or derived from a name, so that a schedule stays reproducible.
 #[must_use]
-pub fn backoff(first: Duration, longest: Duration, failures: u32, spread: f64) -> Duration {
+pub fn backoff(first: Duration, max: Duration, failures: u32, jitter: f64) -> Duration {
     let step = first
         .saturating_mul(2_u32.saturating_pow(failures.min(16)))
-        .min(longest);
-    step.mul_f64(0.5 + 0.5 * (1.0 - spread.clamp(0.0, 1.0)))
+        .min(max);
+    step.mul_f64(0.5 + 0.5 * (1.0 - jitter.clamp(0.0, 1.0)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct InvalidDigest(String);
 impl Digest {
     /// Keeps the first 16 bytes of a SHA-256 hash; a shorter hash is padded with zeros.
     #[must_use]
-    pub fn of_sha256(hash: &[u8]) -> Self {
+    pub fn from_sha256(hash: &[u8]) -> Self {
         let byte = |i: usize| u128::from(hash.get(i).copied().unwrap_or(0));
         Self((0..16).fold(0, |sum, i| sum << 8 | byte(i)))
     }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_digest_reads_back_as_written_and_anything_else_is_refused() {
-        let digest = Digest::of_sha256(&[0x0a; 32]);
+        let digest = Digest::from_sha256(&[0x0a; 32]);
         assert_eq!(digest.to_string(), "0a".repeat(16));
         assert_eq!(Digest::try_from(digest.to_string()), Ok(digest));
         for wrong in ["", "0a", "+a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a", &"0a".repeat(17)] {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of `kube-ipvs0` addresses in one report, lowest first. The header must stay below the
 /// longest line that an aggregator reads (64 KiB).
-pub const MOST_IPVS_ADDRESSES: usize = 1_024;
+pub const MAX_IPVS_ADDRESSES: usize = 1_024;
 
 /// What one prober currently knows about its node. An absent field is unknown: a Pod sees less than the host
 /// network does. A report carries the facts after a change and periodically. Older aggregators ignore them.

@@ -110,7 +110,7 @@ pub enum FailureKind {
     Status,
     /// The response differs in kind from those that the target gave while it worked: another class of status,
     /// or another server's error.
-    UnlikeBefore,
+    DiffersFromBaseline,
     /// The response's content is not the expected one.
     WrongBody,
     /// The response stops partway and no further bytes arrive.
@@ -178,7 +178,7 @@ impl FailureKind {
         Self::TlsProtocol,
         Self::Malformed,
         Self::Status,
-        Self::UnlikeBefore,
+        Self::DiffersFromBaseline,
         Self::WrongBody,
         Self::BodyStalled,
         Self::BodyCut,
@@ -226,7 +226,7 @@ impl FailureKind {
             Self::TlsProtocol => "tls_protocol",
             Self::Malformed => "malformed",
             Self::Status => "status",
-            Self::UnlikeBefore => "unlike_before",
+            Self::DiffersFromBaseline => "unlike_before",
             Self::WrongBody => "wrong_body",
             Self::BodyStalled => "body_stalled",
             Self::BodyCut => "body_cut",
@@ -263,7 +263,7 @@ impl FailureKind {
 
     /// A short description for people.
     #[must_use]
-    pub fn words(&self) -> &str {
+    pub fn description(&self) -> &str {
         match self {
             Self::NxDomain => "the name does not exist",
             Self::ServFail => "the resolver failed",
@@ -289,7 +289,7 @@ impl FailureKind {
             Self::TlsProtocol => "the TLS handshake failed",
             Self::Malformed => "the response is not HTTP",
             Self::Status => "unexpected status",
-            Self::UnlikeBefore => "the response differs from those while the target worked",
+            Self::DiffersFromBaseline => "the response differs from those while the target worked",
             Self::WrongBody => "unexpected content",
             Self::BodyStalled => "the response stopped partway",
             Self::BodyCut => "the connection ended in the middle of the response",
@@ -344,7 +344,7 @@ impl FailureKind {
             | Self::TlsProtocol => KindClass::Tls,
             Self::Status if status.is_some_and(|s| s >= 500) => KindClass::Http5xx,
             Self::Status
-            | Self::UnlikeBefore
+            | Self::DiffersFromBaseline
             | Self::Malformed
             | Self::WrongBody
             | Self::WrongHeader
@@ -365,7 +365,7 @@ impl From<Cow<'_, str>> for FailureKind {
     fn from(word: Cow<'_, str>) -> Self {
         /// Labels from the wire appear in tables and pages, so they are bounded and restricted to printable
         /// characters.
-        fn tamed(word: &str) -> Box<str> {
+        fn sanitized(word: &str) -> Box<str> {
             word.chars()
                 .filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c))
                 .take(64)
@@ -373,7 +373,7 @@ impl From<Cow<'_, str>> for FailureKind {
         }
         // Sanitize first: a word that becomes a known label must map to that kind, or it would not read back
         // as written.
-        let word = tamed(&word);
+        let word = sanitized(&word);
         let known = Self::ALL.iter().find(|kind| *kind.label() == *word).cloned();
         known.unwrap_or(Self::Other(word))
     }
@@ -411,9 +411,9 @@ label_enum! {
         /// No resolver is configured on this machine.
         NoResolver = "no_resolver",
         /// The assignment cannot be sent: its host is missing, or is not a valid header value or server name.
-        Unaskable = "unaskable",
+        InvalidAssignment = "unaskable",
         /// The peer (prober or responder) is restarting or has no plan yet.
-        PeerAway = "peer_away",
+        PeerUnavailable = "peer_away",
         /// The name or a redirect led to an address outside the probe's [`crate::Scope`].
         OutOfScope = "out_of_scope",
     }
@@ -440,9 +440,11 @@ pub enum Outcome {
         status: Option<u16>,
     },
     /// A fault of the prober itself; no evidence about the target.
-    NotAsked {
+    #[serde(rename = "not_asked")]
+    NotProbed {
         /// The fault that prevented the probe.
-        own: OwnFault,
+        #[serde(rename = "own")]
+        fault: OwnFault,
     },
 }
 

@@ -36,13 +36,13 @@ pub mod dns;
 mod facts;
 mod failure;
 mod front;
+mod go_proxy;
 pub mod hash;
-mod names;
+mod identifiers;
 mod observation;
 mod plan;
 mod probability;
 mod probe;
-mod proxied;
 mod scope;
 mod server;
 mod target;
@@ -54,10 +54,11 @@ mod wire;
 pub use backoff::backoff;
 pub use channel::{Channel, Placement};
 pub use digest::{Digest, InvalidDigest};
-pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MOST_IPVS_ADDRESSES};
+pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MAX_IPVS_ADDRESSES};
 pub use failure::{FailureKind, KindClass, Outcome, OwnFault, Phase};
 pub use front::{Front, InvalidFront, Transport};
-pub use names::{
+pub use go_proxy::proxy_for;
+pub use identifiers::{
     AssignmentId, HostName, Incarnation, InvalidName, Namespace, NodeName, ObjectName, PodName, RunId,
     ServiceKey, TargetId, VantageName, ZoneName,
 };
@@ -73,7 +74,6 @@ pub use probe::{
     ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates, SIZE_SWEEP, Scheme, SearchManner,
     Silence, TcpProbe, TlsExpectation, TlsVersion,
 };
-pub use proxied::proxied_by;
 pub use scope::{AddressRange, InvalidRange, ReservedRange, Scope};
 pub use server::ServerProduct;
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
@@ -85,7 +85,7 @@ pub use wire::{Recorded, ReportAnswer, ReportHeader, Resend, WIRE_VERSION};
 pub const ECHO_PATH: &str = "/.well-known/parallax/echo";
 
 /// Maximum response size of an echo in bytes (`?size=`).
-pub const ECHO_LARGEST: u32 = 256 * 1024;
+pub const ECHO_MAX_SIZE: u32 = 256 * 1024;
 
 /// Request header that carries the nonce of a mesh probe.
 pub const ECHO_NONCE_HEADER: &str = "parallax-nonce";

@@ -16,7 +16,7 @@ pub struct Observation {
     pub seq: ReportSeq,
     /// Start of the probe. On the wire, the prober's monotonic clock; ingest shifts it to event time.
     #[serde(rename = "t_us")]
-    pub at: EventTime,
+    pub started: EventTime,
     /// The assignment that requested the probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<AssignmentId>,
@@ -54,7 +54,8 @@ pub struct Observation {
     pub server: Option<ServerProduct>,
     /// Fingerprint of the response, if the assignment requests one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub print: Option<AnswerPrint>,
+    #[serde(rename = "print")]
+    pub fingerprint: Option<AnswerPrint>,
     /// What the ACME client observed while fetching a challenge. Only probes of runs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Box<ChallengeSight>>,
@@ -62,7 +63,7 @@ pub struct Observation {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "NameSight::lenient"
+        deserialize_with = "NameSight::deserialize_lenient"
     )]
     pub names: Option<Box<NameSight>>,
 }
@@ -99,7 +100,7 @@ pub struct PhaseTimes {
     /// The second request on the same connection, from its last byte to the end of its response. Only a
     /// keep-alive probe has one; it is never part of the other phases.
     #[serde(default, rename = "again_us", skip_serializing_if = "Option::is_none")]
-    pub again: Option<Micros>,
+    pub second_request: Option<Micros>,
     /// The whole probe.
     #[serde(default, rename = "total_us", skip_serializing_if = "Option::is_none")]
     pub total: Option<Micros>,
@@ -112,13 +113,13 @@ pub struct PhaseTimes {
     pub syn_retransmits: Option<u32>,
     /// Delay of the probe's start against its schedule.
     #[serde(default, rename = "late_us", skip_serializing_if = "Option::is_none")]
-    pub late: Option<Micros>,
+    pub delay: Option<Micros>,
 }
 
 impl PhaseTimes {
     /// The duration of one phase.
     #[must_use]
-    pub const fn of(&self, phase: Phase) -> Option<Micros> {
+    pub const fn get(&self, phase: Phase) -> Option<Micros> {
         match phase {
             Phase::Resolve => self.resolve,
             Phase::Connect => self.connect,
@@ -189,7 +190,8 @@ pub struct UnansweredQuestions {
     pub other_answered: Option<bool>,
     /// Whether the same server answered a repeated query from another port. Absent if it was not repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub again_answered: Option<bool>,
+    #[serde(rename = "again_answered")]
+    pub retry_answered: Option<bool>,
     /// Whether the same server answered the query over TCP. Absent if TCP was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_answered: Option<bool>,
@@ -233,7 +235,8 @@ pub struct TtlEvidence {
     pub address: IpAddr,
     /// The sender of the reply or error, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<IpAddr>,
+    #[serde(rename = "from")]
+    pub sender: Option<IpAddr>,
     /// TTL (or hop limit) of the reply on arrival.
     pub ttl: u8,
     /// Round-trip time.
@@ -247,7 +250,7 @@ impl TtlEvidence {
 
     /// Whether the reply crossed no router.
     #[must_use]
-    pub fn untouched(&self) -> bool {
+    pub fn crossed_no_router(&self) -> bool {
         Self::INITIAL.contains(&self.ttl)
     }
 }
@@ -282,12 +285,12 @@ mod tests {
     fn only_an_initial_ttl_says_that_no_router_was_crossed() {
         let evidence = |ttl| TtlEvidence {
             address: [203, 0, 113, 10].into(),
-            from: None,
+            sender: None,
             ttl,
             rtt: None,
         };
-        assert!(evidence(64).untouched());
-        assert!(!evidence(63).untouched());
-        assert!(!evidence(91).untouched());
+        assert!(evidence(64).crossed_no_router());
+        assert!(!evidence(63).crossed_no_router());
+        assert!(!evidence(91).crossed_no_router());
     }
 }

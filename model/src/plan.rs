@@ -15,28 +15,29 @@ pub struct PlanRevision {
     /// Epoch of the planner (in a cluster, the Lease's transitions).
     pub epoch: u64,
     /// Number within the epoch.
-    pub n: u64,
+    #[serde(rename = "n")]
+    pub number: u64,
 }
 
 impl AssignmentId {
     /// Prefix of the ids of probes that the diagnosis requests in addition to the base plan. The prober makes
     /// them immediately instead of at a scheduled offset in the interval, and they end once they are
     /// answered.
-    pub const ASKED: &'static str = "ask|";
+    pub const REQUESTED_PREFIX: &'static str = "ask|";
 
     /// Whether the diagnosis requested the probe.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
-        self.as_str().starts_with(Self::ASKED)
+    pub fn is_requested(&self) -> bool {
+        self.as_str().starts_with(Self::REQUESTED_PREFIX)
     }
 
     /// Prefix of the ids of the probes of a run: `run|RUN|…`. Their observations belong to the run only.
-    pub const RUN: &'static str = "run|";
+    pub const RUN_PREFIX: &'static str = "run|";
 
     /// The run that the probe belongs to, if any.
     #[must_use]
-    pub fn run(&self) -> Option<&str> {
-        let rest = self.as_str().strip_prefix(Self::RUN)?;
+    pub fn run_id(&self) -> Option<&str> {
+        let rest = self.as_str().strip_prefix(Self::RUN_PREFIX)?;
         rest.split_once('|').map(|(run, _)| run)
     }
 }
@@ -149,7 +150,8 @@ pub enum PlanLine {
     /// Facts to read from the prober's own node; replaces the previous request. Older probers ignore it.
     Facts {
         /// The requested facts.
-        questions: FactQuestions,
+        #[serde(rename = "questions")]
+        request: FactQuestions,
     },
     /// Probes to start immediately. Older probers ignore it.
     Run {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct AddressRange {
     address: IpAddr,
-    bits: u8,
+    prefix_len: u8,
 }
 
 /// The string is not a range of addresses.
@@ -29,11 +29,11 @@ pub struct InvalidRange(String);
 impl AddressRange {
     /// Creates the range of a single address.
     #[must_use]
-    pub fn only(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self {
             address,
-            bits: width(address),
+            prefix_len: address_bits(address),
         }
     }
 
@@ -41,22 +41,22 @@ impl AddressRange {
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        width(self.address) == width(address)
-            && (number(self.address) ^ number(address))
-                .checked_shr(u32::from(width(address) - self.bits))
+        address_bits(self.address) == address_bits(address)
+            && (address_to_u128(self.address) ^ address_to_u128(address))
+                .checked_shr(u32::from(address_bits(address) - self.prefix_len))
                 .unwrap_or(0)
                 == 0
     }
 }
 
-const fn width(address: IpAddr) -> u8 {
+const fn address_bits(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
     }
 }
 
-fn number(address: IpAddr) -> u128 {
+fn address_to_u128(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),
         IpAddr::V6(v6) => u128::from(v6),
@@ -69,14 +69,17 @@ impl FromStr for AddressRange {
     fn from_str(text: &str) -> Result<Self, InvalidRange> {
         let wrong = || InvalidRange(text.to_owned());
         let Some((address, bits)) = text.split_once('/') else {
-            return text.parse().map(Self::only).map_err(|_| wrong());
+            return text.parse().map(Self::from_address).map_err(|_| wrong());
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let bits: u8 = bits.parse().map_err(|_| wrong())?;
-        if bits > width(address) {
+        if bits > address_bits(address) {
             return Err(wrong());
         }
-        Ok(Self { address, bits })
+        Ok(Self {
+            address,
+            prefix_len: bits,
+        })
     }
 }
 
@@ -96,7 +99,7 @@ impl From<AddressRange> for String {
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
+        write!(f, "{}/{}", self.address, self.prefix_len)
     }
 }
 
@@ -133,7 +136,7 @@ pub enum ReservedRange {
 impl ReservedRange {
     /// A description for error messages.
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
             Self::LinkLocal => "a link-local address",
@@ -148,13 +151,13 @@ impl ReservedRange {
 impl Scope {
     /// Returns why the address is out of scope, or `None` if it is allowed.
     #[must_use]
-    pub fn refuses(&self, address: IpAddr) -> Option<ReservedRange> {
+    pub fn refusal(&self, address: IpAddr) -> Option<ReservedRange> {
         let address = address.to_canonical();
         if self.allow.iter().any(|range| range.contains(address)) {
             return None;
         }
         let embedded = match address {
-            IpAddr::V6(v6) => embedded(v6),
+            IpAddr::V6(v6) => embedded_ipv4(v6),
             IpAddr::V4(_) => None,
         };
         [Some(address), embedded]
@@ -174,7 +177,7 @@ impl Scope {
 
 /// The IPv4 address that a translator or tunnel reaches through this IPv6 address: NAT64 (RFC 6052's
 /// well-known prefix and RFC 8215's local one) and 6to4.
-fn embedded(v6: Ipv6Addr) -> Option<IpAddr> {
+fn embedded_ipv4(v6: Ipv6Addr) -> Option<IpAddr> {
     let s = v6.segments();
     let of = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match s {
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
 
     fn refused(scope: &Scope, address: &str) -> Option<ReservedRange> {
-        scope.refuses(address.parse().unwrap())
+        scope.refusal(address.parse().unwrap())
     }
 
     #[test]

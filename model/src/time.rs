@@ -36,7 +36,7 @@ impl Micros {
 impl Micros {
     /// The duration in its two largest units, in whole seconds: `4 min 12 s`.
     #[must_use]
-    pub fn rounded(self) -> String {
+    pub fn humanize(self) -> String {
         let seconds = self.0 / 1_000_000;
         let two = |large: u64, unit: &str, small: u64, small_unit: &str| {
             if small == 0 {
@@ -180,7 +180,7 @@ mod tests {
             (7_500, "2 h 5 min"),
             (90_000, "1 d 1 h"),
         ] {
-            assert_eq!(Micros::from_secs(seconds).rounded(), words);
+            assert_eq!(Micros::from_secs(seconds).humanize(), words);
         }
     }
 }

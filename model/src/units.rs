@@ -18,7 +18,7 @@ pub const BYTES: [(&str, u64); 4] = [
 /// Parses a whole number with one of the suffixes and multiplies them. The suffix `""` stands for a number
 /// without one. Returns `None` if the text is not a number, has another suffix, or overflows.
 #[must_use]
-pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+pub fn parse_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = units.iter().find(|(name, _)| *name == unit.trim())?.1;
@@ -31,12 +31,12 @@ mod tests {
 
     #[test]
     fn a_number_counts_by_its_unit() {
-        assert_eq!(scaled("90d", &SECONDS), Some(7_776_000));
-        assert_eq!(scaled("500ms", &MILLISECONDS), Some(500));
-        assert_eq!(scaled("5", &MILLISECONDS), Some(5_000));
-        assert_eq!(scaled("256 MiB", &BYTES), Some(268_435_456));
+        assert_eq!(parse_with_unit("90d", &SECONDS), Some(7_776_000));
+        assert_eq!(parse_with_unit("500ms", &MILLISECONDS), Some(500));
+        assert_eq!(parse_with_unit("5", &MILLISECONDS), Some(5_000));
+        assert_eq!(parse_with_unit("256 MiB", &BYTES), Some(268_435_456));
         for wrong in ["", "d", "1.5h", "-1s", "1w", "99999999999999999999d"] {
-            assert_eq!(scaled(wrong, &SECONDS), None, "{wrong}");
+            assert_eq!(parse_with_unit(wrong, &SECONDS), None, "{wrong}");
         }
     }
 }

@@ -19,13 +19,13 @@ pub struct ReportHeader {
     /// The sender's monotonic clock at the time of sending; ingest uses it to estimate the offset to its own
     /// clock.
     #[serde(rename = "sent_us")]
-    pub sent: EventTime,
+    pub sent_at: EventTime,
     /// Every probe that started before this time (sender's monotonic clock) is in this report or an earlier
     /// one, or was dropped. A round closes as soon as every reporting vantage is past its end, so a prober
     /// sends a report, possibly empty, at least once a second. Absent from older senders: their rounds close
     /// by time alone.
     #[serde(default, rename = "complete_us", skip_serializing_if = "Option::is_none")]
-    pub complete: Option<EventTime>,
+    pub complete_until: Option<EventTime>,
     /// Observations dropped since the incarnation began because the spool was full.
     #[serde(default)]
     pub dropped: u64,
@@ -35,15 +35,17 @@ pub struct ReportHeader {
     /// Start (sender's monotonic clock) of the oldest observation that the sender still holds and can resend.
     /// Absent from older senders, which hold none.
     #[serde(default, rename = "kept_us", skip_serializing_if = "Option::is_none")]
-    pub kept: Option<EventTime>,
+    pub oldest_held: Option<EventTime>,
     /// The receiver's incarnation for which the sender has queued its held observations, as a [`Resend`]
     /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resent: Option<Incarnation>,
+    #[serde(rename = "resent")]
+    pub resent_for: Option<Incarnation>,
     /// The observations of this report were already delivered to a former incarnation of the receiver or to
     /// another receiver.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub again: bool,
+    #[serde(rename = "again")]
+    pub is_resend: bool,
     /// The sender's view of its node, sent after a change and periodically. Absent from older senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Box<HostFacts>>,
@@ -54,7 +56,8 @@ pub struct ReportHeader {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resend {
     /// The receiver's own incarnation. A sender resends only once per incarnation.
-    pub life: Incarnation,
+    #[serde(rename = "life")]
+    pub incarnation: Incarnation,
     /// Observations that started before this time (sender's monotonic clock) are not needed.
     #[serde(rename = "since_us")]
     pub since: EventTime,

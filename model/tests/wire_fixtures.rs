@@ -32,7 +32,7 @@ fn a_report_is_written_as_it_was_read() {
 }
 
 #[test]
-fn what_the_complete_prober_adds_reads_and_writes_back_the_same() {
+fn later_probe_fields_round_trip() {
     for line in fixture("plan-probes.ndjson") {
         reads_and_writes_back_the_same::<PlanLine>(&line);
     }
@@ -53,14 +53,14 @@ fn node_facts_and_the_questions_for_them_are_written_as_they_were_read() {
 }
 
 #[test]
-fn the_order_of_a_run_and_what_comes_back_are_written_as_they_were_read() {
+fn run_orders_and_their_observations_round_trip() {
     for line in fixture("plan-run.ndjson") {
         reads_and_writes_back_the_same::<PlanLine>(&line);
     }
     for line in fixture("report-run.ndjson") {
         reads_and_writes_back_the_same::<Observation>(&line);
         let observation: Observation = serde_json::from_str(&line).unwrap();
-        assert_eq!(observation.assignment.unwrap().run(), Some("r-1a2b"));
+        assert_eq!(observation.assignment.unwrap().run_id(), Some("r-1a2b"));
     }
 }
 
@@ -85,7 +85,7 @@ fn the_question_for_a_names_facts_and_what_servers_say_are_written_as_they_were_
 }
 
 #[test]
-fn what_is_kept_wanted_and_sent_again_is_written_as_it_was_read() {
+fn resend_requests_and_resent_reports_round_trip() {
     for line in fixture("report-again.ndjson") {
         reads_and_writes_back_the_same::<ReportHeader>(&line);
     }
@@ -130,7 +130,7 @@ fn unknown_fields_and_kinds_of_a_newer_prober_are_kept_as_a_failure() {
 fn a_report_of_an_older_prober_lacks_only_what_was_added_later() {
     let lines = fixture("from-an-older-prober.ndjson");
     let header: ReportHeader = serde_json::from_str(&lines[0]).unwrap();
-    assert_eq!(header.complete, None);
+    assert_eq!(header.complete_until, None);
     let observation: Observation = serde_json::from_str(&lines[1]).unwrap();
     assert_eq!(observation.outcome, Outcome::Ok { status: None });
 }

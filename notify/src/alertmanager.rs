@@ -16,11 +16,11 @@ use super::{
     http::{self, DeliveryOutcome},
     notification::{DueMessage, NotificationPhase},
     outbox::Delivery,
-    webhook::time,
+    webhook::format_time,
 };
 
 /// Number of consecutive pushes that may be lost before Alertmanager resolves a firing alert.
-const LOST: u32 = 4;
+const MAX_LOST_PUSHES: u32 = 4;
 
 type AlertLabels = BTreeMap<String, String>;
 
@@ -28,42 +28,46 @@ type AlertLabels = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(super) struct AlertmanagerClient {
     options: AlertmanagerOptions,
-    push: Url,
+    alerts_url: Url,
     http: Client,
 }
 
 impl AlertmanagerClient {
     pub(super) fn new(options: AlertmanagerOptions) -> Result<Self, String> {
-        let http = http::client(options.ca_file.as_deref())?;
+        let http = http::build_client(options.ca_file.as_deref())?;
         let mut push = options.url.clone();
         push.path_segments_mut()
             .map_err(|()| "expected an address like http://alertmanager:9093/".to_owned())?
             .pop_if_empty()
             .extend(["api", "v2", "alerts"]);
-        Ok(Self { options, push, http })
+        Ok(Self {
+            options,
+            alerts_url: push,
+            http,
+        })
     }
 
     pub(super) const fn resend(&self) -> Duration {
-        self.options.resend
+        self.options.resend_interval
     }
 
-    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
-        let labels = self.labels(errand);
-        let fires = errand.what != DueMessage::Over;
-        let before: Option<AlertLabels> = errand
-            .heard
+    pub(super) async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
+        let labels = self.labels(delivery);
+        let fires = delivery.message != DueMessage::Recovered;
+        let before: Option<AlertLabels> = delivery
+            .previous
             .as_ref()
-            .filter(|heard| !heard.over)
-            .and_then(|heard| serde_json::from_value(heard.mark.clone()).ok());
+            .filter(|heard| !heard.recovered)
+            .and_then(|heard| serde_json::from_value(heard.transport_state.clone()).ok());
         let mut alerts = Vec::new();
         // Changed labels are another alert; the previous one would fire until it times out.
         if let Some(before) = before.filter(|before| !fires || *before != labels) {
-            alerts.push(self.alert(errand, &before, false));
+            alerts.push(self.alert_json(delivery, &before, false));
         }
         if fires {
-            alerts.push(self.alert(errand, &labels, true));
+            alerts.push(self.alert_json(delivery, &labels, true));
         } else if alerts.is_empty() {
-            alerts.push(self.alert(errand, &labels, false));
+            alerts.push(self.alert_json(delivery, &labels, false));
         }
         match self.push(&Value::from(alerts)).await {
             DeliveryOutcome::Delivered(_) => DeliveryOutcome::Delivered(json!(labels)),
@@ -72,7 +76,7 @@ impl AlertmanagerClient {
     }
 
     /// Pushes an alert that is marked as a test and resolves by itself.
-    pub(super) async fn test(&self) -> DeliveryOutcome {
+    pub(super) async fn send_test(&self) -> DeliveryOutcome {
         let mut labels = self.options.labels.clone();
         labels.extend([
             ("alertname".to_owned(), "ParallaxNotificationTest".to_owned()),
@@ -87,50 +91,50 @@ impl AlertmanagerClient {
     }
 
     async fn push(&self, alerts: &Value) -> DeliveryOutcome {
-        let request = self.http.post(self.push.clone()).json(alerts);
-        let request = match self.options.token_file.as_deref().map(http::read) {
+        let request = self.http.post(self.alerts_url.clone()).json(alerts);
+        let request = match self.options.token_file.as_deref().map(http::read_trimmed) {
             None => request,
             Some(Ok(token)) => request.bearer_auth(token),
-            Some(Err(why)) => return DeliveryOutcome::later(why),
+            Some(Err(why)) => return DeliveryOutcome::retry(why),
         };
         http::send(request).await
     }
 
-    fn labels(&self, errand: &Delivery) -> AlertLabels {
-        let content = &errand.letter.content;
+    fn labels(&self, delivery: &Delivery) -> AlertLabels {
+        let content = &delivery.notification.content;
         let mut labels = self.options.labels.clone();
         labels.extend([
             ("alertname".to_owned(), "ParallaxIncident".to_owned()),
             ("job".to_owned(), self.options.job.clone()),
             ("incident".to_owned(), content.incident.clone()),
             ("cause".to_owned(), content.cause.clone()),
-            ("severity".to_owned(), content.grade.label().to_owned()),
+            ("severity".to_owned(), content.severity.label().to_owned()),
             ("subject".to_owned(), content.subject.clone()),
         ]);
         labels
     }
 
-    fn alert(&self, errand: &Delivery, labels: &AlertLabels, fires: bool) -> Value {
-        let letter = &errand.letter;
+    fn alert_json(&self, delivery: &Delivery, labels: &AlertLabels, firing: bool) -> Value {
+        let letter = &delivery.notification;
         let content = &letter.content;
         let now = Timestamp::now();
-        let end = if fires {
+        let end = if firing {
             // An explicit end, so that `resolve_timeout` of the Alertmanager cannot resolve the alert between two
             // pushes.
-            let ahead = self.options.resend * LOST;
+            let ahead = self.options.resend_interval * MAX_LOST_PUSHES;
             now.checked_add(ahead).unwrap_or(now).to_string()
         } else {
-            let at = match letter.state {
-                NotificationPhase::Over { at, .. } => at,
-                NotificationPhase::Open => letter.changed,
+            let at = match letter.phase {
+                NotificationPhase::Ended { at, .. } => at,
+                NotificationPhase::Open => letter.changed_at,
             };
             let wall = EventTime(now.as_microsecond());
-            time(at.max(content.opened).min(wall.max(content.opened)))
+            format_time(at.max(content.opened).min(wall.max(content.opened)))
         };
         let mut annotations = json!({
             "summary": format!("{}: {}", content.subject, content.title),
             "description": content.sentence,
-            "targets": targets(&content.targets, content.targets_total),
+            "targets": format_targets(&content.targets, content.targets_total),
             "runbook": "docs/runbooks/ParallaxIncident.md",
         });
         if let Some(remedy) = &content.remedy {
@@ -142,7 +146,7 @@ impl AlertmanagerClient {
         if let Some(dashboard) = &content.dashboard {
             annotations["dashboard"] = dashboard.as_str().into();
         }
-        let mut alert = json!({"labels": labels, "annotations": annotations, "startsAt": time(content.opened), "endsAt": end});
+        let mut alert = json!({"labels": labels, "annotations": annotations, "startsAt": format_time(content.opened), "endsAt": end});
         if let Some(page) = &content.page {
             alert["generatorURL"] = page.as_str().into();
         }
@@ -151,7 +155,7 @@ impl AlertmanagerClient {
 }
 
 /// Formats the listed targets and the number of the others.
-pub(super) fn targets(named: &[String], total: usize) -> String {
+pub(super) fn format_targets(named: &[String], total: usize) -> String {
     let mut text = named.join(", ");
     let more = total.saturating_sub(named.len());
     if more > 0 {

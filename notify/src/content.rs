@@ -9,14 +9,14 @@ use parallax_kubernetes::topology_state::TargetPublishers;
 use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 
-use super::objects::{self, NamedObject};
+use super::objects::{self, ObjectReference};
 
 /// Maximum number of targets by name; the others are counted.
-pub(super) const TARGETS: usize = 10;
+pub(super) const MAX_TARGETS: usize = 10;
 /// Maximum length in bytes of a name, a command and a sentence.
-const NAME: usize = 200;
-const COMMAND: usize = 400;
-const SENTENCE: usize = 700;
+const MAX_NAME_BYTES: usize = 200;
+const MAX_COMMAND_BYTES: usize = 400;
+const MAX_SENTENCE_BYTES: usize = 700;
 
 /// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(super) struct NotificationContent {
     pub(super) since: EventTime,
     pub(super) opened: EventTime,
     /// The current severity.
-    pub(super) grade: parallax_api::severity::IncidentSeverity,
+    pub(super) severity: parallax_api::severity::IncidentSeverity,
     pub(super) targets: Vec<String>,
     pub(super) targets_total: usize,
     /// The first remedy.
@@ -46,7 +46,7 @@ pub(super) struct NotificationContent {
     pub(super) remedy: Option<NotificationRemedy>,
     /// Kubernetes objects that it affects.
     #[serde(default)]
-    pub(super) objects: Vec<NamedObject>,
+    pub(super) objects: Vec<ObjectReference>,
     #[serde(default)]
     pub(super) objects_total: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,62 +61,65 @@ pub(super) struct NotificationRemedy {
     pub(super) action: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) command: Option<String>,
-    pub(super) price: String,
+    pub(super) trade_off: String,
 }
 
 impl NotificationContent {
-    pub(super) fn of(
+    pub(super) fn from_incident(
         incident: &Incident,
-        grade: parallax_api::severity::IncidentSeverity,
+        severity: parallax_api::severity::IncidentSeverity,
         (topology, publishers): (&Topology, &TargetPublishers),
         links: &ExternalLinks,
     ) -> Self {
         let verdict = &incident.verdict;
-        let (objects, objects_total) = objects::concerned(verdict, topology, publishers);
+        let (objects, objects_total) = objects::affected_objects(verdict, topology, publishers);
         Self {
             incident: incident.id.clone(),
             occurrence: incident.occurrences,
-            cause: cause(verdict),
-            title: clip(&title(verdict), NAME),
-            subject: subject(verdict),
-            region: region(verdict),
-            sentence: clip(&verdict.sentence, SENTENCE),
+            cause: cause_id(verdict),
+            title: truncate(&title(verdict), MAX_NAME_BYTES),
+            subject: subject_text(verdict),
+            region: region_text(verdict),
+            sentence: truncate(&verdict.sentence, MAX_SENTENCE_BYTES),
             probability: verdict.probability.to_string(),
             since: incident.since,
             opened: incident.opened,
-            grade,
+            severity,
             targets: verdict
                 .targets
                 .iter()
-                .take(TARGETS)
-                .map(|target| clip(target.as_str(), NAME))
+                .take(MAX_TARGETS)
+                .map(|target| truncate(target.as_str(), MAX_NAME_BYTES))
                 .collect(),
             targets_total: verdict.targets.len(),
             remedy: verdict.remedies.first().map(|remedy| NotificationRemedy {
-                action: clip(&remedy.action, COMMAND),
-                command: remedy.command.as_deref().map(|command| clip(command, COMMAND)),
-                price: clip(&remedy.price, COMMAND),
+                action: truncate(&remedy.action, MAX_COMMAND_BYTES),
+                command: remedy
+                    .command
+                    .as_deref()
+                    .map(|command| truncate(command, MAX_COMMAND_BYTES)),
+                trade_off: truncate(&remedy.trade_off, MAX_COMMAND_BYTES),
             }),
             objects,
             objects_total,
-            page: links.incident(&incident.id),
+            page: links.incident_url(&incident.id),
             dashboard: links.dashboards(incident).into_iter().next().map(|link| link.url),
         }
     }
 }
 
 /// The verdict's subject as text.
-pub(super) fn subject(verdict: &Verdict) -> String {
-    clip(&verdict.subject.to_string(), NAME)
+pub(super) fn subject_text(verdict: &Verdict) -> String {
+    truncate(&verdict.subject.to_string(), MAX_NAME_BYTES)
 }
 
 /// The verdict's region and members as text.
-pub(super) fn region(verdict: &Verdict) -> String {
-    clip(&verdict.region.to_string(), NAME)
+pub(super) fn region_text(verdict: &Verdict) -> String {
+    truncate(&verdict.region.to_string(), MAX_NAME_BYTES)
 }
 
 /// The id of the likeliest cause, or the region if the catalogue has no cause for it, as in the metrics.
-fn cause(verdict: &Verdict) -> String {
+fn cause_id(verdict: &Verdict) -> String {
     verdict
         .causes
         .first()
@@ -131,7 +134,7 @@ fn title(verdict: &Verdict) -> String {
 }
 
 /// The longest prefix within `bytes`, with control characters replaced.
-pub(super) fn clip(text: &str, bytes: usize) -> String {
+pub(super) fn truncate(text: &str, bytes: usize) -> String {
     let clean: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -149,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_its_letters_and_says_so() {
-        assert_eq!(clip("short\nand plain", 20), "short and plain");
-        let cut = clip(&"ä".repeat(50), 20);
+        assert_eq!(truncate("short\nand plain", 20), "short and plain");
+        let cut = truncate(&"ä".repeat(50), 20);
         assert!(cut.len() <= 20 && cut.ends_with('…'), "{cut}");
     }
 }

@@ -8,100 +8,101 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     alertmanager::AlertmanagerClient,
-    delivery_pace::DeliveryPace,
-    events::{AGAIN, EventWriter},
+    events::{EventWriter, SERIES_RENEWAL_INTERVAL},
     http::DeliveryOutcome,
     notification::ReceiverMode,
     outbox::Delivery,
+    retry_schedule::RetrySchedule,
     state::{NextDelivery, NotificationState},
     webhook::WebhookClient,
 };
 
 /// Time between two checks whether this replica leads: a lease can expire without a notification.
-const LOOK: Duration = Duration::from_secs(1);
+const LEADERSHIP_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a delivery under way may take after cancellation.
-const DRAIN: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A transport to a receiver.
 pub(super) trait NotificationTransport {
     /// Its name in log and API.
-    fn way(&self) -> &'static str;
+    fn kind(&self) -> &'static str;
     /// When messages to the receiver are due.
-    fn manner(&self) -> ReceiverMode;
+    fn mode(&self) -> ReceiverMode;
     /// Sends a message.
-    fn carry(&self, errand: &Delivery) -> impl Future<Output = DeliveryOutcome> + Send;
+    fn send(&self, errand: &Delivery) -> impl Future<Output = DeliveryOutcome> + Send;
 }
 
 impl NotificationTransport for WebhookClient {
-    fn way(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "webhook"
     }
 
-    fn manner(&self) -> ReceiverMode {
+    fn mode(&self) -> ReceiverMode {
         ReceiverMode::Messages
     }
 
-    async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::carry(self, errand).await
+    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
+        Self::send_delivery(self, errand).await
     }
 }
 
 impl NotificationTransport for AlertmanagerClient {
-    fn way(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "alertmanager"
     }
 
-    fn manner(&self) -> ReceiverMode {
+    fn mode(&self) -> ReceiverMode {
         ReceiverMode::Firing(self.resend())
     }
 
-    async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::carry(self, errand).await
+    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
+        Self::send(self, errand).await
     }
 }
 
 impl NotificationTransport for EventWriter {
-    fn way(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "events"
     }
 
-    fn manner(&self) -> ReceiverMode {
-        ReceiverMode::Reminded(AGAIN)
+    fn mode(&self) -> ReceiverMode {
+        ReceiverMode::Reminders(SERIES_RENEWAL_INTERVAL)
     }
 
-    async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::carry(self, errand).await
+    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
+        Self::send(self, errand).await
     }
 }
 
 /// Delivers to one receiver until cancelled; a delivery under way then may end within a bounded time.
-pub(super) async fn work(
-    desk: Arc<NotificationState>,
+pub(super) async fn run(
+    state: Arc<NotificationState>,
     name: String,
-    carrier: impl NotificationTransport,
+    transport: impl NotificationTransport,
     cancelled: CancellationToken,
 ) {
-    let mut pace = DeliveryPace::default();
-    let mut bell = desk.bell();
+    let mut pace = RetrySchedule::default();
+    let mut bell = state.subscribe_outbox();
     while !cancelled.is_cancelled() {
         bell.borrow_and_update();
         // Checked before each delivery, so that only the leader sends.
-        let next = if desk.replica.leads() {
-            desk.next(&name, &mut pace)
+        let next = if state.replica.is_leader() {
+            state.next_delivery(&name, &mut pace)
         } else {
-            NextDelivery::Nothing
+            NextDelivery::Idle
         };
         let until = match next {
-            NextDelivery::Go(errand) => {
-                let Some(outcome) = within(carrier.carry(&errand), &cancelled).await else {
+            NextDelivery::Send(errand) => {
+                let Some(outcome) = finish_within_shutdown_timeout(transport.send(&errand), &cancelled).await
+                else {
                     // Whether it was delivered is unknown; the next process sends it again.
                     return;
                 };
-                take(&desk, &name, &mut pace, &errand, outcome);
+                apply_outcome(&state, &name, &mut pace, &errand, outcome);
                 continue;
             }
-            NextDelivery::At(at) => at.min(Instant::now() + LOOK),
-            NextDelivery::Nothing => Instant::now() + LOOK,
+            NextDelivery::WaitUntil(at) => at.min(Instant::now() + LEADERSHIP_POLL_INTERVAL),
+            NextDelivery::Idle => Instant::now() + LEADERSHIP_POLL_INTERVAL,
         };
         tokio::select! {
             () = cancelled.cancelled() => {}
@@ -112,47 +113,50 @@ pub(super) async fn work(
     }
 }
 
-fn take(
-    desk: &NotificationState,
+fn apply_outcome(
+    state: &NotificationState,
     name: &str,
-    pace: &mut DeliveryPace,
-    errand: &Delivery,
+    schedule: &mut RetrySchedule,
+    delivery: &Delivery,
     outcome: DeliveryOutcome,
 ) {
-    let thread = &errand.letter.thread;
+    let thread = &delivery.notification.thread;
     match outcome {
         DeliveryOutcome::Delivered(mark) => {
-            pace.done(thread);
-            desk.delivered(name, errand, mark);
+            schedule.record_completion(thread);
+            state.record_delivery(name, delivery, mark);
         }
-        DeliveryOutcome::Refused { why } => {
-            pace.done(thread);
-            desk.refused(name, errand, why);
+        DeliveryOutcome::Rejected { why } => {
+            schedule.record_completion(thread);
+            state.record_rejection(name, delivery, why);
         }
-        DeliveryOutcome::Later { why, after } => {
-            pace.failed(thread, Instant::now(), after, chance());
-            desk.failed(name, errand, why);
+        DeliveryOutcome::Retry { why, after } => {
+            schedule.record_failure(thread, Instant::now(), after, random_fraction());
+            state.record_failure(name, delivery, why);
         }
     }
 }
 
 /// Returns the result of `call`, or `None` if it does not end soon after cancellation.
-async fn within<T>(call: impl Future<Output = T>, cancelled: &CancellationToken) -> Option<T> {
+async fn finish_within_shutdown_timeout<T>(
+    call: impl Future<Output = T>,
+    cancelled: &CancellationToken,
+) -> Option<T> {
     tokio::pin!(call);
     tokio::select! {
         answer = &mut call => Some(answer),
-        () = cancelled.cancelled() => timeout(DRAIN, call).await.ok(),
+        () = cancelled.cancelled() => timeout(SHUTDOWN_TIMEOUT, call).await.ok(),
     }
 }
 
 /// A random number from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "32 bits fit")]
-fn chance() -> f64 {
+fn random_fraction() -> f64 {
     (parallax_runtime::random() >> 32) as f64 / f64::from(u32::MAX)
 }
 
 /// Waits for a time span, or until cancelled.
-pub(super) async fn moment(span: Duration, cancelled: &CancellationToken) {
+pub(super) async fn sleep_or_cancelled(span: Duration, cancelled: &CancellationToken) {
     tokio::select! {
         () = cancelled.cancelled() => {}
         () = sleep(span) => {}

@@ -18,38 +18,38 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    alertmanager::targets,
-    content::clip,
-    http::{DeliveryOutcome, chain},
+    alertmanager::format_targets,
+    content::truncate,
+    http::{DeliveryOutcome, error_chain},
     notification::{DueMessage, Notification, NotificationEnding, NotificationPhase},
-    objects::{EventObjectKind, NamedObject},
+    objects::{EventObjectKind, ObjectReference},
     outbox::Delivery,
 };
 
 /// Time between two renewals of an Event: the API server deletes Events after an hour by default.
-pub(super) const AGAIN: Duration = Duration::from_mins(25);
+pub(super) const SERIES_RENEWAL_INTERVAL: Duration = Duration::from_mins(25);
 /// Timeout of one API call.
-const PATIENCE: Duration = Duration::from_secs(5);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum length of a note, in bytes.
-const NOTE: usize = 1_000;
+const MAX_NOTE_BYTES: usize = 1_000;
 /// The namespace of Events on cluster-scoped objects.
-const CLUSTER_SPACE: &str = "default";
+const CLUSTER_SCOPED_NAMESPACE: &str = "default";
 /// `reportingController` of the Events.
-const CONTROLLER: &str = "parallax.dev/aggregator";
+const REPORTING_CONTROLLER: &str = "parallax.dev/aggregator";
 
 /// Writes Events.
 #[derive(Debug)]
 pub(super) struct EventWriter {
     client: ApiClient,
     /// `reportingInstance`: the name of this replica.
-    instance: String,
+    reporting_instance: String,
 }
 
 /// Why an Event was not written.
 enum EventError {
     /// The object or its namespace no longer exists.
-    Gone,
-    Later(String),
+    ObjectGone,
+    Retry(String),
     Refused(String),
 }
 
@@ -62,116 +62,117 @@ impl EventWriter {
         };
         Self {
             client,
-            instance: clip(instance, 120),
+            reporting_instance: truncate(instance, 120),
         }
     }
 
-    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
+    pub(super) async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
         let mut refused = None;
-        for object in &errand.letter.content.objects {
-            let done = match errand.what {
-                DueMessage::Again => self.renew(errand, object).await,
-                DueMessage::Open { .. } | DueMessage::Over => self.write(errand, object).await,
+        for object in &delivery.notification.content.objects {
+            let done = match delivery.message {
+                DueMessage::Reminder => self.renew_series(delivery, object).await,
+                DueMessage::Open { .. } | DueMessage::Recovered => self.write_event(delivery, object).await,
             };
             match done {
-                Ok(()) | Err(EventError::Gone) => {}
-                Err(EventError::Later(why)) => return DeliveryOutcome::later(why),
+                Ok(()) | Err(EventError::ObjectGone) => {}
+                Err(EventError::Retry(why)) => return DeliveryOutcome::retry(why),
                 Err(EventError::Refused(why)) => refused = Some(why),
             }
         }
         match refused {
-            Some(why) => DeliveryOutcome::Refused { why },
+            Some(why) => DeliveryOutcome::Rejected { why },
             None => DeliveryOutcome::Delivered(Value::Null),
         }
     }
 
     /// Writes an Event on the `ConfigMap` of notifications, which every installation with Events has.
-    pub(super) async fn test(&self, place: Option<&ObjectKey>) -> DeliveryOutcome {
+    pub(super) async fn send_test(&self, place: Option<&ObjectKey>) -> DeliveryOutcome {
         let Some(place) = place else {
-            return DeliveryOutcome::Refused {
+            return DeliveryOutcome::Rejected {
                 why: "a test Event needs an object: set notify.configMap".to_owned(),
             };
         };
-        let object = NamedObject {
+        let object = ObjectReference {
             kind: EventObjectKind::ConfigMap,
             namespace: place.namespace.to_string(),
             name: place.name.to_string(),
         };
         let now = Timestamp::now();
         let told = EventContent {
-            name: name(&object, &format!("test {}", now.as_microsecond())),
+            name: event_name(&object, &format!("test {}", now.as_microsecond())),
             at: now,
             reason: "NotificationTest",
-            sort: "Normal",
+            event_type: "Normal",
             note: "This is a test message from `parallax notify test`; nothing is wrong.".to_owned(),
         };
-        match self.create(&object, None, told).await {
+        match self.create_event(&object, None, told).await {
             Ok(()) => DeliveryOutcome::Delivered(Value::Null),
-            Err(EventError::Gone) => DeliveryOutcome::Refused {
+            Err(EventError::ObjectGone) => DeliveryOutcome::Rejected {
                 why: format!("the namespace {} does not exist", object.namespace),
             },
-            Err(EventError::Later(why)) => DeliveryOutcome::later(why),
-            Err(EventError::Refused(why)) => DeliveryOutcome::Refused { why },
+            Err(EventError::Retry(why)) => DeliveryOutcome::retry(why),
+            Err(EventError::Refused(why)) => DeliveryOutcome::Rejected { why },
         }
     }
 
-    async fn write(&self, errand: &Delivery, object: &NamedObject) -> Result<(), EventError> {
-        let uid = self.uid(object).await?;
-        self.create(object, uid, EventContent::of(errand, object)).await
+    async fn write_event(&self, delivery: &Delivery, object: &ObjectReference) -> Result<(), EventError> {
+        let uid = self.object_uid(object).await?;
+        self.create_event(object, uid, EventContent::from_delivery(delivery, object))
+            .await
     }
 
-    async fn create(
+    async fn create_event(
         &self,
-        object: &NamedObject,
+        object: &ObjectReference,
         uid: Option<String>,
-        told: EventContent,
+        content: EventContent,
     ) -> Result<(), EventError> {
-        let space = space(object);
+        let space = event_namespace(object);
         let event = json!({
-            "metadata": {"name": told.name, "namespace": space,
+            "metadata": {"name": content.name, "namespace": space,
                 "labels": {"app.kubernetes.io/name": "parallax", "app.kubernetes.io/managed-by": "parallax"}},
-            "eventTime": micros(told.at),
-            "reportingController": CONTROLLER,
-            "reportingInstance": self.instance,
+            "eventTime": format_micro_time(content.at),
+            "reportingController": REPORTING_CONTROLLER,
+            "reportingInstance": self.reporting_instance,
             "action": "Notify",
-            "reason": told.reason,
-            "type": told.sort,
-            "regarding": {"apiVersion": version(object.kind), "kind": object.kind.word(), "name": object.name,
+            "reason": content.reason,
+            "type": content.event_type,
+            "regarding": {"apiVersion": api_version(object.kind), "kind": object.kind.kind_name(), "name": object.name,
                 "namespace": (!object.namespace.is_empty()).then_some(&object.namespace), "uid": uid},
-            "note": told.note,
+            "note": content.note,
         });
         let event: Event =
-            serde_json::from_value(event).map_err(|error| EventError::Refused(chain(&error)))?;
+            serde_json::from_value(event).map_err(|error| EventError::Refused(error_chain(&error)))?;
         let api = Api::<Event>::namespaced(self.client.0.clone(), space);
-        match within("create", api.create(&PostParams::default(), &event)).await {
+        match with_timeout("create", api.create(&PostParams::default(), &event)).await {
             // This replica or the previous leader has written it already.
-            Err(EventError::Refused(why)) if why.starts_with(CONFLICT) => Ok(()),
+            Err(EventError::Refused(why)) if why.starts_with(CONFLICT_PREFIX) => Ok(()),
             done => done.map(drop),
         }
     }
 
     /// Renews the series, or writes the Event again if the API server has deleted it.
-    async fn renew(&self, errand: &Delivery, object: &NamedObject) -> Result<(), EventError> {
-        let told = EventContent::of(errand, object);
+    async fn renew_series(&self, delivery: &Delivery, object: &ObjectReference) -> Result<(), EventError> {
+        let told = EventContent::from_delivery(delivery, object);
         let series = json!({"series": {
-            "count": errand.letter.reminders.saturating_add(2),
-            "lastObservedTime": micros(Timestamp::now()),
+            "count": delivery.notification.reminders.saturating_add(2),
+            "lastObservedTime": format_micro_time(Timestamp::now()),
         }});
-        let api = Api::<Event>::namespaced(self.client.0.clone(), space(object));
+        let api = Api::<Event>::namespaced(self.client.0.clone(), event_namespace(object));
         let (params, series) = (PatchParams::default(), Patch::Merge(series));
-        match within("patch", api.patch(&told.name, &params, &series)).await {
-            Err(EventError::Gone) => self.write(errand, object).await,
+        match with_timeout("patch", api.patch(&told.name, &params, &series)).await {
+            Err(EventError::ObjectGone) => self.write_event(delivery, object).await,
             done => done.map(drop),
         }
     }
 
     /// The UID that distinguishes the object from an earlier one of the same name; `kubectl describe` selects Events
     /// by it. Only for kinds that the aggregator may list.
-    async fn uid(&self, object: &NamedObject) -> Result<Option<String>, EventError> {
+    async fn object_uid(&self, object: &ObjectReference) -> Result<Option<String>, EventError> {
         if matches!(object.kind, EventObjectKind::Pod | EventObjectKind::ConfigMap) {
             return Ok(None);
         }
-        let gvk = GroupVersionKind::gvk(object.kind.group(), "v1", object.kind.word());
+        let gvk = GroupVersionKind::gvk(object.kind.group(), "v1", object.kind.kind_name());
         let resource = ApiResource::from_gvk_with_plural(&gvk, object.kind.plural());
         let api: Api<DynamicObject> = if object.namespace.is_empty() {
             Api::all_with(self.client.0.clone(), &resource)
@@ -179,44 +180,44 @@ impl EventWriter {
             Api::namespaced_with(self.client.0.clone(), &object.namespace, &resource)
         };
         let named = ListParams::default().fields(&format!("metadata.name={}", object.name));
-        let found = within("list", api.list(&named)).await?;
+        let found = with_timeout("list", api.list(&named)).await?;
         let own = found
             .items
             .into_iter()
             .find(|item| item.metadata.name.as_deref() == Some(object.name.as_str()));
         // `kubectl describe` cannot show an object that no longer exists.
-        own.map_or(Err(EventError::Gone), |item| Ok(item.metadata.uid))
+        own.map_or(Err(EventError::ObjectGone), |item| Ok(item.metadata.uid))
     }
 }
 
 /// Prefix of the error that means that the Event exists.
-const CONFLICT: &str = "conflict";
+const CONFLICT_PREFIX: &str = "conflict";
 
-async fn within<T>(
+async fn with_timeout<T>(
     verb: &'static str,
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, EventError> {
-    match timeout(PATIENCE, call).await {
-        Err(_) => Err(EventError::Later("the API server does not respond".to_owned())),
+    match timeout(API_SERVER_TIMEOUT, call).await {
+        Err(_) => Err(EventError::Retry("the API server does not respond".to_owned())),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => {
-            let said = clip(&status.message, 200);
+            let said = truncate(&status.message, 200);
             Err(match status.code {
-                409 => EventError::Refused(format!("{CONFLICT}: {said}")),
-                404 => EventError::Gone,
+                409 => EventError::Refused(format!("{CONFLICT_PREFIX}: {said}")),
+                404 => EventError::ObjectGone,
                 // A namespace that is being deleted accepts no new Events.
-                403 if said.contains("being terminated") => EventError::Gone,
-                401 | 403 => EventError::Later(format!(
+                403 if said.contains("being terminated") => EventError::ObjectGone,
+                401 | 403 => EventError::Retry(format!(
                     "permission denied: the aggregator cannot {verb}: {said}; apply the manifests with `events: true`"
                 )),
                 400 | 422 => EventError::Refused(format!("the API server rejects the Event: {said}")),
-                _ => EventError::Later(format!(
+                _ => EventError::Retry(format!(
                     "the API server responded with status {}: {said}",
                     status.code
                 )),
             })
         }
-        Ok(Err(error)) => Err(EventError::Later(chain(&error))),
+        Ok(Err(error)) => Err(EventError::Retry(error_chain(&error))),
     }
 }
 
@@ -225,63 +226,63 @@ struct EventContent {
     name: String,
     at: Timestamp,
     reason: &'static str,
-    sort: &'static str,
+    event_type: &'static str,
     note: String,
 }
 
 impl EventContent {
-    fn of(errand: &Delivery, object: &NamedObject) -> Self {
-        let letter = &errand.letter;
-        let over = errand.what == DueMessage::Over;
-        let first = letter.number == 1 || matches!(errand.what, DueMessage::Open { first: true });
+    fn from_delivery(errand: &Delivery, object: &ObjectReference) -> Self {
+        let letter = &errand.notification;
+        let over = errand.message == DueMessage::Recovered;
+        let first = letter.revision == 1 || matches!(errand.message, DueMessage::Open { first: true });
         Self {
-            name: name(object, &letter.message()),
-            at: Timestamp::from_microsecond(letter.changed.0).unwrap_or_else(|_| Timestamp::now()),
+            name: event_name(object, &letter.message_id()),
+            at: Timestamp::from_microsecond(letter.changed_at.0).unwrap_or_else(|_| Timestamp::now()),
             reason: match (over, first) {
                 (true, _) => "IncidentRecovered",
                 (false, true) => "IncidentOpened",
                 (false, false) => "IncidentChanged",
             },
-            sort: if over { "Normal" } else { "Warning" },
-            note: note(letter, over),
+            event_type: if over { "Normal" } else { "Warning" },
+            note: format_note(letter, over),
         }
     }
 }
 
-fn note(letter: &Notification, over: bool) -> String {
-    let content = &letter.content;
-    let how = match letter.state {
-        NotificationPhase::Over {
-            how: NotificationEnding::Unseen,
+fn format_note(notification: &Notification, over: bool) -> String {
+    let content = &notification.content;
+    let how = match notification.phase {
+        NotificationPhase::Ended {
+            ending: NotificationEnding::Unobserved,
             ..
         } => "Recovered; the end was not observed: ",
         _ if over => "Recovered: ",
         _ => "",
     };
-    let mut note = format!("{how}{}", clip(&content.sentence, 400));
+    let mut note = format!("{how}{}", truncate(&content.sentence, 400));
     if content.targets_total > 0 {
         let few = &content.targets[..content.targets.len().min(3)];
         // Writing into a string cannot fail, here and below.
-        let _ = write!(note, " Targets: {}.", targets(few, content.targets_total));
+        let _ = write!(note, " Targets: {}.", format_targets(few, content.targets_total));
     }
     let more = content.objects_total.saturating_sub(content.objects.len());
     if more > 0 {
         let _ = write!(note, " {more} more objects are affected.");
     }
     let _ = write!(note, " parallax explain {}", content.incident);
-    clip(&note, NOTE)
+    truncate(&note, MAX_NOTE_BYTES)
 }
 
 /// A name that is the same for the same object and content.
-fn name(object: &NamedObject, words: &str) -> String {
+fn event_name(object: &ObjectReference, words: &str) -> String {
     let all = format!(
         "{} {} {} {words}",
-        object.kind.word(),
+        object.kind.kind_name(),
         object.namespace,
         object.name
     );
     let tag = digest::digest(&digest::SHA256, all.as_bytes());
-    let begin = clip(&object.name, 200);
+    let begin = truncate(&object.name, 200);
     format!(
         "{}.{}",
         begin.trim_end_matches(['.', '-', '…']),
@@ -289,15 +290,15 @@ fn name(object: &NamedObject, words: &str) -> String {
     )
 }
 
-fn space(object: &NamedObject) -> &str {
+fn event_namespace(object: &ObjectReference) -> &str {
     if object.namespace.is_empty() {
-        CLUSTER_SPACE
+        CLUSTER_SCOPED_NAMESPACE
     } else {
         &object.namespace
     }
 }
 
-fn version(kind: EventObjectKind) -> String {
+fn api_version(kind: EventObjectKind) -> String {
     match kind.group() {
         "" => "v1".to_owned(),
         group => format!("{group}/v1"),
@@ -305,6 +306,6 @@ fn version(kind: EventObjectKind) -> String {
 }
 
 /// Formats a `MicroTime` of the API server.
-fn micros(at: Timestamp) -> String {
+fn format_micro_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

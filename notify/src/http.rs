@@ -9,13 +9,13 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use super::content::clip;
+use super::content::truncate;
 
 /// Timeout of a request, after which it is retried.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-const CONNECT: Duration = Duration::from_secs(5);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of bytes shown of an error response.
-const SAID: usize = 200;
+const MAX_ERROR_BODY_BYTES: usize = 200;
 
 /// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,14 +23,14 @@ pub(super) enum DeliveryOutcome {
     /// Delivered; the value is stored for the transport's next message.
     Delivered(serde_json::Value),
     /// Retried, not before `after` if the receiver requested a delay.
-    Later { why: String, after: Option<Duration> },
+    Retry { why: String, after: Option<Duration> },
     /// Permanently rejected.
-    Refused { why: String },
+    Rejected { why: String },
 }
 
 impl DeliveryOutcome {
-    pub(super) fn later(why: impl Into<String>) -> Self {
-        Self::Later {
+    pub(super) fn retry(why: impl Into<String>) -> Self {
+        Self::Retry {
             why: why.into(),
             after: None,
         }
@@ -38,7 +38,7 @@ impl DeliveryOutcome {
 }
 
 /// Builds the client of a receiver: it trusts the system roots and those of a file, and uses no redirects and no proxy.
-pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
+pub(super) fn build_client(ca_file: Option<&Path>) -> Result<Client, String> {
     let mut roots = RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
         // One unusable system root does not invalidate the others.
@@ -68,39 +68,39 @@ pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
         .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
-        .connect_timeout(CONNECT)
-        .timeout(PATIENCE)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("parallax/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| chain(&error))
+        .map_err(|error| error_chain(&error))
 }
 
 /// Sends the request and classifies the response.
 pub(super) async fn send(request: RequestBuilder) -> DeliveryOutcome {
     match request.send().await {
-        Ok(response) => judged(response).await,
-        Err(error) if error.is_builder() => DeliveryOutcome::Refused {
-            why: chain(&error.without_url()),
+        Ok(response) => classify_response(response).await,
+        Err(error) if error.is_builder() => DeliveryOutcome::Rejected {
+            why: error_chain(&error.without_url()),
         },
         // Without the URL, which may contain a secret.
-        Err(error) => DeliveryOutcome::later(chain(&error.without_url())),
+        Err(error) => DeliveryOutcome::retry(error_chain(&error.without_url())),
     }
 }
 
-async fn judged(mut response: Response) -> DeliveryOutcome {
+async fn classify_response(mut response: Response) -> DeliveryOutcome {
     let status = response.status();
     if status.is_success() {
         return DeliveryOutcome::Delivered(serde_json::Value::Null);
     }
     let after = retry_after(&response);
     let mut said = Vec::new();
-    while said.len() < SAID
+    while said.len() < MAX_ERROR_BODY_BYTES
         && let Ok(Some(chunk)) = response.chunk().await
     {
-        said.extend_from_slice(&chunk[..chunk.len().min(SAID - said.len())]);
+        said.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY_BYTES - said.len())]);
     }
-    let said = clip(String::from_utf8_lossy(&said).trim(), SAID);
+    let said = truncate(String::from_utf8_lossy(&said).trim(), MAX_ERROR_BODY_BYTES);
     let mut why = format!("the receiver responded with status {}", status.as_u16());
     if status.is_redirection() {
         why.push_str("; redirects are not followed: set `url` to the address of the redirect");
@@ -117,9 +117,9 @@ async fn judged(mut response: Response) -> DeliveryOutcome {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
     if again {
-        DeliveryOutcome::Later { why, after }
+        DeliveryOutcome::Retry { why, after }
     } else {
-        DeliveryOutcome::Refused { why }
+        DeliveryOutcome::Rejected { why }
     }
 }
 
@@ -131,14 +131,14 @@ fn retry_after(response: &Response) -> Option<Duration> {
     ) {
         return None;
     }
-    waited(
+    parse_retry_after(
         response.headers().get(header::RETRY_AFTER)?.to_str().ok()?,
         Timestamp::now(),
     )
 }
 
 /// Parses `Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3).
-fn waited(text: &str, now: Timestamp) -> Option<Duration> {
+fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));
     }
@@ -147,7 +147,7 @@ fn waited(text: &str, now: Timestamp) -> Option<Duration> {
 }
 
 /// Formats an error and its causes in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -157,11 +157,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         }
         cause = error.source();
     }
-    clip(&text, 400)
+    truncate(&text, 400)
 }
 
 /// Reads a small file and trims whitespace.
-pub(super) fn read(path: &Path) -> Result<String, String> {
+pub(super) fn read_trimmed(path: &Path) -> Result<String, String> {
     let told = |error: io::Error| format!("cannot read {}: {error}", path.display());
     std::fs::read_to_string(path)
         .map(|text| text.trim().to_owned())
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn a_receiver_asks_for_seconds_or_for_a_date() {
         let now: Timestamp = "2026-11-22T08:00:00Z".parse().unwrap();
-        assert_eq!(waited("120", now), Some(Duration::from_mins(2)));
+        assert_eq!(parse_retry_after("120", now), Some(Duration::from_mins(2)));
         assert_eq!(
-            waited("Sun, 22 Nov 2026 08:01:00 GMT", now),
+            parse_retry_after("Sun, 22 Nov 2026 08:01:00 GMT", now),
             Some(Duration::from_mins(1))
         );
-        assert_eq!(waited("Sun, 22 Nov 2026 07:01:00 GMT", now), None);
-        assert_eq!(waited("soon", now), None);
+        assert_eq!(parse_retry_after("Sun, 22 Nov 2026 07:01:00 GMT", now), None);
+        assert_eq!(parse_retry_after("soon", now), None);
     }
 }

@@ -16,7 +16,6 @@
 mod alertmanager;
 
 mod content;
-mod delivery_pace;
 mod delivery_worker;
 mod events;
 mod http;
@@ -27,6 +26,7 @@ mod notifier;
 mod objects;
 mod outbox;
 mod outbox_store;
+mod retry_schedule;
 mod state;
 mod test_delivery;
 #[cfg(test)]
@@ -43,14 +43,14 @@ pub use notifier::Notifier;
 pub use notifier::NotifierError;
 pub use outbox_store::OutboxStore;
 pub use state::{NotificationContext, NotificationState};
-pub use test_delivery::try_receivers;
+pub use test_delivery::send_tests;
 pub use test_delivery::{TestDelivery, TestDeliveryError};
 
 /// `notify`: the receivers, and where pending notifications are persisted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotifyOptions {
     /// The `ConfigMap` that persists the outbox; without it the store does.
-    pub config_map: Option<ObjectKey>,
+    pub outbox_config_map: Option<ObjectKey>,
     /// Whether Events are written on the objects that an incident affects.
     pub events: bool,
     /// Signed webhooks.
@@ -88,16 +88,16 @@ pub struct AlertmanagerOptions {
     /// A CA bundle, trusted in addition to the system roots.
     pub ca_file: Option<PathBuf>,
     /// Time between two pushes of a firing alert.
-    pub resend: Duration,
+    pub resend_interval: Duration,
 }
 
 /// Checks the content of a `secretFile`.
 pub fn check_secret(text: &str) -> Result<(), String> {
-    webhook::keys(text).map(drop)
+    webhook::parse_keys(text).map(drop)
 }
 
 /// The receiver name of Kubernetes Events.
-pub const EVENTS: &str = "events";
+pub const EVENTS_RECEIVER: &str = "events";
 
 impl NotifyOptions {
     /// Whether no receiver is configured.
@@ -109,6 +109,6 @@ impl NotifyOptions {
     /// Whether an API server is required.
     #[must_use]
     pub fn needs_cluster(&self) -> bool {
-        self.events || self.config_map.is_some()
+        self.events || self.outbox_config_map.is_some()
     }
 }

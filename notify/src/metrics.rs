@@ -61,7 +61,7 @@ impl NotifyMetrics {
     }
 
     /// Creates the counters of a receiver with value zero, so that `rate()` sees the first increment.
-    pub(crate) fn known(&self, receiver: &str) {
+    pub(crate) fn initialize(&self, receiver: &str) {
         for result in DeliveryResult::ALL {
             drop(self.series(receiver, result));
         }

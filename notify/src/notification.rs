@@ -14,7 +14,10 @@ use super::content::NotificationContent;
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum NotificationPhase {
     Open,
-    Over { at: EventTime, how: NotificationEnding },
+    Ended {
+        at: EventTime,
+        ending: NotificationEnding,
+    },
 }
 
 /// How the incident ended.
@@ -24,7 +27,7 @@ pub(super) enum NotificationEnding {
     /// The engine closed it on evidence.
     Judged,
     /// An aggregator stopped while it was open and its targets work since: the end was not observed.
-    Unseen,
+    Unobserved,
 }
 
 /// The latest delivery to a receiver.
@@ -33,12 +36,12 @@ pub(super) struct DeliveredState {
     /// The notification's number at that time.
     pub(super) number: u32,
     /// Whether the message was a recovery.
-    pub(super) over: bool,
+    pub(super) recovered: bool,
     /// Time of the latest delivery.
-    pub(super) at: EventTime,
+    pub(super) delivered_at: EventTime,
     /// What the transport needs to resolve it later: the labels of an alert.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub(super) mark: Value,
+    pub(super) transport_state: Value,
 }
 
 /// The notification of one incident.
@@ -47,30 +50,30 @@ pub(super) struct Notification {
     /// The incident's id in the first message; stays when a restart gives the incident another id.
     pub(super) thread: String,
     /// Incremented by each change that is worth a message.
-    pub(super) number: u32,
+    pub(super) revision: u32,
     /// Time of that change.
-    pub(super) changed: EventTime,
-    pub(super) state: NotificationPhase,
+    pub(super) changed_at: EventTime,
+    pub(super) phase: NotificationPhase,
     /// The highest severity of a message so far.
-    pub(super) worst: IncidentSeverity,
+    pub(super) highest_severity: IncidentSeverity,
     /// The incident is acknowledged, silenced or in a maintenance window: neither an opening nor a change is due.
-    pub(super) quiet: bool,
+    pub(super) handled: bool,
     /// Number of reminders delivered while the incident is open.
     #[serde(default)]
     pub(super) reminders: u32,
     pub(super) content: NotificationContent,
     /// The latest delivery, by receiver.
     #[serde(default)]
-    pub(super) heard: BTreeMap<String, DeliveredState>,
+    pub(super) delivered: BTreeMap<String, DeliveredState>,
     /// The number that a receiver permanently rejected, by receiver.
     #[serde(default)]
-    pub(super) refused: BTreeMap<String, u32>,
+    pub(super) rejected: BTreeMap<String, u32>,
     /// Found in a view of this process. Otherwise the previous process, or another leader, left it.
     #[serde(skip)]
-    pub(super) confirmed: bool,
+    pub(super) seen_in_view: bool,
     /// Not persisted yet; it is not sent before.
     #[serde(skip)]
-    pub(super) held: bool,
+    pub(super) unpersisted: bool,
 }
 
 /// When messages to a receiver are due.
@@ -79,16 +82,16 @@ pub(super) enum ReceiverMode {
     /// Each change once.
     Messages,
     /// Each change once, and a reminder at this interval while the incident is open.
-    Reminded(Duration),
+    Reminders(Duration),
     /// Firing alerts, pushed again at this interval; a handled incident does not fire.
     Firing(Duration),
 }
 
 impl ReceiverMode {
-    const fn again(self) -> Option<Duration> {
+    const fn resend_interval(self) -> Option<Duration> {
         match self {
             Self::Messages => None,
-            Self::Reminded(every) | Self::Firing(every) => Some(every),
+            Self::Reminders(every) | Self::Firing(every) => Some(every),
         }
     }
 }
@@ -99,63 +102,66 @@ pub(super) enum DueMessage {
     /// The incident is open; `first` if the receiver does not know of it.
     Open { first: bool },
     /// The incident is still open.
-    Again,
+    Reminder,
     /// The incident is over, or its alert no longer fires.
-    Over,
+    Recovered,
 }
 
 impl Notification {
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, NotificationPhase::Open)
+        matches!(self.phase, NotificationPhase::Open)
     }
 
     /// Returns the due message of a receiver, except reminders.
-    pub(super) fn owed(&self, receiver: &str, manner: ReceiverMode) -> Option<DueMessage> {
-        let heard = self.heard.get(receiver);
-        let knows = heard.filter(|heard| !heard.over);
-        let refused = self.refused.get(receiver) == Some(&self.number);
-        let fires = self.is_open() && !self.quiet;
-        if let ReceiverMode::Firing(_) = manner {
+    pub(super) fn due_message(&self, receiver: &str, mode: ReceiverMode) -> Option<DueMessage> {
+        let heard = self.delivered.get(receiver);
+        let knows = heard.filter(|heard| !heard.recovered);
+        let refused = self.rejected.get(receiver) == Some(&self.revision);
+        let fires = self.is_open() && !self.handled;
+        if let ReceiverMode::Firing(_) = mode {
             return match knows {
                 None if fires && !refused => Some(DueMessage::Open { first: true }),
-                Some(heard) if fires && heard.number < self.number && !refused => {
+                Some(heard) if fires && heard.number < self.revision && !refused => {
                     Some(DueMessage::Open { first: false })
                 }
                 // Due even if an earlier number was rejected: the alert must not fire forever.
-                Some(_) if !fires && !refused => Some(DueMessage::Over),
+                Some(_) if !fires && !refused => Some(DueMessage::Recovered),
                 _ => None,
             };
         }
-        if refused || heard.is_some_and(|heard| heard.number >= self.number) {
+        if refused || heard.is_some_and(|heard| heard.number >= self.revision) {
             return None;
         }
         match (self.is_open(), knows) {
-            (true, _) if self.quiet => None,
+            (true, _) if self.handled => None,
             (true, knows) => Some(DueMessage::Open {
                 first: knows.is_none(),
             }),
             // A receiver that got the opening gets the end, even of a handled incident: a recovery does not page anyone.
-            (false, Some(_)) => Some(DueMessage::Over),
+            (false, Some(_)) => Some(DueMessage::Recovered),
             // No opening was due, so no end is; otherwise one message reports both.
-            (false, None) => (!self.quiet).then_some(DueMessage::Over),
+            (false, None) => (!self.handled).then_some(DueMessage::Recovered),
         }
     }
 
     /// Returns when the next reminder to a receiver is due, if any.
-    pub(super) fn again(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
-        let heard = self.heard.get(receiver)?;
-        let stands = self.is_open() && !self.quiet && !heard.over && heard.number == self.number;
-        let every = manner.again().filter(|_| stands)?;
-        Some(heard.at.plus(every.into()))
+    pub(super) fn reminder_due(&self, receiver: &str, mode: ReceiverMode) -> Option<EventTime> {
+        let heard = self.delivered.get(receiver)?;
+        let stands = self.is_open() && !self.handled && !heard.recovered && heard.number == self.revision;
+        let every = mode.resend_interval().filter(|_| stands)?;
+        Some(heard.delivered_at.plus(every.into()))
     }
 
     /// Since when a message is due.
-    pub(super) const fn since(&self) -> EventTime {
-        self.changed
+    pub(super) const fn due_since(&self) -> EventTime {
+        self.changed_at
     }
 
     /// The id of the current message: the same on every retry and from every replica.
-    pub(super) fn message(&self) -> String {
-        format!("msg_{}_{}_{}", self.thread, self.content.occurrence, self.number)
+    pub(super) fn message_id(&self) -> String {
+        format!(
+            "msg_{}_{}_{}",
+            self.thread, self.content.occurrence, self.revision
+        )
     }
 }

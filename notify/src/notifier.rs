@@ -8,30 +8,30 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EVENTS, NotifyOptions,
+    EVENTS_RECEIVER, NotifyOptions,
     alertmanager::AlertmanagerClient,
     content::NotificationContent,
-    delivery_worker::{self, NotificationTransport, moment},
+    delivery_worker::{self, NotificationTransport, sleep_or_cancelled},
     events::EventWriter,
-    outbox::EngineIncidents,
+    outbox::OutboxInput,
     state::NotificationState,
     webhook::WebhookClient,
 };
 
 /// How long messages wait for the outbox to be persisted: a late notification is worse than a repeated one.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PERSIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time until a failed outbox store is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+const PERSIST_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How long a new leader tries to read the persisted outbox. After that, receivers may get messages twice.
-const PAST: Duration = Duration::from_secs(30);
+const OUTBOX_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time between two updates.
-const LOOK: Duration = Duration::from_secs(1);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 type NotifierJob = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The outbox writer and the delivery workers of all receivers, ready to run.
 pub struct Notifier {
-    desk: Arc<NotificationState>,
+    state: Arc<NotificationState>,
     jobs: Vec<Box<dyn FnOnce(CancellationToken) -> NotifierJob + Send>>,
 }
 
@@ -45,54 +45,61 @@ impl std::fmt::Debug for Notifier {
 
 /// A receiver whose configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("notify: {receiver}: {why}")]
+#[error("notify: {receiver}: {reason}")]
 pub struct NotifierError {
     receiver: String,
-    why: String,
+    reason: String,
 }
 
 impl Notifier {
     /// Creates a delivery worker for each receiver.
     pub fn new(
-        desk: Arc<NotificationState>,
+        state: Arc<NotificationState>,
         options: &NotifyOptions,
         client: Option<&ApiClient>,
     ) -> Result<Self, NotifierError> {
         let mut staff = Self {
-            desk,
+            state,
             jobs: Vec::new(),
         };
         let wrong = |receiver: &str| {
             let receiver = receiver.to_owned();
-            move |why| NotifierError { receiver, why }
+            move |why| NotifierError {
+                receiver,
+                reason: why,
+            }
         };
         for webhook in &options.webhooks {
             let carrier = WebhookClient::new(webhook.clone()).map_err(wrong(&webhook.name))?;
-            staff.engage(&webhook.name, carrier);
+            staff.add_receiver(&webhook.name, carrier);
         }
         for alertmanager in &options.alertmanagers {
             let carrier = AlertmanagerClient::new(alertmanager.clone()).map_err(wrong(&alertmanager.name))?;
-            staff.engage(&alertmanager.name, carrier);
+            staff.add_receiver(&alertmanager.name, carrier);
         }
         if let Some(client) = client.filter(|_| options.events) {
-            let carrier = EventWriter::new(client.clone(), staff.desk.replica.name());
-            staff.engage(EVENTS, carrier);
+            let carrier = EventWriter::new(client.clone(), staff.state.replica.name());
+            staff.add_receiver(EVENTS_RECEIVER, carrier);
         }
         Ok(staff)
     }
 
-    pub(super) fn engage(&mut self, name: &str, carrier: impl NotificationTransport + Send + Sync + 'static) {
-        self.desk.tell(name, carrier.way(), carrier.manner());
-        let (desk, name) = (self.desk.clone(), name.to_owned());
+    pub(super) fn add_receiver(
+        &mut self,
+        name: &str,
+        transport: impl NotificationTransport + Send + Sync + 'static,
+    ) {
+        self.state.add_receiver(name, transport.kind(), transport.mode());
+        let (desk, name) = (self.state.clone(), name.to_owned());
         self.jobs.push(Box::new(move |cancelled| {
-            Box::pin(delivery_worker::work(desk, name, carrier, cancelled))
+            Box::pin(delivery_worker::run(desk, name, transport, cancelled))
         }));
     }
 
     #[cfg(test)]
-    pub(super) const fn of(desk: Arc<NotificationState>) -> Self {
+    pub(super) const fn without_receivers(desk: Arc<NotificationState>) -> Self {
         Self {
-            desk,
+            state: desk,
             jobs: Vec::new(),
         }
     }
@@ -102,7 +109,7 @@ impl Notifier {
         if self.jobs.is_empty() {
             return;
         }
-        if !self.desk.vault.keeps() {
+        if !self.state.outbox_store.is_persistent() {
             tracing::warn!(
                 "notifications are in the memory of this process only; set notify.configMap or store, or a restart may repeat a notification or omit a recovery"
             );
@@ -113,34 +120,38 @@ impl Notifier {
             couriers.await;
             ended.cancel();
         };
-        tokio::join!(couriers, clerk(&self.desk, &cancelled, &ended));
+        tokio::join!(couriers, run_outbox_writer(&self.state, &cancelled, &ended));
     }
 }
 
 /// Writes the outbox until all delivery workers have ended.
-async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &CancellationToken) {
+async fn run_outbox_writer(
+    desk: &NotificationState,
+    cancelled: &CancellationToken,
+    ended: &CancellationToken,
+) {
     let mut views = desk.views.clone();
-    let mut done = desk.done();
+    let mut done = desk.subscribe_deliveries();
     let mut changes = desk.replica.changes();
     let mut led = None;
     let mut known = true;
     let mut retry = Instant::now();
     let mut said = None;
     loop {
-        let epoch = desk.replica.part().planning().map(|(epoch, _)| epoch);
+        let epoch = desk.replica.role().plan_identity().map(|(epoch, _)| epoch);
         if epoch.is_some() && epoch != led {
             // The previous leader has sent notifications; the outbox store has them.
-            known = past(desk, cancelled).await;
+            known = restore_outbox(desk, cancelled).await;
             led = epoch;
         }
         done.borrow_and_update();
         if epoch.is_some() && !cancelled.is_cancelled() {
-            look(desk);
+            update_outbox(desk);
         }
         // A former leader persists its last deliveries when it stops; the write merges them with what the next leader
         // wrote.
         if led.is_some() && (epoch.is_some() || cancelled.is_cancelled()) {
-            keep(desk, &mut known, &mut retry, &mut said).await;
+            persist_outbox(desk, &mut known, &mut retry, &mut said).await;
         }
         if !cancelled.is_cancelled() {
             led = epoch;
@@ -156,90 +167,99 @@ async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &
             seen = views.changed(), if !cancelled.is_cancelled() => {
                 if seen.is_err() {
                     // The engine task has ended; shutdown follows.
-                    moment(LOOK, ended).await;
+                    sleep_or_cancelled(UPDATE_INTERVAL, ended).await;
                 }
             }
             _ = done.changed() => {}
             () = changes.next() => {}
-            () = sleep_until(Instant::now() + LOOK) => {}
+            () = sleep_until(Instant::now() + UPDATE_INTERVAL) => {}
         }
     }
 }
 
 /// Reads the outbox of the previous leader. Returns whether that succeeded.
-async fn past(desk: &NotificationState, cancelled: &CancellationToken) -> bool {
-    let give_up = Instant::now() + PAST;
+async fn restore_outbox(desk: &NotificationState, cancelled: &CancellationToken) -> bool {
+    let give_up = Instant::now() + OUTBOX_READ_TIMEOUT;
     loop {
-        match desk.vault.read().await {
+        match desk.outbox_store.read().await {
             Ok(outbox) => {
-                desk.replace(outbox);
+                desk.replace_outbox(outbox);
                 return true;
             }
             Err(why) => {
-                desk.unwritable(why.clone());
+                desk.record_persist_error(why.clone());
                 if Instant::now() >= give_up || cancelled.is_cancelled() {
                     tracing::warn!(reason = %why, "cannot read the notifications that were sent before; receivers may get some of them again");
                     return false;
                 }
             }
         }
-        moment(LOOK, cancelled).await;
+        sleep_or_cancelled(UPDATE_INTERVAL, cancelled).await;
     }
 }
 
-fn look(desk: &NotificationState) {
+fn update_outbox(desk: &NotificationState) {
     let view = desk.views.borrow().clone();
     let (topology, publishers) = {
         let state = desk.topology.borrow();
         (state.topology.clone(), state.publishers.clone())
     };
-    let seen = EngineIncidents {
+    let seen = OutboxInput {
         view: &view,
         now: desk.clock.now(),
-        start: desk.clock.start(),
-        quiet: &|id, targets| {
-            desk.handling.standing(id, targets) != crate::incident_actions::ActionState::None
+        started_at: desk.clock.start(),
+        is_handled: &|id, targets| {
+            desk.actions.state(id, targets) != crate::incident_actions::ActionState::None
         },
-        content: &|incident, grade| {
-            NotificationContent::of(incident, grade, (&topology, &publishers), &desk.links)
+        render: &|incident, grade| {
+            NotificationContent::from_incident(incident, grade, (&topology, &publishers), &desk.links)
         },
     };
-    desk.change(|outbox| outbox.look(&seen));
+    desk.update_outbox(|outbox| outbox.update(&seen));
 }
 
 /// Persists the outbox if it has changed, then releases the notifications that waited for it.
-async fn keep(desk: &NotificationState, known: &mut bool, retry: &mut Instant, said: &mut Option<String>) {
-    if let Some((version, outbox)) = desk.unwritten()
+async fn persist_outbox(
+    desk: &NotificationState,
+    restored: &mut bool,
+    retry: &mut Instant,
+    last_error: &mut Option<String>,
+) {
+    if let Some((version, outbox)) = desk.unpersisted()
         && Instant::now() >= *retry
     {
         let writing = async {
             let mut outbox = outbox;
             let mut joined = None;
             // The previous content must not be overwritten unread.
-            if !*known {
-                outbox.join(desk.vault.read().await?);
-                *known = true;
+            if !*restored {
+                outbox.merge(desk.outbox_store.read().await?);
+                *restored = true;
                 joined = Some(outbox.clone());
             }
-            Ok(desk.vault.write(&outbox, desk.clock.now()).await?.or(joined))
+            Ok(desk
+                .outbox_store
+                .write(&outbox, desk.clock.now())
+                .await?
+                .or(joined))
         };
-        let wrote = timeout(PATIENCE, writing).await;
+        let wrote = timeout(PERSIST_TIMEOUT, writing).await;
         match wrote.unwrap_or_else(|_| Err("the outbox store does not respond in time".to_owned())) {
             Ok(joined) => {
-                desk.written(version, joined);
-                if said.take().is_some() {
+                desk.mark_persisted(version, joined);
+                if last_error.take().is_some() {
                     tracing::info!("notifications are persisted again");
                 }
             }
             Err(why) => {
-                *retry = Instant::now() + AGAIN;
-                if said.as_ref() != Some(&why) {
+                *retry = Instant::now() + PERSIST_RETRY_DELAY;
+                if last_error.as_ref() != Some(&why) {
                     tracing::warn!(reason = %why, "cannot persist notifications; they are sent anyway, and may be repeated after a restart");
-                    *said = Some(why.clone());
+                    *last_error = Some(why.clone());
                 }
-                desk.unwritable(why);
+                desk.record_persist_error(why);
             }
         }
     }
-    desk.release();
+    desk.release_persisted();
 }

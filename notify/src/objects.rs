@@ -11,11 +11,11 @@ use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of objects per incident: an incident of five hundred hosts must not become five hundred Events.
-pub(super) const MOST: usize = 5;
+pub(super) const MAX_OBJECTS: usize = 5;
 
 /// A reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct NamedObject {
+pub(super) struct ObjectReference {
     pub(super) kind: EventObjectKind,
     /// Empty for cluster-scoped objects.
     pub(super) namespace: String,
@@ -35,7 +35,7 @@ pub(super) enum EventObjectKind {
 }
 
 impl EventObjectKind {
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn kind_name(self) -> &'static str {
         match self {
             Self::Node => "Node",
             Self::Pod => "Pod",
@@ -66,8 +66,8 @@ impl EventObjectKind {
     }
 }
 
-impl NamedObject {
-    fn of_service(service: &parallax_model::ServiceKey) -> Self {
+impl ObjectReference {
+    fn from_service(service: &parallax_model::ServiceKey) -> Self {
         Self {
             kind: EventObjectKind::Service,
             namespace: service.namespace.to_string(),
@@ -75,9 +75,9 @@ impl NamedObject {
         }
     }
 
-    fn publisher(publisher: &TargetPublisher) -> Self {
+    fn from_publisher(publisher: &TargetPublisher) -> Self {
         Self {
-            kind: match publisher.sort {
+            kind: match publisher.kind {
                 PublisherKind::Ingress => EventObjectKind::Ingress,
                 PublisherKind::HttpRoute => EventObjectKind::HttpRoute,
             },
@@ -86,7 +86,7 @@ impl NamedObject {
         }
     }
 
-    fn node(name: &str) -> Self {
+    fn from_node(name: &str) -> Self {
         Self {
             kind: EventObjectKind::Node,
             namespace: String::new(),
@@ -96,38 +96,38 @@ impl NamedObject {
 }
 
 /// Returns the affected objects, at most [`MOST`] and the verdict's own first, and their total number.
-pub(super) fn concerned(
+pub(super) fn affected_objects(
     verdict: &Verdict,
     topology: &Topology,
     publishers: &TargetPublishers,
-) -> (Vec<NamedObject>, usize) {
+) -> (Vec<ObjectReference>, usize) {
     let mut first = Vec::new();
     let service = match &verdict.subject {
         Subject::Node(node) => {
-            first.push(NamedObject::node(node.as_str()));
+            first.push(ObjectReference::from_node(node.as_str()));
             None
         }
         Subject::Front(front) => topology.service_of(front),
         Subject::Service(key) => topology.service(key),
-        Subject::Target(target) => entry(target, topology),
+        Subject::Target(target) => entry_service(target, topology),
         Subject::Name(_) | Subject::Network => None,
     };
     // A region's members are nodes or backend Pods; other names refer to no object.
     for member in &verdict.region.members {
         if topology.nodes().keys().any(|node| node.as_str() == member) {
-            first.push(NamedObject::node(member));
+            first.push(ObjectReference::from_node(member));
         } else if let Some(namespace) = namespace_of_pod(member, service, topology) {
-            first.push(NamedObject {
+            first.push(ObjectReference {
                 kind: EventObjectKind::Pod,
                 namespace,
                 name: member.clone(),
             });
         }
     }
-    first.extend(service.map(|service| NamedObject::of_service(&service.key)));
+    first.extend(service.map(|service| ObjectReference::from_service(&service.key)));
     let mut rest = BTreeSet::new();
     for target in &verdict.targets {
-        rest.extend(publishers.get(target).map(NamedObject::publisher));
+        rest.extend(publishers.get(target).map(ObjectReference::from_publisher));
         let Some(placed) = topology.targets().get(target) else {
             continue;
         };
@@ -135,20 +135,20 @@ pub(super) fn concerned(
             placed.entry.as_ref().map(|(service, _)| service),
             placed.origin.as_ref(),
         ];
-        rest.extend(ends.into_iter().flatten().map(NamedObject::of_service));
+        rest.extend(ends.into_iter().flatten().map(ObjectReference::from_service));
     }
     let mut seen = BTreeSet::new();
-    let mut all: Vec<NamedObject> = first
+    let mut all: Vec<ObjectReference> = first
         .into_iter()
         .chain(rest)
         .filter(|named| seen.insert(named.clone()))
         .collect();
     let total = all.len();
-    all.truncate(MOST);
+    all.truncate(MAX_OBJECTS);
     (all, total)
 }
 
-fn entry<'a>(target: &TargetId, topology: &'a Topology) -> Option<&'a Service> {
+fn entry_service<'a>(target: &TargetId, topology: &'a Topology) -> Option<&'a Service> {
     let (service, _) = topology.targets().get(target)?.entry.as_ref()?;
     topology.service(service)
 }
@@ -194,7 +194,7 @@ mod tests {
 
     fn published() -> TargetPublishers {
         let publisher = TargetPublisher {
-            sort: PublisherKind::Ingress,
+            kind: PublisherKind::Ingress,
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
         };
@@ -217,10 +217,10 @@ mod tests {
     }
 
     fn words(verdict: &Verdict) -> (Vec<String>, usize) {
-        let (named, total) = concerned(verdict, &topology(), &published());
+        let (named, total) = affected_objects(verdict, &topology(), &published());
         let words = named
             .iter()
-            .map(|named| format!("{} {}/{}", named.kind.word(), named.namespace, named.name));
+            .map(|named| format!("{} {}/{}", named.kind.kind_name(), named.namespace, named.name));
         (words.collect(), total)
     }
 
@@ -252,6 +252,6 @@ mod tests {
             .count();
         assert_eq!(placed, 9, "the targets of this test enter through Services");
         let (named, total) = words(&verdict);
-        assert_eq!((named.len(), total), (MOST, 9));
+        assert_eq!((named.len(), total), (MAX_OBJECTS, 9));
     }
 }

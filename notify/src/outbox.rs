@@ -20,16 +20,16 @@ use super::{
 };
 
 /// Maximum number of notifications. An incident is one cause, so there are rarely more than a handful.
-pub(super) const MOST: usize = 150;
+pub(super) const MAX_NOTIFICATIONS: usize = 150;
 /// Maximum size as JSON, in bytes: the API server limits a `ConfigMap` to 1 MiB.
-pub(super) const BYTES: usize = 768 << 10;
+pub(super) const MAX_BYTES: usize = 768 << 10;
 /// How long a notification stays after every receiver got its end: longer than the past that a restarted aggregator
 /// replays.
-const KEPT: Micros = Micros::from_secs(30 * 60);
+const RETENTION_AFTER_END: Micros = Micros::from_secs(30 * 60);
 /// After a message, changes of cause or severity wait this long, so that a developing fault notifies once.
-const SETTLES: Micros = Micros::from_secs(30);
+const SETTLE_TIME: Micros = Micros::from_secs(30);
 /// How long after the start an incident can still continue a notification of the previous process.
-const ADOPTION: Micros = Micros::from_secs(600);
+const ADOPTION_PERIOD: Micros = Micros::from_secs(600);
 
 /// Receivers by name.
 pub(super) type ReceiverMap = BTreeMap<String, ReceiverMode>;
@@ -37,104 +37,108 @@ pub(super) type ReceiverMap = BTreeMap<String, ReceiverMode>;
 /// All notifications, by thread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outbox {
-    pub(super) letters: BTreeMap<String, Notification>,
+    pub(super) notifications: BTreeMap<String, Notification>,
 }
 
 /// The engine's current view, and what is needed to compare the outbox with it.
-pub(super) struct EngineIncidents<'a> {
+pub(super) struct OutboxInput<'a> {
     pub(super) view: &'a View,
     pub(super) now: EventTime,
     /// When this aggregator started.
-    pub(super) start: EventTime,
+    pub(super) started_at: EventTime,
     /// Whether an incident is acknowledged, silenced or in a maintenance window.
-    pub(super) quiet: &'a dyn Fn(&str, &[parallax_model::TargetId]) -> bool,
+    pub(super) is_handled: &'a dyn Fn(&str, &[parallax_model::TargetId]) -> bool,
     /// Renders the content of a notification.
-    pub(super) content: &'a dyn Fn(&Incident, IncidentSeverity) -> NotificationContent,
+    pub(super) render: &'a dyn Fn(&Incident, IncidentSeverity) -> NotificationContent,
 }
 
 /// A message to deliver to one receiver.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Delivery {
-    pub(super) letter: Notification,
-    pub(super) what: DueMessage,
+    pub(super) notification: Notification,
+    pub(super) message: DueMessage,
     /// What was delivered to the receiver before.
-    pub(super) heard: Option<DeliveredState>,
+    pub(super) previous: Option<DeliveredState>,
 }
 
 impl Outbox {
     /// Updates the outbox from the current view. Returns whether the result must be persisted.
-    pub(super) fn look(&mut self, seen: &EngineIncidents<'_>) -> bool {
+    pub(super) fn update(&mut self, seen: &OutboxInput<'_>) -> bool {
         let mut changed = false;
         for incident in &seen.view.incidents {
             changed |= match incident.state {
-                IncidentState::Open | IncidentState::Recovering => self.open(incident, seen),
-                IncidentState::Closed { closed } => self.closed(incident, closed, seen),
+                IncidentState::Open | IncidentState::Recovering => self.update_open(incident, seen),
+                IncidentState::Closed { closed } => self.update_closed(incident, closed, seen),
             };
         }
-        changed | self.missing(seen)
+        changed | self.end_missing(seen)
     }
 
     fn by_incident(&mut self, id: &str) -> Option<&mut Notification> {
-        self.letters
+        self.notifications
             .values_mut()
             .find(|letter| letter.content.incident == id)
     }
 
-    fn open(&mut self, incident: &Incident, seen: &EngineIncidents<'_>) -> bool {
+    fn update_open(&mut self, incident: &Incident, seen: &OutboxInput<'_>) -> bool {
         let grade = IncidentSeverity::of(incident, seen.view);
-        let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
-        if self.by_incident(&incident.id).is_none() && !self.continued(incident, seen.view) {
+        let quiet = (seen.is_handled)(&incident.id, &incident.verdict.targets);
+        if self.by_incident(&incident.id).is_none() && !self.adopt(incident, seen.view) {
             let letter = Notification {
                 thread: incident.id.clone(),
-                number: 1,
-                changed: seen.now,
-                state: NotificationPhase::Open,
-                worst: grade,
-                quiet,
+                revision: 1,
+                changed_at: seen.now,
+                phase: NotificationPhase::Open,
+                highest_severity: grade,
+                handled: quiet,
                 reminders: 0,
-                content: (seen.content)(incident, grade),
-                heard: BTreeMap::new(),
-                refused: BTreeMap::new(),
-                confirmed: true,
-                held: true,
+                content: (seen.render)(incident, grade),
+                delivered: BTreeMap::new(),
+                rejected: BTreeMap::new(),
+                seen_in_view: true,
+                unpersisted: true,
             };
-            self.letters.insert(incident.id.clone(), letter);
+            self.notifications.insert(incident.id.clone(), letter);
             return true;
         }
         let Some(letter) = self.by_incident(&incident.id) else {
             return false;
         };
-        letter.confirmed = true;
-        let again = match letter.state {
+        letter.seen_in_view = true;
+        let again = match letter.phase {
             NotificationPhase::Open => false,
             // A restarted aggregator replays past observations: a failure from before the end does not reopen the
             // notification.
-            NotificationPhase::Over { at, .. } if incident.since > at => true,
-            NotificationPhase::Over { .. } => return false,
+            NotificationPhase::Ended { at, .. } if incident.since > at => true,
+            NotificationPhase::Ended { .. } => return false,
         };
-        let content = (seen.content)(incident, grade);
+        let content = (seen.render)(incident, grade);
         let renamed = content.cause != letter.content.cause || content.region != letter.content.region;
         let occurrence = if again {
             incident.occurrences.max(letter.content.occurrence + 1)
         } else {
             letter.content.occurrence.max(incident.occurrences)
         };
-        let mut changed = letter.quiet != quiet || letter.content.grade != grade;
-        letter.quiet = quiet;
-        let settled = seen.now - letter.changed >= SETTLES;
-        if again || settled && (renamed || grade > letter.worst) {
-            letter.worst = if again { grade } else { letter.worst.max(grade) };
-            letter.number += 1;
-            letter.changed = seen.now;
-            letter.state = NotificationPhase::Open;
+        let mut changed = letter.handled != quiet || letter.content.severity != grade;
+        letter.handled = quiet;
+        let settled = seen.now - letter.changed_at >= SETTLE_TIME;
+        if again || settled && (renamed || grade > letter.highest_severity) {
+            letter.highest_severity = if again {
+                grade
+            } else {
+                letter.highest_severity.max(grade)
+            };
+            letter.revision += 1;
+            letter.changed_at = seen.now;
+            letter.phase = NotificationPhase::Open;
             letter.content = NotificationContent {
                 occurrence,
                 ..content
             };
-            letter.held = true;
+            letter.unpersisted = true;
             changed = true;
         }
-        letter.content.grade = grade;
+        letter.content.severity = grade;
         changed
     }
 
@@ -142,17 +146,17 @@ impl Outbox {
     /// id; if so, the notification takes the new id. A notification of the same region is preferred, otherwise one of
     /// the same subject is taken: evidence often renames the region, while two faults of one subject rarely follow
     /// each other unobserved.
-    fn continued(&mut self, incident: &Incident, view: &View) -> bool {
-        let subject = super::content::subject(&incident.verdict);
-        let region = super::content::region(&incident.verdict);
+    fn adopt(&mut self, incident: &Incident, view: &View) -> bool {
+        let subject = super::content::subject_text(&incident.verdict);
+        let region = super::content::region_text(&incident.verdict);
         let stands = |letter: &Notification| {
             let id = &letter.content.incident;
             view.incidents.iter().any(|incident| incident.id == *id)
         };
         let mut alike: Vec<&mut Notification> = self
-            .letters
+            .notifications
             .values_mut()
-            .filter(|letter| !letter.confirmed && letter.is_open() && letter.content.subject == subject)
+            .filter(|letter| !letter.seen_in_view && letter.is_open() && letter.content.subject == subject)
             .filter(|letter| !stands(letter))
             .collect();
         alike.sort_by_key(|letter| letter.content.region != region);
@@ -163,12 +167,12 @@ impl Outbox {
         true
     }
 
-    fn closed(&mut self, incident: &Incident, at: EventTime, seen: &EngineIncidents<'_>) -> bool {
-        let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
+    fn update_closed(&mut self, incident: &Incident, at: EventTime, seen: &OutboxInput<'_>) -> bool {
+        let quiet = (seen.is_handled)(&incident.id, &incident.verdict.targets);
         match self.by_incident(&incident.id) {
             Some(letter) if letter.is_open() => {
-                letter.confirmed = true;
-                letter.quiet = quiet;
+                letter.seen_in_view = true;
+                letter.handled = quiet;
                 letter.end(at, NotificationEnding::Judged, seen.now);
                 true
             }
@@ -178,10 +182,10 @@ impl Outbox {
     }
 
     /// Ends open notifications whose incident is gone.
-    fn missing(&mut self, seen: &EngineIncidents<'_>) -> bool {
+    fn end_missing(&mut self, seen: &OutboxInput<'_>) -> bool {
         let mut changed = false;
         let view = seen.view;
-        for letter in self.letters.values_mut().filter(|letter| letter.is_open()) {
+        for letter in self.notifications.values_mut().filter(|letter| letter.is_open()) {
             if view
                 .incidents
                 .iter()
@@ -191,9 +195,9 @@ impl Outbox {
             }
             // An incident of this process is not forgotten while it is open. One of the previous process may be found
             // again within `ADOPTION`. Neither ends while its targets are not observed.
-            let may_end = letter.confirmed || seen.now - seen.start >= ADOPTION;
-            if may_end && is_well(&letter.content.targets, view) {
-                letter.end(seen.now, NotificationEnding::Unseen, seen.now);
+            let may_end = letter.seen_in_view || seen.now - seen.started_at >= ADOPTION_PERIOD;
+            if may_end && targets_work(&letter.content.targets, view) {
+                letter.end(seen.now, NotificationEnding::Unobserved, seen.now);
                 changed = true;
             }
         }
@@ -202,131 +206,145 @@ impl Outbox {
 
     /// Forgets notifications whose end every receiver got, then the oldest beyond the limits, closed ones first.
     /// Returns, by receiver, the messages lost with them.
-    pub(super) fn tidy(&mut self, receivers: &ReceiverMap, now: EventTime) -> Vec<String> {
+    pub(super) fn prune(&mut self, receivers: &ReceiverMap, now: EventTime) -> Vec<String> {
         let owed = |letter: &Notification| {
             let all = receivers.iter();
-            all.filter(|(name, manner)| letter.owed(name, **manner).is_some())
+            all.filter(|(name, manner)| letter.due_message(name, **manner).is_some())
                 .map(|(name, _)| name.clone())
                 .collect::<Vec<_>>()
         };
-        self.letters.retain(|_, letter| match letter.state {
-            NotificationPhase::Over { at, .. } => {
-                now < at.plus(KEPT) || now < letter.changed.plus(KEPT) || !owed(letter).is_empty()
+        self.notifications.retain(|_, letter| match letter.phase {
+            NotificationPhase::Ended { at, .. } => {
+                now < at.plus(RETENTION_AFTER_END)
+                    || now < letter.changed_at.plus(RETENTION_AFTER_END)
+                    || !owed(letter).is_empty()
             }
             NotificationPhase::Open => true,
         });
         let mut order: Vec<(bool, EventTime, String)> = self
-            .letters
+            .notifications
             .values()
-            .map(|letter| (letter.is_open(), letter.changed, letter.thread.clone()))
+            .map(|letter| (letter.is_open(), letter.changed_at, letter.thread.clone()))
             .collect();
         order.sort();
         let mut lost = Vec::new();
         let mut order = order.into_iter();
-        while (self.letters.len() > MOST || self.written().len() > BYTES)
+        while (self.notifications.len() > MAX_NOTIFICATIONS || self.to_json().len() > MAX_BYTES)
             && let Some((_, _, thread)) = order.next()
         {
-            lost.extend(self.letters.remove(&thread).iter().flat_map(&owed));
+            lost.extend(self.notifications.remove(&thread).iter().flat_map(&owed));
         }
         lost
     }
 
     /// The JSON that is persisted.
-    pub(super) fn written(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         // Strings, numbers and string keys only: serialization cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Merges the outbox of another writer: what receivers got, and notifications that are unknown here.
-    pub(super) fn join(&mut self, other: Self) {
-        for (thread, theirs) in other.letters {
-            match self.letters.get_mut(&thread) {
-                None => drop(self.letters.insert(thread, theirs)),
-                Some(ours) => ours.join(theirs),
+    pub(super) fn merge(&mut self, other: Self) {
+        for (thread, theirs) in other.notifications {
+            match self.notifications.get_mut(&thread) {
+                None => drop(self.notifications.insert(thread, theirs)),
+                Some(ours) => ours.merge(theirs),
             }
         }
     }
 
     /// Returns the message to send to a receiver now: the one that failed least often, then the one due for longest.
     /// `turn` returns how often a notification has failed, or `None` while it is backing off.
-    pub(super) fn errand(
+    pub(super) fn next_delivery(
         &self,
         receiver: &str,
         manner: ReceiverMode,
         now: EventTime,
-        turn: impl Fn(&str) -> Option<u32>,
+        failures: impl Fn(&str) -> Option<u32>,
     ) -> Option<Delivery> {
-        let free = self.letters.values().filter(|letter| !letter.held);
+        let free = self.notifications.values().filter(|letter| !letter.unpersisted);
         let mut ready: Vec<(u32, &Notification)> = free
-            .filter_map(|letter| Some((turn(&letter.thread)?, letter)))
+            .filter_map(|letter| Some((failures(&letter.thread)?, letter)))
             .collect();
-        ready.sort_by_key(|(failures, letter)| (*failures, letter.since(), &letter.thread));
+        ready.sort_by_key(|(failures, letter)| (*failures, letter.due_since(), &letter.thread));
         let ready: Vec<&Notification> = ready.into_iter().map(|(_, letter)| letter).collect();
         let owed = ready
             .iter()
-            .find_map(|letter| Some((*letter, letter.owed(receiver, manner)?)));
+            .find_map(|letter| Some((*letter, letter.due_message(receiver, manner)?)));
         let again = || {
             let due = ready.iter().filter_map(|letter| {
-                let at = letter.again(receiver, manner)?;
+                let at = letter.reminder_due(receiver, manner)?;
                 (at <= now).then_some((at, *letter))
             });
             due.min_by_key(|(at, _)| *at)
-                .map(|(_, letter)| (letter, DueMessage::Again))
+                .map(|(_, letter)| (letter, DueMessage::Reminder))
         };
         let (letter, what) = owed.or_else(again)?;
         Some(Delivery {
-            letter: letter.clone(),
-            what,
-            heard: letter.heard.get(receiver).cloned(),
+            notification: letter.clone(),
+            message: what,
+            previous: letter.delivered.get(receiver).cloned(),
         })
     }
 
     /// Returns when the next reminder to a receiver is due.
-    pub(super) fn reminder(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
-        self.letters
+    pub(super) fn next_reminder(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
+        self.notifications
             .values()
-            .filter_map(|letter| letter.again(receiver, manner))
+            .filter_map(|letter| letter.reminder_due(receiver, manner))
             .min()
     }
 
     /// Records a delivery. Returns whether the result must be persisted.
-    pub(super) fn heard(&mut self, receiver: &str, errand: &Delivery, mark: Value, now: EventTime) -> bool {
-        let Some(letter) = self.letters.get_mut(&errand.letter.thread) else {
+    pub(super) fn record_delivery(
+        &mut self,
+        receiver: &str,
+        errand: &Delivery,
+        mark: Value,
+        now: EventTime,
+    ) -> bool {
+        let Some(letter) = self.notifications.get_mut(&errand.notification.thread) else {
             return false;
         };
-        let over = errand.what == DueMessage::Over;
+        let over = errand.message == DueMessage::Recovered;
         let heard = DeliveredState {
-            number: errand.letter.number,
-            over,
-            at: now,
-            mark,
+            number: errand.notification.revision,
+            recovered: over,
+            delivered_at: now,
+            transport_state: mark,
         };
-        let before = letter.heard.insert(receiver.to_owned(), heard);
-        if errand.what == DueMessage::Again {
+        let before = letter.delivered.insert(receiver.to_owned(), heard);
+        if errand.message == DueMessage::Reminder {
             letter.reminders = letter.reminders.saturating_add(1);
         }
         let same = |before: &DeliveredState| {
-            let heard = &letter.heard[receiver];
-            before.number == heard.number && before.over == heard.over && before.mark == heard.mark
+            let heard = &letter.delivered[receiver];
+            before.number == heard.number
+                && before.recovered == heard.recovered
+                && before.transport_state == heard.transport_state
         };
         !before.as_ref().is_some_and(same)
     }
 
     /// Records a permanent rejection.
-    pub(super) fn refused(&mut self, receiver: &str, errand: &Delivery) {
-        if let Some(letter) = self.letters.get_mut(&errand.letter.thread) {
-            letter.refused.insert(receiver.to_owned(), errand.letter.number);
+    pub(super) fn record_rejection(&mut self, receiver: &str, errand: &Delivery) {
+        if let Some(letter) = self.notifications.get_mut(&errand.notification.thread) {
+            letter
+                .rejected
+                .insert(receiver.to_owned(), errand.notification.revision);
         }
     }
 
     /// The number of pending notifications of a receiver, and when the oldest became due.
     pub(super) fn pending(&self, receiver: &str, manner: ReceiverMode) -> (usize, Option<EventTime>) {
         let owed = self
-            .letters
+            .notifications
             .values()
-            .filter(|letter| letter.owed(receiver, manner).is_some());
+            .filter(|letter| letter.due_message(receiver, manner).is_some());
         owed.fold((0, None), |(count, oldest), letter| {
-            let oldest = oldest.map_or(letter.since(), |oldest: EventTime| oldest.min(letter.since()));
+            let oldest = oldest.map_or(letter.due_since(), |oldest: EventTime| {
+                oldest.min(letter.due_since())
+            });
             (count + 1, Some(oldest))
         })
     }
@@ -334,32 +352,32 @@ impl Outbox {
 
 impl Notification {
     fn end(&mut self, at: EventTime, how: NotificationEnding, now: EventTime) {
-        self.state = NotificationPhase::Over { at, how };
-        self.number += 1;
-        self.changed = now;
-        self.held = true;
+        self.phase = NotificationPhase::Ended { at, ending: how };
+        self.revision += 1;
+        self.changed_at = now;
+        self.unpersisted = true;
     }
 
-    fn join(&mut self, theirs: Self) {
-        for (receiver, heard) in theirs.heard {
+    fn merge(&mut self, theirs: Self) {
+        for (receiver, heard) in theirs.delivered {
             let older = self
-                .heard
+                .delivered
                 .get(&receiver)
                 .is_none_or(|own| own.number < heard.number);
             if older {
-                self.heard.insert(receiver, heard);
+                self.delivered.insert(receiver, heard);
             }
         }
-        for (receiver, number) in theirs.refused {
-            let own = self.refused.entry(receiver).or_default();
+        for (receiver, number) in theirs.rejected {
+            let own = self.rejected.entry(receiver).or_default();
             *own = (*own).max(number);
         }
-        self.number = self.number.max(theirs.number);
+        self.revision = self.revision.max(theirs.revision);
     }
 }
 
 /// Whether the targets of an incident are observed and none fails. Targets that are no longer probed do not count.
-fn is_well(targets: &[String], view: &View) -> bool {
+fn targets_work(targets: &[String], view: &View) -> bool {
     let reporting = view
         .vantages
         .iter()
@@ -372,5 +390,5 @@ fn is_well(targets: &[String], view: &View) -> bool {
         let seen = row.cells.iter().any(|cell| cell.state != CellState::Unknown);
         seen && row.cells.iter().all(|cell| cell.state != CellState::Failing)
     });
-    view.judged.is_some() && reporting && known.all(|well| well)
+    view.last_judged_round.is_some() && reporting && known.all(|well| well)
 }

@@ -15,24 +15,24 @@ use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    delivery_pace::DeliveryPace,
     metrics::{DeliveryResult, NotifyMetrics},
     notification::ReceiverMode,
     outbox::{Delivery, Outbox, ReceiverMap},
     outbox_store::OutboxStore,
+    retry_schedule::RetrySchedule,
 };
 use crate::incident_actions;
 
 /// Delivery status of one receiver.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiverProgress {
-    pub(super) way: &'static str,
-    pub(super) manner: ReceiverMode,
-    pub(super) delivered: Option<EventTime>,
+    pub(super) kind: &'static str,
+    pub(super) mode: ReceiverMode,
+    pub(super) last_delivery: Option<EventTime>,
     /// Time of the first failure, and the latest error.
     pub(super) failing: Option<(EventTime, String)>,
     /// Time of the latest rejection, and its reason.
-    pub(super) refused: Option<(EventTime, String)>,
+    pub(super) last_rejection: Option<(EventTime, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -42,9 +42,9 @@ struct NotificationQueues {
     /// Incremented by each change that must be persisted.
     version: u64,
     /// The persisted version.
-    kept: u64,
+    persisted_version: u64,
     /// Why the outbox store cannot be used.
-    unkept: Option<String>,
+    persist_error: Option<String>,
 }
 
 /// State that the outbox writer and the delivery workers share.
@@ -52,25 +52,25 @@ struct NotificationQueues {
 pub struct NotificationState {
     pub(super) clock: Clock,
     pub(super) replica: ReplicaState,
-    pub(super) handling: Arc<incident_actions::ActionManager>,
+    pub(super) actions: Arc<incident_actions::ActionManager>,
     pub(super) views: watch::Receiver<Arc<View>>,
     pub(super) topology: watch::Receiver<TopologyState>,
     pub(super) links: Arc<ExternalLinks>,
-    pub(super) vault: OutboxStore,
+    pub(super) outbox_store: OutboxStore,
     metrics: NotifyMetrics,
     inner: Mutex<NotificationQueues>,
     /// Wakes the delivery workers.
-    bell: watch::Sender<u64>,
+    outbox_changed: watch::Sender<u64>,
     /// Wakes the outbox writer.
-    done: watch::Sender<u64>,
+    delivery_finished: watch::Sender<u64>,
 }
 
 /// The next step of a delivery worker.
 pub(super) enum NextDelivery {
-    Go(Box<Delivery>),
+    Send(Box<Delivery>),
     /// Nothing is due before this time.
-    At(Instant),
-    Nothing,
+    WaitUntil(Instant),
+    Idle,
 }
 
 /// Sources of the notification state.
@@ -80,7 +80,7 @@ pub struct NotificationContext {
     /// Whether this replica leads; only the leader notifies.
     pub replica: ReplicaState,
     /// Acknowledgements, silences and maintenance windows.
-    pub handling: Arc<incident_actions::ActionManager>,
+    pub actions: Arc<incident_actions::ActionManager>,
     /// The current incidents.
     pub views: watch::Receiver<Arc<View>>,
     /// The current topology.
@@ -92,58 +92,58 @@ pub struct NotificationContext {
 impl NotificationState {
     /// Notifications without a receiver.
     #[must_use]
-    pub fn new(around: NotificationContext, vault: OutboxStore, metrics: NotifyMetrics) -> Self {
+    pub fn new(context: NotificationContext, outbox_store: OutboxStore, metrics: NotifyMetrics) -> Self {
         let NotificationContext {
             clock,
             replica,
-            handling,
+            actions: handling,
             views,
             topology,
             links,
-        } = around;
+        } = context;
         Self {
             clock,
             replica,
-            handling,
+            actions: handling,
             views,
             topology,
             links,
-            vault,
+            outbox_store,
             metrics,
             inner: Mutex::default(),
-            bell: watch::Sender::new(0),
-            done: watch::Sender::new(0),
+            outbox_changed: watch::Sender::new(0),
+            delivery_finished: watch::Sender::new(0),
         }
     }
 
     /// Registers a receiver.
-    pub(super) fn tell(&self, name: &str, way: &'static str, manner: ReceiverMode) {
-        self.metrics.known(name);
+    pub(super) fn add_receiver(&self, name: &str, kind: &'static str, mode: ReceiverMode) {
+        self.metrics.initialize(name);
         let fares = ReceiverProgress {
-            way,
-            manner,
-            delivered: None,
+            kind,
+            mode,
+            last_delivery: None,
             failing: None,
-            refused: None,
+            last_rejection: None,
         };
         self.inner.lock().receivers.insert(name.to_owned(), fares);
     }
 
     fn receivers(inner: &NotificationQueues) -> ReceiverMap {
         let all = inner.receivers.iter();
-        all.map(|(name, fares)| (name.clone(), fares.manner)).collect()
+        all.map(|(name, fares)| (name.clone(), fares.mode)).collect()
     }
 
     /// Changes the outbox. `change` returns whether the result must be persisted.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Outbox) -> bool) {
+    pub(super) fn update_outbox(&self, change: impl FnOnce(&mut Outbox) -> bool) {
         let now = self.clock.now();
         let changed = {
             let mut inner = self.inner.lock();
             let mut changed = change(&mut inner.outbox);
             let receivers = Self::receivers(&inner);
-            let before = inner.outbox.letters.len();
-            let lost = inner.outbox.tidy(&receivers, now);
-            changed |= inner.outbox.letters.len() != before;
+            let before = inner.outbox.notifications.len();
+            let lost = inner.outbox.prune(&receivers, now);
+            changed |= inner.outbox.notifications.len() != before;
             for receiver in lost {
                 self.metrics.count(&receiver, DeliveryResult::Dropped);
                 tracing::warn!(
@@ -155,83 +155,90 @@ impl NotificationState {
             changed
         };
         if changed {
-            self.ring();
+            self.wake_workers();
         }
     }
 
     /// Replaces the outbox with the persisted one when this replica starts to lead.
-    pub(super) fn replace(&self, outbox: Outbox) {
+    pub(super) fn replace_outbox(&self, outbox: Outbox) {
         let mut inner = self.inner.lock();
         inner.outbox = outbox;
-        inner.kept = inner.version;
+        inner.persisted_version = inner.version;
     }
 
     /// Returns the version and content to persist, if the outbox store lacks them.
-    pub(super) fn unwritten(&self) -> Option<(u64, Outbox)> {
+    pub(super) fn unpersisted(&self) -> Option<(u64, Outbox)> {
         let inner = self.inner.lock();
-        (inner.version > inner.kept).then(|| (inner.version, inner.outbox.clone()))
+        (inner.version > inner.persisted_version).then(|| (inner.version, inner.outbox.clone()))
     }
 
     /// Records that a version is persisted, and merges the deliveries of another writer.
-    pub(super) fn written(&self, version: u64, joined: Option<Outbox>) {
+    pub(super) fn mark_persisted(&self, version: u64, joined: Option<Outbox>) {
         let mut inner = self.inner.lock();
-        inner.kept = inner.kept.max(version);
-        inner.unkept = None;
+        inner.persisted_version = inner.persisted_version.max(version);
+        inner.persist_error = None;
         if let Some(joined) = joined {
-            inner.outbox.join(joined);
+            inner.outbox.merge(joined);
         }
     }
 
     /// Records that the outbox store cannot be used.
-    pub(super) fn unwritable(&self, why: String) {
-        self.inner.lock().unkept = Some(why);
+    pub(super) fn record_persist_error(&self, why: String) {
+        self.inner.lock().persist_error = Some(why);
     }
 
     /// Releases the notifications that waited to be persisted.
-    pub(super) fn release(&self) {
+    pub(super) fn release_persisted(&self) {
         let released = {
             let mut inner = self.inner.lock();
-            let held = inner.outbox.letters.values_mut().filter(|letter| letter.held);
-            held.map(|letter| letter.held = false).count()
+            let held = inner
+                .outbox
+                .notifications
+                .values_mut()
+                .filter(|letter| letter.unpersisted);
+            held.map(|letter| letter.unpersisted = false).count()
         };
         if released > 0 {
-            self.ring();
+            self.wake_workers();
         }
     }
 
-    fn ring(&self) {
-        self.bell.send_modify(|rung| *rung = rung.wrapping_add(1));
+    fn wake_workers(&self) {
+        self.outbox_changed
+            .send_modify(|rung| *rung = rung.wrapping_add(1));
     }
 
-    pub(super) fn bell(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    pub(super) fn subscribe_outbox(&self) -> watch::Receiver<u64> {
+        self.outbox_changed.subscribe()
     }
 
-    pub(super) fn done(&self) -> watch::Receiver<u64> {
-        self.done.subscribe()
+    pub(super) fn subscribe_deliveries(&self) -> watch::Receiver<u64> {
+        self.delivery_finished.subscribe()
     }
 
     /// Returns what a receiver's worker does next.
-    pub(super) fn next(&self, receiver: &str, pace: &mut DeliveryPace) -> NextDelivery {
+    pub(super) fn next_delivery(&self, receiver: &str, schedule: &mut RetrySchedule) -> NextDelivery {
         let (now, at) = (Instant::now(), self.clock.now());
         let inner = self.inner.lock();
-        let Some(manner) = inner.receivers.get(receiver).map(|fares| fares.manner) else {
-            return NextDelivery::Nothing;
+        let Some(manner) = inner.receivers.get(receiver).map(|fares| fares.mode) else {
+            return NextDelivery::Idle;
         };
-        pace.retain(|thread| inner.outbox.letters.contains_key(thread));
-        if let Some(until) = pace.rests(now) {
-            return NextDelivery::At(until);
+        schedule.retain(|thread| inner.outbox.notifications.contains_key(thread));
+        if let Some(until) = schedule.receiver_retry_at(now) {
+            return NextDelivery::WaitUntil(until);
         }
         let turn = |thread: &str| {
-            let free = pace.letter_rests(thread, now).is_none();
-            free.then(|| pace.failures(thread))
+            let free = schedule.notification_retry_at(thread, now).is_none();
+            free.then(|| schedule.failures(thread))
         };
-        if let Some(errand) = inner.outbox.errand(receiver, manner, at, turn) {
-            return NextDelivery::Go(Box::new(errand));
+        if let Some(errand) = inner.outbox.next_delivery(receiver, manner, at, turn) {
+            return NextDelivery::Send(Box::new(errand));
         }
-        let letters = inner.outbox.letters.keys();
-        let resting = letters.filter_map(|thread| pace.letter_rests(thread, now)).min();
-        let reminder = inner.outbox.reminder(receiver, manner).map(|due| {
+        let letters = inner.outbox.notifications.keys();
+        let resting = letters
+            .filter_map(|thread| schedule.notification_retry_at(thread, now))
+            .min();
+        let reminder = inner.outbox.next_reminder(receiver, manner).map(|due| {
             let left = if due > at {
                 due - at
             } else {
@@ -241,32 +248,33 @@ impl NotificationState {
             now + Duration::from(left) + Duration::from_millis(1)
         });
         match resting.into_iter().chain(reminder).min() {
-            Some(at) => NextDelivery::At(at),
-            None => NextDelivery::Nothing,
+            Some(at) => NextDelivery::WaitUntil(at),
+            None => NextDelivery::Idle,
         }
     }
 
     /// Records a delivery.
-    pub(super) fn delivered(&self, receiver: &str, errand: &Delivery, mark: Value) {
+    pub(super) fn record_delivery(&self, receiver: &str, errand: &Delivery, mark: Value) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Delivered);
         let mut inner = self.inner.lock();
-        if inner.outbox.heard(receiver, errand, mark, now) {
+        if inner.outbox.record_delivery(receiver, errand, mark, now) {
             inner.version += 1;
         }
         let well = inner.receivers.get_mut(receiver).and_then(|fares| {
-            fares.delivered = Some(now);
+            fares.last_delivery = Some(now);
             fares.failing.take()
         });
         drop(inner);
         if well.is_some() {
             tracing::info!(receiver, "notifications are delivered again");
         }
-        self.done.send_modify(|done| *done = done.wrapping_add(1));
+        self.delivery_finished
+            .send_modify(|done| *done = done.wrapping_add(1));
     }
 
     /// Records a failed attempt, which is retried.
-    pub(super) fn failed(&self, receiver: &str, errand: &Delivery, why: String) {
+    pub(super) fn record_failure(&self, receiver: &str, errand: &Delivery, why: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Failed);
         let mut inner = self.inner.lock();
@@ -276,7 +284,7 @@ impl NotificationState {
         let said = fares.failing.as_ref().is_some_and(|(_, before)| *before == why);
         if !said {
             // Logged once per reason: a receiver that is down for a day must not flood the log.
-            tracing::warn!(receiver, way = fares.way, incident = %errand.letter.content.incident, reason = %why,
+            tracing::warn!(receiver, way = fares.kind, incident = %errand.notification.content.incident, reason = %why,
                 "cannot deliver a notification; retrying with increasing delays. Check the receiver, and its entry under `notify` in the configuration");
         }
         let since = fares.failing.as_ref().map_or(now, |(since, _)| *since);
@@ -284,31 +292,32 @@ impl NotificationState {
     }
 
     /// Records a permanent rejection.
-    pub(super) fn refused(&self, receiver: &str, errand: &Delivery, why: String) {
+    pub(super) fn record_rejection(&self, receiver: &str, errand: &Delivery, why: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Refused);
         let mut inner = self.inner.lock();
-        inner.outbox.refused(receiver, errand);
+        inner.outbox.record_rejection(receiver, errand);
         inner.version += 1;
         if let Some(fares) = inner.receivers.get_mut(receiver) {
-            tracing::error!(receiver, way = fares.way, incident = %errand.letter.content.incident, reason = %why,
+            tracing::error!(receiver, way = fares.kind, incident = %errand.notification.content.incident, reason = %why,
                 "the receiver rejected a notification, which is dropped; fix its entry under `notify` in the configuration");
-            fares.refused = Some((now, why));
+            fares.last_rejection = Some((now, why));
             // The receiver responds.
             fares.failing = None;
         }
         drop(inner);
-        self.done.send_modify(|done| *done = done.wrapping_add(1));
+        self.delivery_finished
+            .send_modify(|done| *done = done.wrapping_add(1));
     }
 
     /// For each receiver: the number of pending notifications, and the age of the oldest in seconds.
     pub fn pending(&self) -> Vec<(String, usize, f64)> {
         let now = self.clock.now();
-        let leads = self.replica.leads();
+        let leads = self.replica.is_leader();
         let inner = self.inner.lock();
         let all = inner.receivers.iter().map(|(name, fares)| {
             let (count, oldest) = if leads {
-                inner.outbox.pending(name, fares.manner)
+                inner.outbox.pending(name, fares.mode)
             } else {
                 (0, None)
             };
@@ -319,42 +328,42 @@ impl NotificationState {
     }
 
     /// Whether pending notifications would be lost with this process.
-    pub fn is_unkept(&self) -> bool {
-        !self.vault.keeps() || self.inner.lock().unkept.is_some()
+    pub fn is_unpersisted(&self) -> bool {
+        !self.outbox_store.is_persistent() || self.inner.lock().persist_error.is_some()
     }
 
     /// Status for API and page.
-    pub fn shown(&self) -> ReceiverStatusList {
-        let leads = self.replica.leads();
+    pub fn status(&self) -> ReceiverStatusList {
+        let leads = self.replica.is_leader();
         let inner = self.inner.lock();
         let receivers = inner.receivers.iter().map(|(name, fares)| {
             let (pending, oldest) = if leads {
-                inner.outbox.pending(name, fares.manner)
+                inner.outbox.pending(name, fares.mode)
             } else {
                 (0, None)
             };
             ReceiverView {
                 name: name.clone(),
-                way: fares.way.to_owned(),
-                standing: match &fares.failing {
+                kind: fares.kind.to_owned(),
+                state: match &fares.failing {
                     Some((since, reason)) => ReceiverState::Failing {
                         since: *since,
                         reason: reason.clone(),
                     },
-                    None => ReceiverState::Well,
+                    None => ReceiverState::Healthy,
                 },
                 pending,
-                oldest,
-                delivered: fares.delivered,
-                refused: fares.refused.as_ref().map(|(at, _)| *at),
-                refused_because: fares.refused.as_ref().map(|(_, why)| why.clone()),
+                oldest_pending: oldest,
+                last_delivered: fares.last_delivery,
+                last_rejected: fares.last_rejection.as_ref().map(|(at, _)| *at),
+                rejected_because: fares.last_rejection.as_ref().map(|(_, why)| why.clone()),
             }
         });
         ReceiverStatusList {
             receivers: receivers.collect(),
-            kept: self.vault.keeps() && inner.unkept.is_none(),
-            unkept_because: inner.unkept.clone().or_else(|| {
-                (!self.vault.keeps())
+            persisted: self.outbox_store.is_persistent() && inner.persist_error.is_none(),
+            not_persisted_because: inner.persist_error.clone().or_else(|| {
+                (!self.outbox_store.is_persistent())
                     .then(|| "neither notify.configMap nor store is set, so a restart may repeat a notification or omit a recovery".to_owned())
             }),
         }

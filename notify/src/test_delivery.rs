@@ -6,8 +6,8 @@ use kube::Client;
 use parallax_kubernetes::api_client::ApiClient;
 
 use super::{
-    EVENTS, NotifyOptions, alertmanager::AlertmanagerClient, events::EventWriter, http::DeliveryOutcome,
-    webhook::WebhookClient,
+    EVENTS_RECEIVER, NotifyOptions, alertmanager::AlertmanagerClient, events::EventWriter,
+    http::DeliveryOutcome, webhook::WebhookClient,
 };
 
 /// The result of one receiver.
@@ -16,7 +16,7 @@ pub struct TestDelivery {
     /// The receiver's name.
     pub name: String,
     /// `webhook`, `alertmanager` or `events`.
-    pub way: &'static str,
+    pub kind: &'static str,
     /// The duration of the delivery, or why it failed.
     pub outcome: Result<Duration, String>,
 }
@@ -26,36 +26,36 @@ pub struct TestDelivery {
 pub enum TestDeliveryError {
     /// The configuration names no receiver.
     #[error("no receivers are configured: set events, webhooks or alertmanagers under `notify`")]
-    Nobody,
+    NoReceivers,
     /// Events need an API server, and none is configured.
     #[error("cannot find the API server, which notify.events needs: {0}; run in a cluster or set KUBECONFIG")]
-    Cluster(#[source] Box<kube::Error>),
+    NoApiServer(#[source] Box<kube::Error>),
 }
 
 /// Sends a test message to each receiver, one after the other.
-pub async fn try_receivers(
+pub async fn send_tests(
     options: &NotifyOptions,
     client: Option<&ApiClient>,
 ) -> Result<Vec<TestDelivery>, TestDeliveryError> {
     if options.is_empty() {
-        return Err(TestDeliveryError::Nobody);
+        return Err(TestDeliveryError::NoReceivers);
     }
     let mut tried = Vec::new();
     for webhook in &options.webhooks {
         let begin = Instant::now();
         let outcome = match WebhookClient::new(webhook.clone()) {
-            Ok(carrier) => carrier.test().await,
-            Err(why) => DeliveryOutcome::Refused { why },
+            Ok(carrier) => carrier.send_test().await,
+            Err(why) => DeliveryOutcome::Rejected { why },
         };
-        tried.push(said(&webhook.name, "webhook", begin, outcome));
+        tried.push(test_result(&webhook.name, "webhook", begin, outcome));
     }
     for alertmanager in &options.alertmanagers {
         let begin = Instant::now();
         let outcome = match AlertmanagerClient::new(alertmanager.clone()) {
-            Ok(carrier) => carrier.test().await,
-            Err(why) => DeliveryOutcome::Refused { why },
+            Ok(carrier) => carrier.send_test().await,
+            Err(why) => DeliveryOutcome::Rejected { why },
         };
-        tried.push(said(&alertmanager.name, "alertmanager", begin, outcome));
+        tried.push(test_result(&alertmanager.name, "alertmanager", begin, outcome));
     }
     if options.events {
         let client = match client {
@@ -63,25 +63,25 @@ pub async fn try_receivers(
             None => ApiClient(
                 Client::try_default()
                     .await
-                    .map_err(|error| TestDeliveryError::Cluster(Box::new(error)))?,
+                    .map_err(|error| TestDeliveryError::NoApiServer(Box::new(error)))?,
             ),
         };
         let begin = Instant::now();
         let outcome = EventWriter::new(client, "")
-            .test(options.config_map.as_ref())
+            .send_test(options.outbox_config_map.as_ref())
             .await;
-        tried.push(said(EVENTS, "events", begin, outcome));
+        tried.push(test_result(EVENTS_RECEIVER, "events", begin, outcome));
     }
     Ok(tried)
 }
 
-fn said(name: &str, way: &'static str, begin: Instant, outcome: DeliveryOutcome) -> TestDelivery {
+fn test_result(name: &str, way: &'static str, begin: Instant, outcome: DeliveryOutcome) -> TestDelivery {
     TestDelivery {
         name: name.to_owned(),
-        way,
+        kind: way,
         outcome: match outcome {
             DeliveryOutcome::Delivered(_) => Ok(begin.elapsed()),
-            DeliveryOutcome::Later { why, .. } | DeliveryOutcome::Refused { why } => Err(why),
+            DeliveryOutcome::Retry { why, .. } | DeliveryOutcome::Rejected { why } => Err(why),
         },
     }
 }

@@ -1,11 +1,11 @@
 //! The crate as a whole: which messages are sent, in which order, how often, and what survives a restart.
 
-mod carriers;
-mod couriers;
+mod delivery_workers;
 mod events;
-mod kept;
-mod letters;
+mod outbox;
 mod receiver;
+mod store;
+mod transports;
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::{
     NotificationContext, NotificationState, Notifier, NotifyMetrics, OutboxStore,
     content::NotificationContent,
     delivery_worker::NotificationTransport,
-    outbox::{EngineIncidents, Outbox},
+    outbox::{Outbox, OutboxInput},
 };
 use crate::incident_actions;
 
@@ -39,14 +39,14 @@ fn open() -> View {
 }
 
 /// The same view with the incident closed and every cell ok.
-fn over() -> View {
+fn closed() -> View {
     let mut view = open();
     view.incidents[0].state = IncidentState::Closed { closed: NOW };
-    well(&mut view);
+    make_healthy(&mut view);
     view
 }
 
-fn well(view: &mut View) {
+fn make_healthy(view: &mut View) {
     for cell in view.matrix.iter_mut().flat_map(|row| &mut row.cells) {
         *cell = fixtures::cell(
             cell.vantage,
@@ -56,8 +56,8 @@ fn well(view: &mut View) {
     }
 }
 
-fn words(incident: &Incident, grade: parallax_api::severity::IncidentSeverity) -> NotificationContent {
-    NotificationContent::of(
+fn content(incident: &Incident, grade: parallax_api::severity::IncidentSeverity) -> NotificationContent {
+    NotificationContent::from_incident(
         incident,
         grade,
         (
@@ -69,27 +69,27 @@ fn words(incident: &Incident, grade: parallax_api::severity::IncidentSeverity) -
 }
 
 /// Updates an outbox from a view, in an aggregator that started so many seconds ago.
-fn look_at(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, started: u64) {
-    outbox.look(&EngineIncidents {
+fn update(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, started: u64) {
+    outbox.update(&OutboxInput {
         view,
         now,
-        start: ago(started),
-        quiet: &|_, _| quiet,
-        content: &words,
+        started_at: ago(started),
+        is_handled: &|_, _| quiet,
+        render: &content,
     });
 }
 
 /// A running notifier on views that a test sets.
-struct Office {
-    desk: Arc<NotificationState>,
+struct NotifierHarness {
+    state: Arc<NotificationState>,
     views: watch::Sender<Arc<View>>,
-    handling: Arc<incident_actions::ActionManager>,
-    stop: CancellationToken,
-    running: Option<JoinHandle<()>>,
+    actions: Arc<incident_actions::ActionManager>,
+    cancelled: CancellationToken,
+    task: Option<JoinHandle<()>>,
 }
 
-impl Office {
-    fn of(vault: OutboxStore, replica: ReplicaState) -> Self {
+impl NotifierHarness {
+    fn new(vault: OutboxStore, replica: ReplicaState) -> Self {
         let clock = Clock::starting_at(NOW);
         let handling = Arc::new(incident_actions::ActionManager::new(
             clock,
@@ -100,42 +100,46 @@ impl Office {
         let around = NotificationContext {
             clock,
             replica,
-            handling: handling.clone(),
+            actions: handling.clone(),
             views: views_out,
             topology: watch::channel(TopologyState::new(Arc::default())).1,
             links: Arc::default(),
         };
         Self {
-            desk: Arc::new(NotificationState::new(around, vault, NotifyMetrics::default())),
+            state: Arc::new(NotificationState::new(around, vault, NotifyMetrics::default())),
             views,
-            handling,
-            stop: CancellationToken::new(),
-            running: None,
+            actions: handling,
+            cancelled: CancellationToken::new(),
+            task: None,
         }
     }
 
-    fn alone() -> Self {
-        Self::of(OutboxStore::Nowhere, ReplicaState::alone(1, "n"))
+    fn standalone() -> Self {
+        Self::new(OutboxStore::Memory, ReplicaState::standalone(1, "n"))
     }
 
     /// Starts the delivery workers.
-    fn begin(&mut self, engage: impl FnOnce(&mut Notifier)) {
-        let mut staff = Notifier::of(self.desk.clone());
+    fn start(&mut self, engage: impl FnOnce(&mut Notifier)) {
+        let mut staff = Notifier::without_receivers(self.state.clone());
         engage(&mut staff);
-        self.running = Some(tokio::spawn(staff.run(self.stop.clone())));
+        self.task = Some(tokio::spawn(staff.run(self.cancelled.clone())));
     }
 
-    fn with(mut self, name: &str, carrier: impl NotificationTransport + Send + Sync + 'static) -> Self {
-        self.begin(|staff| staff.engage(name, carrier));
+    fn with_receiver(
+        mut self,
+        name: &str,
+        carrier: impl NotificationTransport + Send + Sync + 'static,
+    ) -> Self {
+        self.start(|staff| staff.add_receiver(name, carrier));
         self
     }
 
-    fn sees(&self, view: View) {
+    fn show(&self, view: View) {
         self.views.send_replace(Arc::new(view));
     }
 
-    async fn end(self) {
-        self.stop.cancel();
-        self.running.unwrap().await.unwrap();
+    async fn stop(self) {
+        self.cancelled.cancel();
+        self.task.unwrap().await.unwrap();
     }
 }

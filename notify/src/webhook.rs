@@ -16,9 +16,9 @@ use super::{
 };
 
 /// Prefix of a secret that is base64-encoded.
-const PREFIX: &str = "whsec_";
+const SECRET_PREFIX: &str = "whsec_";
 /// Minimum length of a secret in bytes.
-const SHORTEST: usize = 16;
+const MIN_SECRET_BYTES: usize = 16;
 
 /// Sends messages to one URL.
 #[derive(Debug)]
@@ -29,18 +29,18 @@ pub(super) struct WebhookClient {
 
 impl WebhookClient {
     pub(super) fn new(options: WebhookOptions) -> Result<Self, String> {
-        let http = http::client(options.ca_file.as_deref())?;
+        let http = http::build_client(options.ca_file.as_deref())?;
         Ok(Self { options, http })
     }
 
-    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
-        let letter = &errand.letter;
-        let body = body(letter, errand.what).to_string();
-        self.send(&letter.message(), body).await
+    pub(super) async fn send_delivery(&self, delivery: &Delivery) -> DeliveryOutcome {
+        let letter = &delivery.notification;
+        let body = message_body(letter, delivery.message).to_string();
+        self.send(&letter.message_id(), body).await
     }
 
     /// Sends a message that is marked as a test.
-    pub(super) async fn test(&self) -> DeliveryOutcome {
+    pub(super) async fn send_test(&self) -> DeliveryOutcome {
         let now = Timestamp::now();
         let body = json!({"type": "test", "timestamp": now.to_string(),
             "data": {"test": true, "sentence": "This is a test message from `parallax notify test`; nothing is wrong."}});
@@ -49,12 +49,12 @@ impl WebhookClient {
     }
 
     async fn send(&self, id: &str, body: String) -> DeliveryOutcome {
-        let secret = http::read(&self.options.secret_file).and_then(|text| {
-            keys(&text).map_err(|error| format!("{}: {error}", self.options.secret_file.display()))
+        let secret = http::read_trimmed(&self.options.secret_file).and_then(|text| {
+            parse_keys(&text).map_err(|error| format!("{}: {error}", self.options.secret_file.display()))
         });
         let keys = match secret {
             Ok(keys) => keys,
-            Err(why) => return DeliveryOutcome::later(why),
+            Err(why) => return DeliveryOutcome::retry(why),
         };
         let at = Timestamp::now().as_second().to_string();
         let request = self
@@ -80,9 +80,9 @@ fn signatures(keys: &[hmac::Key], id: &str, at: &str, body: &str) -> String {
 }
 
 /// Parses the keys of a secret file, one per line: `whsec_` and base64, or plain text.
-pub(crate) fn keys(text: &str) -> Result<Vec<hmac::Key>, String> {
+pub(crate) fn parse_keys(text: &str) -> Result<Vec<hmac::Key>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let keys: Vec<hmac::Key> = lines.map(key).collect::<Result<_, _>>()?;
+    let keys: Vec<hmac::Key> = lines.map(parse_key).collect::<Result<_, _>>()?;
     match keys.len() {
         1..=2 => Ok(keys),
         found => Err(format!(
@@ -91,16 +91,16 @@ pub(crate) fn keys(text: &str) -> Result<Vec<hmac::Key>, String> {
     }
 }
 
-fn key(line: &str) -> Result<hmac::Key, String> {
-    let bytes = match line.strip_prefix(PREFIX) {
+fn parse_key(line: &str) -> Result<hmac::Key, String> {
+    let bytes = match line.strip_prefix(SECRET_PREFIX) {
         Some(encoded) => STANDARD
             .decode(encoded)
-            .map_err(|_| format!("expected base64 after {PREFIX}"))?,
+            .map_err(|_| format!("expected base64 after {SECRET_PREFIX}"))?,
         None => line.as_bytes().to_vec(),
     };
-    if bytes.len() < SHORTEST {
+    if bytes.len() < MIN_SECRET_BYTES {
         return Err(format!(
-            "expected a secret of at least {SHORTEST} bytes, found {}",
+            "expected a secret of at least {MIN_SECRET_BYTES} bytes, found {}",
             bytes.len()
         ));
     }
@@ -108,32 +108,32 @@ fn key(line: &str) -> Result<hmac::Key, String> {
 }
 
 /// The body of a message.
-fn body(letter: &Notification, what: DueMessage) -> Value {
+fn message_body(letter: &Notification, what: DueMessage) -> Value {
     let content = &letter.content;
     let (sort, first) = match what {
         DueMessage::Open { first: true } => ("incident.opened", true),
-        DueMessage::Open { first: false } | DueMessage::Again => ("incident.changed", false),
-        DueMessage::Over => ("incident.recovered", false),
+        DueMessage::Open { first: false } | DueMessage::Reminder => ("incident.changed", false),
+        DueMessage::Recovered => ("incident.recovered", false),
     };
-    let (state, closed, ending) = match letter.state {
+    let (state, closed, ending) = match letter.phase {
         NotificationPhase::Open => ("open", None, None),
-        NotificationPhase::Over { at, how } => ("closed", Some(time(at)), Some(how)),
+        NotificationPhase::Ended { at, ending: how } => ("closed", Some(format_time(at)), Some(how)),
     };
     let mut data = json!({
         "incident": content.incident,
         "thread": letter.thread,
-        "number": letter.number,
+        "number": letter.revision,
         "occurrence": content.occurrence,
         "first": first,
         "state": state,
-        "severity": content.grade.label(),
+        "severity": content.severity.label(),
         "cause": {"id": content.cause, "title": content.title},
         "subject": content.subject,
         "region": content.region,
         "sentence": content.sentence,
         "probability": content.probability,
-        "since": time(content.since),
-        "opened": time(content.opened),
+        "since": format_time(content.since),
+        "opened": format_time(content.opened),
         "targets": content.targets,
         "targets_total": content.targets_total,
         "links": {},
@@ -148,15 +148,14 @@ fn body(letter: &Notification, what: DueMessage) -> Value {
         "ending",
         ending.map(|how| match how {
             NotificationEnding::Judged => "judged".into(),
-            NotificationEnding::Unseen => "unseen".into(),
+            NotificationEnding::Unobserved => "unseen".into(),
         }),
     );
     add(
         "remedy",
-        content
-            .remedy
-            .as_ref()
-            .map(|remedy| json!({"action": remedy.action, "command": remedy.command, "price": remedy.price})),
+        content.remedy.as_ref().map(
+            |remedy| json!({"action": remedy.action, "command": remedy.command, "price": remedy.trade_off}),
+        ),
     );
     if let Some(page) = &content.page {
         data["links"]["page"] = page.as_str().into();
@@ -164,11 +163,11 @@ fn body(letter: &Notification, what: DueMessage) -> Value {
     if let Some(dashboard) = &content.dashboard {
         data["links"]["dashboard"] = dashboard.as_str().into();
     }
-    json!({"type": sort, "timestamp": time(letter.changed), "data": data})
+    json!({"type": sort, "timestamp": format_time(letter.changed_at), "data": data})
 }
 
 /// Formats a time per RFC 3339.
-pub(super) fn time(at: EventTime) -> String {
+pub(super) fn format_time(at: EventTime) -> String {
     Timestamp::from_microsecond(at.0).map_or_else(|_| at.0.to_string(), |at| at.to_string())
 }
 
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn a_signature_is_that_of_the_specification() {
         // The test vector of the specification's reference implementations.
-        let keys = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let keys = parse_keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = signatures(
             &keys,
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -191,7 +190,8 @@ mod tests {
 
     #[test]
     fn two_secrets_sign_both_and_a_short_or_broken_one_signs_nothing() {
-        let both = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n\na plain text of some length\n").unwrap();
+        let both =
+            parse_keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n\na plain text of some length\n").unwrap();
         let signed = signatures(&both, "a", "1", "{}");
         assert_eq!(signed.split(' ').count(), 2, "{signed}");
         for wrong in [
@@ -201,7 +201,7 @@ mod tests {
             "whsec_c2hvcnQ=",
             "a-long-enough-text\nb-long-enough-text\nc-long-enough-text",
         ] {
-            let error = keys(wrong).map(|keys| keys.len()).unwrap_err();
+            let error = parse_keys(wrong).map(|keys| keys.len()).unwrap_err();
             assert!(error.starts_with("expected "), "{error}");
             assert!(
                 !error.contains("c2hvcnQ"),

@@ -11,18 +11,18 @@ use parallax_model::{
 };
 
 use super::{
-    judge::{CheckInput, CheckKind, HostVerdict, VantageAnswer, Verdict, judge},
+    judge::{CheckInput, CheckKind, HostVerdict, VantageAnswer, Verdict, judge_check},
     names::{NameAnswer, NameQuery},
     placement::CertManagerPlacement,
 };
 
 /// Rounds of the second pass: a single fetch per node proves that the node fails, but the diagnosis needs more to
 /// name the cause.
-pub const DEEPER: u32 = 3;
+pub const DIAGNOSIS_ROUNDS: u32 = 3;
 
 /// Fetches per outside vantage. A CA fetches from about as many networks, and with one dead path among several a
 /// single fetch proves nothing.
-const PERSPECTIVES: u32 = 5;
+const FETCHES_PER_OUTSIDE_VANTAGE: u32 = 5;
 
 /// The fetch to make.
 #[derive(Clone)]
@@ -42,20 +42,20 @@ pub struct FetchRequest {
     /// cert-manager's own resolvers, used instead of each node's.
     pub nameservers: Vec<SocketAddr>,
     /// The CA and account for CAA evaluation.
-    pub issues: NameQuery,
+    pub name_query: NameQuery,
 }
 
 /// The result of one of the two fetches.
 #[derive(Debug, Default)]
-pub struct FetchPart {
+pub struct FetchOutcome {
     /// The results by vantage.
     pub answers: Vec<VantageAnswer>,
     /// Vantages that were asked to probe and did not respond.
     pub silent: Vec<Vantage>,
     /// The incident that the diagnosis named.
-    pub diagnosed: Option<Box<Incident>>,
+    pub incident: Option<Box<Incident>>,
     /// Whether public resolvers resolved the name.
-    pub public_names: bool,
+    pub used_public_resolvers: bool,
     /// The DNS facts of the name, if the run queried them.
     pub names: Option<Box<NameFactsResult>>,
 }
@@ -64,11 +64,11 @@ pub struct FetchPart {
 #[derive(Debug)]
 pub struct FetchResult {
     /// The result by cert-manager's rules.
-    pub self_check: FetchPart,
+    pub self_check: FetchOutcome,
     /// The result by the CA's rules.
-    pub ca: FetchPart,
+    pub ca: FetchOutcome,
     /// Whether cert-manager's own nameservers were queried, as cert-manager does.
-    pub as_it_resolves: bool,
+    pub used_solver_nameservers: bool,
     /// The ids of the runs.
     pub runs: Vec<String>,
     /// The DNS facts of the name.
@@ -95,7 +95,7 @@ impl FetchRequest {
 
     /// Returns the run that fetches the URL by one client's rules.
     #[must_use]
-    pub fn request(&self, client: ChallengeClient) -> RunRequest {
+    pub fn run_request(&self, client: ChallengeClient) -> RunRequest {
         let own = client == ChallengeClient::CertManager;
         RunRequest {
             url: self.url(),
@@ -105,7 +105,11 @@ impl FetchRequest {
             challenge: Some(ChallengeRequest {
                 client,
                 expected: self.key.clone(),
-                passes: if own { self.passes } else { Some(PERSPECTIVES) },
+                passes: if own {
+                    self.passes
+                } else {
+                    Some(FETCHES_PER_OUTSIDE_VANTAGE)
+                },
                 nameservers: if own { self.nameservers.clone() } else { Vec::new() },
             }),
             names: None,
@@ -115,7 +119,7 @@ impl FetchRequest {
     /// Returns the run that lets the diagnosis name the cause of a self check that fails on the network path, or
     /// `None` if the cause is known or no vantage fails that way.
     #[must_use]
-    pub fn deeper(&self, fetched: &FetchResult) -> Option<RunRequest> {
+    pub fn diagnosis_request(&self, fetched: &FetchResult) -> Option<RunRequest> {
         let part = &fetched.self_check;
         let of_the_network = |answer: &VantageAnswer| {
             matches!(
@@ -126,14 +130,14 @@ impl FetchRequest {
                 }
             )
         };
-        if part.diagnosed.is_some() || !part.answers.iter().any(of_the_network) {
+        if part.incident.is_some() || !part.answers.iter().any(of_the_network) {
             return None;
         }
-        let mut request = self.request(ChallengeClient::CertManager);
-        request.rounds = Some(DEEPER);
+        let mut request = self.run_request(ChallengeClient::CertManager);
+        request.rounds = Some(DIAGNOSIS_ROUNDS);
         if let Some(ask) = &mut request.challenge {
             ask.passes = None;
-            if !fetched.as_it_resolves {
+            if !fetched.used_solver_nameservers {
                 ask.nameservers.clear();
             }
         }
@@ -142,23 +146,29 @@ impl FetchRequest {
 
     /// Returns both verdicts.
     #[must_use]
-    pub fn judged(&self, fetched: &FetchResult, seat: &CertManagerPlacement) -> HostVerdict {
+    pub fn judge(&self, fetched: &FetchResult, placement: &CertManagerPlacement) -> HostVerdict {
         let host = self.host.as_str();
-        let differs = seat.differs(
+        let differs = placement.path_differences(
             host,
             self.port,
             &fetched.self_check.answers,
-            fetched.as_it_resolves,
+            fetched.used_solver_nameservers,
         );
         HostVerdict {
             host: host.to_owned(),
-            self_check: self.verdict(CheckKind::SelfCheck, &fetched.self_check, seat, &differs, None),
+            self_check: self.verdict(
+                CheckKind::SelfCheck,
+                &fetched.self_check,
+                placement,
+                &differs,
+                None,
+            ),
             ca: self.verdict(
                 CheckKind::Ca(self.authority),
                 &fetched.ca,
-                seat,
+                placement,
                 &[],
-                fetched.names.found(),
+                fetched.names.facts(),
             ),
             not_checked: self.not_checked(fetched),
         }
@@ -169,23 +179,23 @@ impl FetchRequest {
     fn verdict(
         &self,
         check: CheckKind,
-        part: &FetchPart,
-        seat: &CertManagerPlacement,
+        part: &FetchOutcome,
+        placement: &CertManagerPlacement,
         differs: &[String],
         names: Option<&NameFactsResult>,
     ) -> Verdict {
-        judge(&CheckInput {
+        judge_check(&CheckInput {
             check,
             url: &self.url(),
-            with_key: self.key.is_some(),
-            public_names: part.public_names,
+            key_served: self.key.is_some(),
+            used_public_resolvers: part.used_public_resolvers,
             answers: &part.answers,
             silent: &part.silent,
-            diagnosed: part.diagnosed.as_ref().map(|incident| &incident.verdict),
-            seat: seat.node(),
-            seat_in_host_network: seat.in_host_network(),
-            differs,
-            names: names.map(|found| &found.judged),
+            diagnosis: part.incident.as_ref().map(|incident| &incident.verdict),
+            pod_node: placement.node(),
+            pod_uses_host_network: placement.uses_host_network(),
+            path_differences: differs,
+            names: names.map(|found| &found.verdict),
         })
     }
 
@@ -196,7 +206,7 @@ impl FetchRequest {
             .ca
             .answers
             .iter()
-            .any(|answer| of_the_internet(&answer.vantage))
+            .any(|answer| is_on_internet(&answer.vantage))
         {
             all.push(
                 "access to port 80 from the internet: no vantage on the internet (parallax vantage enroll, or parallax check --profile ca on a machine outside)"
@@ -209,7 +219,7 @@ impl FetchRequest {
         if self.authority == ChallengeClient::Pebble {
             all.push("CAA records, which Pebble ignores".to_owned());
         }
-        if !fetched.ca.public_names && self.authority == ChallengeClient::Boulder {
+        if !fetched.ca.used_public_resolvers && self.authority == ChallengeClient::Boulder {
             all.push(
                 "the name in public DNS: only the cluster's own resolvers were queried (set resolvers.public in the aggregator's configuration)"
                     .to_owned(),
@@ -226,7 +236,7 @@ impl FetchRequest {
 }
 
 /// Reports whether a vantage is on the internet.
-pub(super) const fn of_the_internet(vantage: &Vantage) -> bool {
+pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
     matches!(
         vantage,
         Vantage::Outside {
@@ -253,9 +263,9 @@ impl std::fmt::Debug for FetchRequest {
 
 impl FetchCollector {
     /// Processes one event. Returns whether it was a probe result, and the whole result after the last event.
-    pub fn take(&mut self, event: &RunEvent) -> (bool, Option<FetchPart>) {
+    pub fn push(&mut self, event: &RunEvent) -> (bool, Option<FetchOutcome>) {
         match event {
-            RunEvent::Done { run } => (false, Some(self.part(run))),
+            RunEvent::Done { run } => (false, Some(self.finish(run))),
             RunEvent::Result {
                 vantage,
                 channel: Channel::Vip,
@@ -270,7 +280,7 @@ impl FetchCollector {
                     placement: placement.unwrap_or(Placement::Unknown),
                     outcome: outcome.clone(),
                     sight: challenge.as_deref().cloned().unwrap_or_default(),
-                    total: *total,
+                    total_duration: *total,
                 };
                 self.0.insert(vantage.clone(), answer);
                 (true, None)
@@ -280,7 +290,7 @@ impl FetchCollector {
         }
     }
 
-    fn part(&mut self, run: &PreflightRun) -> FetchPart {
+    fn finish(&mut self, run: &PreflightRun) -> FetchOutcome {
         let answers = std::mem::take(&mut self.0);
         let silent = run
             .vantages
@@ -288,11 +298,11 @@ impl FetchCollector {
             .filter(|asked| !answers.contains_key(&asked.vantage))
             .map(|asked| asked.vantage.clone())
             .collect();
-        FetchPart {
+        FetchOutcome {
             answers: answers.into_values().collect(),
             silent,
-            diagnosed: run.verdict.clone(),
-            public_names: !run.nameservers.is_empty(),
+            incident: run.verdict.clone(),
+            used_public_resolvers: !run.nameservers.is_empty(),
             names: run.names.clone(),
         }
     }

@@ -10,42 +10,47 @@
 //! never merged. The rules are those of cert-manager 1.21.
 #![forbid(unsafe_code)]
 
-mod approach;
+mod cert_manager;
+mod challenge_reason;
+mod client_messages;
+mod controller;
+mod explanation;
 mod fetch;
-mod in_place;
+mod ingress_edit;
 mod judge;
 mod names;
 mod objects;
 mod owner;
-mod pick;
 mod placement;
-mod pod;
-mod reason;
 mod request;
-mod types;
-mod wait_reason;
-mod wording;
+mod route;
+mod select;
 
-pub use approach::{SolverOverrides, SolverRoute, UnsolvableReason};
-pub use fetch::{DEEPER, FetchCollector, FetchPart, FetchRequest, FetchResult};
-pub use in_place::{PREFIX, preflights_in, with_path, without_path};
+pub use cert_manager::{
+    Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
+    IssuerRef, KeyAuthorization, Meta, Selector, Solver, from_object,
+};
+pub use challenge_reason::{ChallengeReason, ParsedReason, parse_reason};
+pub use client_messages::{ca_message, self_check_message};
+pub use controller::{
+    CertManagerController, EgressReachability, LeaderEvidence, PodDifference, egress_reachability,
+    read_controller,
+};
+pub use explanation::{SkipSelfCheckAdvice, explain_reason, skip_self_check_advice};
+pub use fetch::{DIAGNOSIS_ROUNDS, FetchCollector, FetchOutcome, FetchRequest, FetchResult};
+pub use ingress_edit::{NAME_PREFIX, insert_path, preflights_with_path, remove_path};
 pub use judge::{
-    Cause, CheckInput, CheckKind, FailureGroup, HostVerdict, VantageAnswer, Verdict, exit_code, judge,
+    Cause, CheckInput, CheckKind, FailureGroup, HostVerdict, VantageAnswer, Verdict, exit_code, judge_check,
 };
 pub use names::{NameAnswer, NameQuery, QueriedResolvers, caa_identities, judge_names, name_facts};
 pub use objects::{
-    DEADLINE, LISTEN_PORT, OWNER, SolverInputs, SolverRouting, SyntheticSolver, billable, ready_pod,
-    route_accepted,
+    DEADLINE_ANNOTATION, PREFLIGHT_LABEL, RouteObject, SOLVER_PORT, SolverInputs, SyntheticSolver,
+    billable_resource, is_pod_ready, is_route_accepted,
 };
-pub use owner::{PREFLIGHT_UID, PreflightOwner};
-pub use pick::{PickedSolver, pick};
-pub use placement::{CONTROLLER, CertManagerPlacement, LEASE, PlacementReader, PlacementResource};
-pub use pod::{CertManagerController, EgressReachability, LeaderEvidence, PodDifference, controller, egress};
-pub use reason::{ParsedReason, SelfCheckFailure, reason};
-pub use request::{InvalidHost, key_authorization, preflight_host, token};
-pub use types::{
-    Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
-    IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
+pub use owner::{PREFLIGHT_UID_LABEL, PreflightOwner};
+pub use placement::{
+    CONTROLLER_LABELS, CertManagerPlacement, LEASE_NAME, PlacementReader, PlacementResource,
 };
-pub use wait_reason::{SkipSelfCheck, meaning, wait_instead};
-pub use wording::{authority_says, self_check_says};
+pub use request::{InvalidHost, encode_key_authorization, encode_token, parse_host};
+pub use route::{SolverOverrides, SolverRoute, UnsolvableReason};
+pub use select::{PickedSolver, select_solver};

@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    approach::SolverRoute,
-    types::{GatewaySolver, IngressSolver},
+    cert_manager::{GatewaySolver, IngressSolver},
+    route::SolverRoute,
 };
 
 /// Label of every created object: the preflight that owns it.
-pub const OWNER: &str = "parallax.dev/preflight";
+pub const PREFLIGHT_LABEL: &str = "parallax.dev/preflight";
 /// Annotation of every created object: the time (RFC 3339) after which any preflight may remove it.
-pub const DEADLINE: &str = "parallax.dev/deadline";
+pub const DEADLINE_ANNOTATION: &str = "parallax.dev/deadline";
 /// The port on which solvers listen.
-pub const LISTEN_PORT: u16 = 8089;
+pub const SOLVER_PORT: u16 = 8089;
 
 /// The values that the objects are built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +50,12 @@ pub struct SyntheticSolver {
     /// The Service in front of the responder.
     pub service: Value,
     /// The route to the Service.
-    pub way: SolverRouting,
+    pub route: RouteObject,
 }
 
 /// The route to the solver's Service.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SolverRouting {
+pub enum RouteObject {
     /// An Ingress.
     Ingress(Value),
     /// An `HTTPRoute`.
@@ -72,31 +72,31 @@ pub enum SolverRouting {
 impl SyntheticSolver {
     /// Builds the objects for a route.
     #[must_use]
-    pub fn of(approach: &SolverRoute, material: &SolverInputs) -> Self {
+    pub fn from_route(route: &SolverRoute, inputs: &SolverInputs) -> Self {
         let none = BTreeMap::new();
-        let (service_type, pod_template, way) = match approach {
+        let (service_type, pod_template, way) = match route {
             SolverRoute::EditInPlace { name, solver } => (
                 &solver.service_type,
                 &solver.pod_template,
-                SolverRouting::Path {
+                RouteObject::Path {
                     ingress: name.clone(),
-                    path: rule_path(material),
+                    path: rule_path(inputs),
                 },
             ),
             SolverRoute::Ingress(solver) => (
                 &solver.service_type,
                 &solver.pod_template,
-                SolverRouting::Ingress(ingress(solver, material)),
+                RouteObject::Ingress(ingress_object(solver, inputs)),
             ),
             SolverRoute::Route(solver) => (
                 &solver.service_type,
                 &solver.pod_template,
-                SolverRouting::Route(route(solver, material)),
+                RouteObject::Route(http_route_object(solver, inputs)),
             ),
         };
-        let mut pod = pod(material);
+        let mut pod = pod_object(inputs);
         if let Some(template) = pod_template {
-            merge_pod(&mut pod, template);
+            apply_pod_template(&mut pod, template);
         }
         let service_type = if service_type.is_empty() {
             "NodePort"
@@ -104,26 +104,30 @@ impl SyntheticSolver {
             service_type
         };
         let mut service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": meta(material, &none, &none),
+            "apiVersion": "v1", "kind": "Service", "metadata": metadata(inputs, &none, &none),
             "spec": {
                 "type": service_type,
-                "ports": [{"name": "http", "port": LISTEN_PORT, "targetPort": LISTEN_PORT}],
-                "selector": labels(material),
+                "ports": [{"name": "http", "port": SOLVER_PORT, "targetPort": SOLVER_PORT}],
+                "selector": labels(inputs),
             },
         });
         service["metadata"]["annotations"]["auth.istio.io/8089"] = "NONE".into();
-        Self { pod, service, way }
+        Self {
+            pod,
+            service,
+            route: way,
+        }
     }
 }
 
 /// cert-manager's labels and Parallax's.
-fn labels(material: &SolverInputs) -> BTreeMap<String, String> {
+fn labels(inputs: &SolverInputs) -> BTreeMap<String, String> {
     let hash = |text: &str| adler2::adler32_slice(text.as_bytes()).to_string();
     [
-        ("acme.cert-manager.io/http-domain", hash(&material.host)),
-        ("acme.cert-manager.io/http-token", hash(&material.token)),
+        ("acme.cert-manager.io/http-domain", hash(&inputs.host)),
+        ("acme.cert-manager.io/http-token", hash(&inputs.token)),
         ("acme.cert-manager.io/http01-solver", "true".to_owned()),
-        (OWNER, material.name.clone()),
+        (PREFLIGHT_LABEL, inputs.name.clone()),
         ("app.kubernetes.io/managed-by", "parallax".to_owned()),
     ]
     .into_iter()
@@ -131,32 +135,32 @@ fn labels(material: &SolverInputs) -> BTreeMap<String, String> {
     .collect()
 }
 
-fn meta(
-    material: &SolverInputs,
+fn metadata(
+    inputs: &SolverInputs,
     more_labels: &BTreeMap<String, String>,
     more_annotations: &BTreeMap<String, String>,
 ) -> Value {
     // Parallax's labels take precedence over those of the issuer, because they identify the objects for cleanup.
     let mut all = more_labels.clone();
-    all.extend(labels(material));
+    all.extend(labels(inputs));
     let mut annotations = more_annotations.clone();
-    annotations.insert(DEADLINE.to_owned(), material.deadline.clone());
-    json!({"name": material.name, "namespace": material.namespace, "labels": all, "annotations": annotations})
+    annotations.insert(DEADLINE_ANNOTATION.to_owned(), inputs.deadline.clone());
+    json!({"name": inputs.name, "namespace": inputs.namespace, "labels": all, "annotations": annotations})
 }
 
-fn path(material: &SolverInputs) -> String {
-    format!("{}{}", parallax_model::CHALLENGE_PATH, material.token)
+fn challenge_path(inputs: &SolverInputs) -> String {
+    format!("{}{}", parallax_model::CHALLENGE_PATH, inputs.token)
 }
 
 /// The path entry of an Ingress rule.
-fn rule_path(material: &SolverInputs) -> Value {
+fn rule_path(inputs: &SolverInputs) -> Value {
     json!({
-        "path": path(material), "pathType": "Exact",
-        "backend": {"service": {"name": material.name, "port": {"number": LISTEN_PORT}}},
+        "path": challenge_path(inputs), "pathType": "Exact",
+        "backend": {"service": {"name": inputs.name, "port": {"number": SOLVER_PORT}}},
     })
 }
 
-fn ingress(solver: &IngressSolver, material: &SolverInputs) -> Value {
+fn ingress_object(solver: &IngressSolver, inputs: &SolverInputs) -> Value {
     let template = solver.ingress_template.clone().unwrap_or_default().metadata;
     let mut annotations = BTreeMap::from([(
         "nginx.ingress.kubernetes.io/whitelist-source-range".to_owned(),
@@ -168,8 +172,8 @@ fn ingress(solver: &IngressSolver, material: &SolverInputs) -> Value {
     annotations.extend(template.annotations);
     let mut object = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-        "metadata": meta(material, &template.labels, &annotations),
-        "spec": {"rules": [{"host": material.host, "http": {"paths": [rule_path(material)]}}]},
+        "metadata": metadata(inputs, &template.labels, &annotations),
+        "spec": {"rules": [{"host": inputs.host, "http": {"paths": [rule_path(inputs)]}}]},
     });
     if !solver.ingress_class_name.is_empty() {
         object["spec"]["ingressClassName"] = solver.ingress_class_name.as_str().into();
@@ -177,24 +181,24 @@ fn ingress(solver: &IngressSolver, material: &SolverInputs) -> Value {
     object
 }
 
-fn route(solver: &GatewaySolver, material: &SolverInputs) -> Value {
+fn http_route_object(solver: &GatewaySolver, inputs: &SolverInputs) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-        "metadata": meta(material, &solver.labels, &BTreeMap::new()),
+        "metadata": metadata(inputs, &solver.labels, &BTreeMap::new()),
         "spec": {
             "parentRefs": solver.parent_refs,
-            "hostnames": [material.host],
+            "hostnames": [inputs.host],
             "rules": [{
-                "matches": [{"path": {"type": "Exact", "value": path(material)}}],
-                "backendRefs": [{"group": "", "kind": "Service", "name": material.name,
-                                 "namespace": material.namespace, "port": LISTEN_PORT, "weight": 1}],
+                "matches": [{"path": {"type": "Exact", "value": challenge_path(inputs)}}],
+                "backendRefs": [{"group": "", "kind": "Service", "name": inputs.name,
+                                 "namespace": inputs.namespace, "port": SOLVER_PORT, "weight": 1}],
             }],
         },
     })
 }
 
 /// cert-manager's Pod with Parallax's responder. It ends by itself, even if it is never removed.
-fn pod(material: &SolverInputs) -> Value {
+fn pod_object(inputs: &SolverInputs) -> Value {
     let annotations = BTreeMap::from(
         [
             ("sidecar.istio.io/inject", "false"),
@@ -204,22 +208,22 @@ fn pod(material: &SolverInputs) -> Value {
     );
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": meta(material, &BTreeMap::new(), &annotations),
+        "metadata": metadata(inputs, &BTreeMap::new(), &annotations),
         "spec": {
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "restartPolicy": "OnFailure",
-            "activeDeadlineSeconds": material.lifetime_seconds,
+            "activeDeadlineSeconds": inputs.lifetime_seconds,
             "terminationGracePeriodSeconds": 0,
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{
                 "name": "acmesolver",
-                "image": material.image,
+                "image": inputs.image,
                 "imagePullPolicy": "IfNotPresent",
-                "args": ["solver", "--listen-port", LISTEN_PORT.to_string(), "--domain", material.host,
-                         "--token", material.token, "--key", material.key],
-                "ports": [{"name": "http", "containerPort": LISTEN_PORT}],
+                "args": ["solver", "--listen-port", SOLVER_PORT.to_string(), "--domain", inputs.host,
+                         "--token", inputs.token, "--key", inputs.key],
+                "ports": [{"name": "http", "containerPort": SOLVER_PORT}],
                 "resources": {"requests": {"cpu": "10m", "memory": "64Mi"},
                               "limits": {"cpu": "100m", "memory": "64Mi"}},
                 "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
@@ -231,7 +235,7 @@ fn pod(material: &SolverInputs) -> Value {
 
 /// Applies a solver's podTemplate as cert-manager does: labels, annotations and scheduling fields; lists are
 /// extended.
-fn merge_pod(pod: &mut Value, template: &Value) {
+fn apply_pod_template(pod: &mut Value, template: &Value) {
     for field in ["labels", "annotations"] {
         let more = template["metadata"][field]
             .as_object()
@@ -279,7 +283,7 @@ fn merge_pod(pod: &mut Value, template: &Value) {
 
 /// Returns what a class provisions that costs money, if its controller creates a load balancer per Ingress.
 #[must_use]
-pub fn billable(controller: &str, class: &str) -> Option<&'static str> {
+pub fn billable_resource(controller: &str, class: &str) -> Option<&'static str> {
     match (controller, class) {
         ("ingress.k8s.aws/alb" | "eks.amazonaws.com/alb", _) | ("", "alb") => {
             Some("an AWS application load balancer for each Ingress that shares no group")
@@ -299,7 +303,7 @@ pub fn billable(controller: &str, class: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// The reason that it will never run: the image is not available, or the Pod has ended.
-pub fn ready_pod(pod: &Value) -> Result<bool, String> {
+pub fn is_pod_ready(pod: &Value) -> Result<bool, String> {
     let status = &pod["status"];
     let waiting = status["containerStatuses"]
         .as_array()
@@ -339,7 +343,7 @@ pub fn ready_pod(pod: &Value) -> Result<bool, String> {
 ///
 /// # Errors
 /// The reason of a Gateway that rejects the route.
-pub fn route_accepted(route: &Value) -> Result<bool, String> {
+pub fn is_route_accepted(route: &Value) -> Result<bool, String> {
     let wanted = route["spec"]["parentRefs"].as_array().map_or(0, Vec::len);
     let parents: Vec<&Value> = route["status"]["parents"]
         .as_array()

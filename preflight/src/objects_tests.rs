@@ -1,5 +1,5 @@
 use super::*;
-use crate::read;
+use crate::from_object;
 
 fn material() -> SolverInputs {
     SolverInputs {
@@ -15,12 +15,12 @@ fn material() -> SolverInputs {
 }
 
 fn made(approach: &SolverRoute) -> SyntheticSolver {
-    SyntheticSolver::of(approach, &material())
+    SyntheticSolver::from_route(approach, &material())
 }
 
 fn by_ingress(solver: Value) -> (SyntheticSolver, Value) {
-    let solver = made(&SolverRoute::Ingress(read(solver).unwrap()));
-    let SolverRouting::Ingress(way) = solver.way.clone() else {
+    let solver = made(&SolverRoute::Ingress(from_object(solver).unwrap()));
+    let RouteObject::Ingress(way) = solver.route.clone() else {
         panic!("an Ingress")
     };
     (solver, way)
@@ -39,14 +39,14 @@ fn the_ingress_is_the_one_that_cert_manager_would_make() {
     assert_eq!(
         way["metadata"]["annotations"],
         json!({"nginx.ingress.kubernetes.io/whitelist-source-range": "0.0.0.0/0,::/0",
-               "nginx.ingress.kubernetes.io/ssl-redirect": "false", DEADLINE: "2026-11-22T04:00:00Z"})
+               "nginx.ingress.kubernetes.io/ssl-redirect": "false", DEADLINE_ANNOTATION: "2026-11-22T04:00:00Z"})
     );
     let labels = &way["metadata"]["labels"];
     // adler32 of the host name and of the token, in decimal.
     assert_eq!(labels["acme.cert-manager.io/http-domain"], "1019152067");
     assert_eq!(labels["acme.cert-manager.io/http01-solver"], "true");
     assert_eq!(
-        (&labels["a"], &labels[OWNER]),
+        (&labels["a"], &labels[PREFLIGHT_LABEL]),
         (&json!("b"), &json!("parallax-preflight-0a1b2c3d"))
     );
     assert_eq!(solver.service["spec"]["type"], "NodePort");
@@ -68,9 +68,9 @@ fn the_ingress_is_the_one_that_cert_manager_would_make() {
 fn the_route_hangs_on_the_solvers_gateways_and_has_its_labels() {
     let parent = json!({"name": "gw", "namespace": "infra", "sectionName": "http"});
     let solver = made(&SolverRoute::Route(
-        read(json!({"parentRefs": [parent], "labels": {"expose": "yes"}})).unwrap(),
+        from_object(json!({"parentRefs": [parent], "labels": {"expose": "yes"}})).unwrap(),
     ));
-    let SolverRouting::Route(way) = &solver.way else {
+    let RouteObject::Route(way) = &solver.route else {
         panic!("a route")
     };
     assert_eq!(way["spec"]["parentRefs"], json!([parent]));
@@ -83,12 +83,15 @@ fn the_route_hangs_on_the_solvers_gateways_and_has_its_labels() {
 #[test]
 fn a_pod_template_changes_where_the_pod_runs_and_never_whose_it_is() {
     let (solver, _) = by_ingress(json!({"podTemplate": {
-        "metadata": {"labels": {"team": "a", OWNER: "somebody", "acme.cert-manager.io/http-token": "1"}},
+        "metadata": {"labels": {"team": "a", PREFLIGHT_LABEL: "somebody", "acme.cert-manager.io/http-token": "1"}},
         "spec": {"nodeSelector": {"pool": "edge"}, "tolerations": [{"key": "edge"}], "priorityClassName": "high",
                  "serviceAccountName": "solver", "containers": [{"image": "other"}]}}}));
     let pod = &solver.pod;
     assert_eq!(pod["metadata"]["labels"]["team"], "a");
-    assert_eq!(pod["metadata"]["labels"][OWNER], "parallax-preflight-0a1b2c3d");
+    assert_eq!(
+        pod["metadata"]["labels"][PREFLIGHT_LABEL],
+        "parallax-preflight-0a1b2c3d"
+    );
     assert_eq!(
         pod["spec"]["nodeSelector"],
         json!({"kubernetes.io/os": "linux", "pool": "edge"})
@@ -105,9 +108,9 @@ fn an_ingress_of_somebody_else_is_never_made_into_ours() {
         name: "web".to_owned(),
         solver: IngressSolver::default(),
     };
-    let mut solver = SyntheticSolver::of(&approach, &material());
-    solver.owned_by("uid-1");
-    let SolverRouting::Path { ingress, path } = solver.way else {
+    let mut solver = SyntheticSolver::from_route(&approach, &material());
+    solver.set_pod_owner("uid-1");
+    let RouteObject::Path { ingress, path } = solver.route else {
         panic!("a path in it, and no object")
     };
     assert_eq!(ingress, "web");
@@ -121,8 +124,8 @@ fn an_ingress_of_somebody_else_is_never_made_into_ours() {
 #[test]
 fn the_pod_owns_the_rest() {
     let (mut solver, _) = by_ingress(json!({}));
-    solver.owned_by("uid-1");
-    let SolverRouting::Ingress(way) = &solver.way else {
+    solver.set_pod_owner("uid-1");
+    let RouteObject::Ingress(way) = &solver.route else {
         panic!("an Ingress")
     };
     for object in [&solver.service, way] {
@@ -132,10 +135,10 @@ fn the_pod_owns_the_rest() {
 
 #[test]
 fn a_class_that_makes_a_balancer_is_known_by_its_controller_or_its_old_name() {
-    assert!(billable("ingress.k8s.aws/alb", "public").is_some());
-    assert!(billable("", "gce").is_some());
-    assert!(billable("k8s.io/ingress-nginx", "alb").is_none());
-    assert!(billable("k8s.io/ingress-nginx", "nginx").is_none());
+    assert!(billable_resource("ingress.k8s.aws/alb", "public").is_some());
+    assert!(billable_resource("", "gce").is_some());
+    assert!(billable_resource("k8s.io/ingress-nginx", "alb").is_none());
+    assert!(billable_resource("k8s.io/ingress-nginx", "nginx").is_none());
 }
 
 #[test]
@@ -144,16 +147,16 @@ fn a_pod_that_will_never_run_says_why() {
         json!({"status": {"phase": "Pending", "containerStatuses":
             [{"state": {"waiting": {"reason": reason, "message": "no such image"}}}]}})
     };
-    assert_eq!(ready_pod(&waiting("ContainerCreating")), Ok(false));
+    assert_eq!(is_pod_ready(&waiting("ContainerCreating")), Ok(false));
     assert!(
-        ready_pod(&waiting("ImagePullBackOff"))
+        is_pod_ready(&waiting("ImagePullBackOff"))
             .unwrap_err()
             .contains("no such image")
     );
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    assert_eq!(ready_pod(&ready), Ok(true));
-    assert_eq!(ready_pod(&json!({})), Ok(false));
-    assert!(ready_pod(&json!({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}})).is_err());
+    assert_eq!(is_pod_ready(&ready), Ok(true));
+    assert_eq!(is_pod_ready(&json!({})), Ok(false));
+    assert!(is_pod_ready(&json!({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}})).is_err());
 }
 
 #[test]
@@ -165,9 +168,12 @@ fn a_route_waits_for_every_gateway_and_says_which_one_refuses() {
             {"type": "Accepted", "status": accepted, "reason": "NotAllowedByListeners", "message": "no listener"},
             {"type": "ResolvedRefs", "status": resolved, "reason": "RefNotPermitted"}]})
     };
-    assert_eq!(route_accepted(&route(json!([]))), Ok(false));
-    assert_eq!(route_accepted(&route(json!([parent("True", "True")]))), Ok(true));
-    let refused = route_accepted(&route(json!([parent("False", "True")]))).unwrap_err();
+    assert_eq!(is_route_accepted(&route(json!([]))), Ok(false));
+    assert_eq!(
+        is_route_accepted(&route(json!([parent("True", "True")]))),
+        Ok(true)
+    );
+    let refused = is_route_accepted(&route(json!([parent("False", "True")]))).unwrap_err();
     assert!(refused.contains("NotAllowedByListeners no listener"), "{refused}");
-    assert!(route_accepted(&route(json!([parent("True", "False")]))).is_err());
+    assert!(is_route_accepted(&route(json!([parent("True", "False")]))).is_err());
 }

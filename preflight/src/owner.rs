@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{SolverRouting, SyntheticSolver};
+use super::objects::{RouteObject, SyntheticSolver};
 
 /// Label with the UID of the Preflight object that an object was created for. A recreated Preflight has another
 /// UID.
-pub const PREFLIGHT_UID: &str = "parallax.dev/preflight-uid";
+pub const PREFLIGHT_UID_LABEL: &str = "parallax.dev/preflight-uid";
 
 /// A Preflight object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub struct PreflightOwner {
 
 impl SyntheticSolver {
     /// Makes the Pod the owner of the other objects, so that deleting it removes everything.
-    pub fn owned_by(&mut self, pod_uid: &str) {
+    pub fn set_pod_owner(&mut self, pod_uid: &str) {
         let name = self.pod["metadata"]["name"].clone();
         let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
-        for object in self.objects().skip(1) {
+        for object in self.objects_mut().skip(1) {
             object["metadata"]["ownerReferences"] = owner.clone();
         }
     }
@@ -31,20 +31,20 @@ impl SyntheticSolver {
     ///
     /// The reference does not set `blockOwnerDeletion`: deletion need not wait for these objects, and a cluster may
     /// require a separate permission for it (`update` on the owner's finalizers).
-    pub fn belongs_to(&mut self, owner: &PreflightOwner) {
+    pub fn set_preflight_owner(&mut self, owner: &PreflightOwner) {
         let reference = json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": owner.name,
             "uid": owner.uid, "controller": true}]);
-        for object in self.objects() {
+        for object in self.objects_mut() {
             object["metadata"]["ownerReferences"] = reference.clone();
-            object["metadata"]["labels"][PREFLIGHT_UID] = owner.uid.as_str().into();
+            object["metadata"]["labels"][PREFLIGHT_UID_LABEL] = owner.uid.as_str().into();
         }
     }
 
     /// All objects, the Pod first. An Ingress that is edited in place belongs to someone else and gets no owner.
-    fn objects(&mut self) -> impl Iterator<Item = &mut Value> {
-        let way = match &mut self.way {
-            SolverRouting::Ingress(way) | SolverRouting::Route(way) => Some(way),
-            SolverRouting::Path { .. } => None,
+    fn objects_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        let way = match &mut self.route {
+            RouteObject::Ingress(way) | RouteObject::Route(way) => Some(way),
+            RouteObject::Path { .. } => None,
         };
         [&mut self.pod, &mut self.service].into_iter().chain(way)
     }
@@ -66,11 +66,11 @@ mod tests {
             deadline: "2026-11-22T00:00:00Z".to_owned(),
             lifetime_seconds: 600,
         };
-        SyntheticSolver::of(&SolverRoute::Ingress(IngressSolver::default()), &material)
+        SyntheticSolver::from_route(&SolverRoute::Ingress(IngressSolver::default()), &material)
     }
 
     fn owners(solver: &mut SyntheticSolver) -> Vec<Value> {
-        let objects = solver.objects();
+        let objects = solver.objects_mut();
         objects
             .map(|object| object["metadata"]["ownerReferences"].clone())
             .collect()
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
         let mut solver = solver();
-        solver.belongs_to(&PreflightOwner {
+        solver.set_preflight_owner(&PreflightOwner {
             name: "web".to_owned(),
             uid: "uid-8".to_owned(),
         });
@@ -90,10 +90,10 @@ mod tests {
                         "controller": true}])
             );
         }
-        for object in solver.objects() {
+        for object in solver.objects_mut() {
             let labels = &object["metadata"]["labels"];
-            assert_eq!(labels[PREFLIGHT_UID], "uid-8");
-            assert_eq!(labels[super::super::OWNER], "parallax-preflight-1");
+            assert_eq!(labels[PREFLIGHT_UID_LABEL], "uid-8");
+            assert_eq!(labels[super::super::PREFLIGHT_LABEL], "parallax-preflight-1");
         }
         // The Service's selector must match the Pod's labels, including labels that were added later.
         let selector = &solver.service["spec"]["selector"];

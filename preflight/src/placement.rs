@@ -6,25 +6,29 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use parallax_model::{NodeName, Scheme, proxied_by};
+use parallax_model::{NodeName, Scheme, proxy_for};
 use serde_json::{Value, json};
 
 use super::{
     VantageAnswer,
-    pod::{CertManagerController, EgressReachability, LeaderEvidence, PodDifference, controller, egress},
+    controller::{
+        CertManagerController, EgressReachability, LeaderEvidence, PodDifference, egress_reachability,
+        read_controller,
+    },
 };
 
 /// The labels of the controller's Deployment, as the Helm chart and the release manifests set them.
-pub const CONTROLLER: &str = "app.kubernetes.io/component=controller,app.kubernetes.io/name=cert-manager";
+pub const CONTROLLER_LABELS: &str =
+    "app.kubernetes.io/component=controller,app.kubernetes.io/name=cert-manager";
 
 /// The Lease for leader election among cert-manager's Pods.
-pub const LEASE: &str = "cert-manager-controller";
+pub const LEASE_NAME: &str = "cert-manager-controller";
 
 /// The default namespace of that Lease.
-const LEASES: &str = "kube-system";
+const DEFAULT_LEASE_NAMESPACE: &str = "kube-system";
 
 /// cert-manager's usual namespace, searched if listing the whole cluster is forbidden.
-const USUAL: &str = "cert-manager";
+const DEFAULT_NAMESPACE: &str = "cert-manager";
 
 /// A kind of object to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub trait PlacementReader: Sync {
 /// The location of cert-manager's Pod, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertManagerPlacement {
-    found: Option<CertManagerController>,
+    controller: Option<CertManagerController>,
     /// What could not be read or is ambiguous.
     pub notes: Vec<String>,
 }
@@ -67,34 +71,34 @@ pub struct CertManagerPlacement {
 impl CertManagerPlacement {
     /// Returns an unknown placement with its reason.
     #[must_use]
-    pub fn nowhere(why: &str) -> Self {
+    pub fn unknown(why: &str) -> Self {
         Self {
-            found: None,
+            controller: None,
             notes: vec![format!("the node of cert-manager's Pod is unknown: {why}")],
         }
     }
 
     /// Searches one namespace or, without one, the whole cluster: by the labels of the Deployment and by the Lease
     /// that its Pods hold. Of several installations, the only one whose Pod holds its Lease is used.
-    pub async fn find(cluster: &impl PlacementReader, namespace: Option<&str>) -> Self {
-        let (deployments, mut notes) = match deployments(cluster, namespace).await {
+    pub async fn locate(cluster: &impl PlacementReader, namespace: Option<&str>) -> Self {
+        let (deployments, mut notes) = match list_deployments(cluster, namespace).await {
             Ok(found) => found,
-            Err(why) => return Self::nowhere(&why),
+            Err(why) => return Self::unknown(&why),
         };
         let mut seats = Vec::new();
         for deployment in &deployments {
-            seats.push(Self::of(cluster, deployment).await);
+            seats.push(Self::from_deployment(cluster, deployment).await);
         }
         if seats.len() > 1 {
-            let names: Vec<String> = deployments.iter().map(named).collect();
+            let names: Vec<String> = deployments.iter().map(qualified_name).collect();
             let mut holding = seats.iter().filter(|seat| {
                 matches!(
-                    seat.found.as_ref().map(|found| &found.leader),
+                    seat.controller.as_ref().map(|found| &found.leader),
                     Some(LeaderEvidence::Lease(_))
                 )
             });
             let (Some(only), None) = (holding.next(), holding.next()) else {
-                return Self::nowhere(&format!(
+                return Self::unknown(&format!(
                     "{} all have cert-manager's labels; select one by its namespace (--cert-manager-namespace)",
                     names.join(", ")
                 ));
@@ -110,11 +114,11 @@ impl CertManagerPlacement {
                 seat.notes.extend(notes);
                 seat
             }
-            None => Self::nowhere(&nobody(cluster, namespace).await),
+            None => Self::unknown(&not_found_reason(cluster, namespace).await),
         }
     }
 
-    async fn of(cluster: &impl PlacementReader, deployment: &Value) -> Self {
+    async fn from_deployment(cluster: &impl PlacementReader, deployment: &Value) -> Self {
         let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
         let mut notes = Vec::new();
         let mut read = async |what, labels: &str, words: &str| {
@@ -128,7 +132,7 @@ impl CertManagerPlacement {
         };
         let pods = read(
             PlacementResource::Pods,
-            &selector(deployment),
+            &label_selector(deployment),
             "the node of cert-manager's Pod is",
         )
         .await;
@@ -139,8 +143,8 @@ impl CertManagerPlacement {
         )
         .await;
         let mut lease = None;
-        for place in lease_places(deployment, namespace) {
-            match cluster.lease(&place, LEASE).await {
+        for place in lease_namespaces(deployment, namespace) {
+            match cluster.lease(&place, LEASE_NAME).await {
                 Ok(Some(found)) => {
                     lease = Some(found);
                     break;
@@ -153,7 +157,7 @@ impl CertManagerPlacement {
             }
         }
         Self {
-            found: Some(controller(deployment, &pods, lease.as_ref(), &policies)),
+            controller: Some(read_controller(deployment, &pods, lease.as_ref(), &policies)),
             notes,
         }
     }
@@ -161,13 +165,13 @@ impl CertManagerPlacement {
     /// The node of the leading Pod.
     #[must_use]
     pub fn node(&self) -> Option<&NodeName> {
-        self.found.as_ref()?.node.as_ref()
+        self.controller.as_ref()?.node.as_ref()
     }
 
     /// Reports whether that Pod uses its node's network.
     #[must_use]
-    pub fn in_host_network(&self) -> bool {
-        self.found
+    pub fn uses_host_network(&self) -> bool {
+        self.controller
             .as_ref()
             .is_some_and(|found| found.differences.contains(&PodDifference::HostNetwork))
     }
@@ -175,7 +179,7 @@ impl CertManagerPlacement {
     /// cert-manager's own resolvers, if all of them are socket addresses that can be queried.
     #[must_use]
     pub fn nameservers(&self) -> Vec<SocketAddr> {
-        let own = self.found.iter().flat_map(|found| &found.nameservers);
+        let own = self.controller.iter().flat_map(|found| &found.nameservers);
         own.map(|server| server.parse())
             .collect::<Result<_, _>>()
             .unwrap_or_default()
@@ -184,14 +188,14 @@ impl CertManagerPlacement {
     /// Returns how the Pod's self check of one host differs from a prober's on the same node, as predicates whose
     /// subject is the Pod. `as_it_resolves` states that the Pod's own nameservers were queried.
     #[must_use]
-    pub fn differs(
+    pub fn path_differences(
         &self,
         host: &str,
         port: u16,
         answers: &[VantageAnswer],
         as_it_resolves: bool,
     ) -> Vec<String> {
-        let Some(found) = &self.found else {
+        let Some(found) = &self.controller else {
             return Vec::new();
         };
         let mut all: Vec<String> = found
@@ -199,27 +203,27 @@ impl CertManagerPlacement {
             .iter()
             // A prober in the node's network stands in for it.
             .filter(|difference| **difference != PodDifference::HostNetwork)
-            .map(PodDifference::words)
+            .map(PodDifference::description)
             .collect();
-        all.extend(proxy(found, host));
+        all.extend(proxy_difference(found, host));
         if !found.nameservers.is_empty() && !as_it_resolves {
             all.push(format!(
                 "resolves names with {} (--acme-http01-solver-nameservers), which this test did not query",
                 found.nameservers.join(", ")
             ));
         }
-        all.extend(policies(found, answers, port));
+        all.extend(policy_difference(found, answers, port));
         all
     }
 
     /// Returns the JSON form.
     #[must_use]
-    pub fn document(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let leader = |found: &CertManagerController| match &found.leader {
-            LeaderEvidence::Lease(pod) | LeaderEvidence::Only(pod) => Some(pod.clone()),
+            LeaderEvidence::Lease(pod) | LeaderEvidence::OnlyPod(pod) => Some(pod.clone()),
             LeaderEvidence::Unknown => None,
         };
-        match &self.found {
+        match &self.controller {
             Some(found) => json!({
                 "deployment": found.deployment,
                 "pod": leader(found),
@@ -233,13 +237,13 @@ impl CertManagerPlacement {
 
     /// Returns a one-line description, or `None` if cert-manager was not found.
     #[must_use]
-    pub fn words(&self) -> Option<String> {
-        let found = self.found.as_ref()?;
+    pub fn description(&self) -> Option<String> {
+        let found = self.controller.as_ref()?;
         Some(match (&found.leader, &found.node) {
             (LeaderEvidence::Lease(pod), Some(node)) => {
                 format!("cert-manager's Pod is {pod} on {node} (it holds the Lease)")
             }
-            (LeaderEvidence::Only(pod), Some(node)) => {
+            (LeaderEvidence::OnlyPod(pod), Some(node)) => {
                 format!("cert-manager's Pod is {pod} on {node} (the only one)")
             }
             _ => format!("the leading Pod of {} is unknown", found.deployment),
@@ -248,24 +252,28 @@ impl CertManagerPlacement {
 }
 
 /// Lists the controller's Deployments, with notes on how they were found.
-async fn deployments(
+async fn list_deployments(
     cluster: &impl PlacementReader,
     namespace: Option<&str>,
 ) -> Result<(Vec<Value>, Vec<String>), String> {
     match cluster
-        .list(PlacementResource::Deployments, namespace, CONTROLLER)
+        .list(PlacementResource::Deployments, namespace, CONTROLLER_LABELS)
         .await
     {
         Ok(found) => Ok((found, Vec::new())),
         Err(said) if namespace.is_none() => {
             // Without permission for the whole cluster, search the usual namespace.
             let usual = cluster
-                .list(PlacementResource::Deployments, Some(USUAL), CONTROLLER)
+                .list(
+                    PlacementResource::Deployments,
+                    Some(DEFAULT_NAMESPACE),
+                    CONTROLLER_LABELS,
+                )
                 .await;
             match usual {
                 Ok(found) if !found.is_empty() => Ok((found, Vec::new())),
                 Ok(_) | Err(_) => Err(format!(
-                    "{said}; namespace {USUAL} has none; grant the rule, or name the namespace (--cert-manager-namespace)"
+                    "{said}; namespace {DEFAULT_NAMESPACE} has none; grant the rule, or name the namespace (--cert-manager-namespace)"
                 )),
             }
         }
@@ -274,27 +282,33 @@ async fn deployments(
 }
 
 /// Explains why no Deployment was found, with the holder of the Lease as a hint where to look.
-async fn nobody(cluster: &impl PlacementReader, namespace: Option<&str>) -> String {
+async fn not_found_reason(cluster: &impl PlacementReader, namespace: Option<&str>) -> String {
     let place = namespace.map_or_else(
         || "no namespace has a".to_owned(),
         |namespace| format!("namespace {namespace} has no"),
     );
-    let mut why = format!("{place} Deployment with the labels {CONTROLLER} (--cert-manager-namespace)");
-    let holder = cluster.lease(LEASES, LEASE).await.ok().flatten();
+    let mut why =
+        format!("{place} Deployment with the labels {CONTROLLER_LABELS} (--cert-manager-namespace)");
+    let holder = cluster
+        .lease(DEFAULT_LEASE_NAMESPACE, LEASE_NAME)
+        .await
+        .ok()
+        .flatten();
     if let Some(holder) = holder.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned()))
     {
-        why =
-            format!("{why}; {holder} holds the Lease {LEASES}/{LEASE}, but its Deployment has other labels");
+        why = format!(
+            "{why}; {holder} holds the Lease {DEFAULT_LEASE_NAMESPACE}/{LEASE_NAME}, but its Deployment has other labels"
+        );
     }
     why
 }
 
-fn named(deployment: &Value) -> String {
+fn qualified_name(deployment: &Value) -> String {
     let text = |field: &str| deployment["metadata"][field].as_str().unwrap_or_default();
     format!("Deployment {}/{}", text("namespace"), text("name"))
 }
 
-fn selector(deployment: &Value) -> String {
+fn label_selector(deployment: &Value) -> String {
     let labels = deployment["spec"]["selector"]["matchLabels"].as_object();
     let pairs = labels.into_iter().flatten();
     let pairs: Vec<String> = pairs
@@ -305,7 +319,7 @@ fn selector(deployment: &Value) -> String {
 
 /// The namespaces that may contain the Lease: the one in the Deployment's arguments or the default, and
 /// cert-manager's own.
-fn lease_places(deployment: &Value, namespace: &str) -> BTreeSet<String> {
+fn lease_namespaces(deployment: &Value, namespace: &str) -> BTreeSet<String> {
     let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
     let own = args
         .into_iter()
@@ -320,10 +334,14 @@ fn lease_places(deployment: &Value, namespace: &str) -> BTreeSet<String> {
                 named
             }
         });
-    [own.unwrap_or(LEASES).to_owned(), namespace.to_owned()].into()
+    [
+        own.unwrap_or(DEFAULT_LEASE_NAMESPACE).to_owned(),
+        namespace.to_owned(),
+    ]
+    .into()
 }
 
-fn proxy(found: &CertManagerController, host: &str) -> Option<String> {
+fn proxy_difference(found: &CertManagerController, host: &str) -> Option<String> {
     let hidden = found
         .environment
         .iter()
@@ -334,23 +352,27 @@ fn proxy(found: &CertManagerController, host: &str) -> Option<String> {
         ));
     }
     let environment = |name: &str| found.environment.get(name).cloned().flatten();
-    proxied_by(environment, Scheme::Http, host, 80).map(|proxy| {
+    proxy_for(environment, Scheme::Http, host, 80).map(|proxy| {
         format!("uses the proxy {proxy} for this name (from its environment; NO_PROXY does not exempt it)")
     })
 }
 
-fn policies(found: &CertManagerController, answers: &[VantageAnswer], port: u16) -> Option<String> {
+fn policy_difference(found: &CertManagerController, answers: &[VantageAnswer], port: u16) -> Option<String> {
     let addresses: BTreeSet<IpAddr> = answers
         .iter()
         .flat_map(|answer| answer.sight.addresses.iter().copied())
         .collect();
-    let names: Vec<&str> = found.egress.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = found
+        .egress_policies
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     addresses.into_iter().find_map(|address| {
         let names = names.join(", ");
-        match egress(&found.egress, address, port) {
-            EgressReachability::Yes => None,
-            EgressReachability::No => Some(format!("is not allowed to connect to {address}:{port} by its NetworkPolicies ({names})")),
-            EgressReachability::Depends => Some(format!(
+        match egress_reachability(&found.egress_policies, address, port) {
+            EgressReachability::Allowed => None,
+            EgressReachability::Denied => Some(format!("is not allowed to connect to {address}:{port} by its NetworkPolicies ({names})")),
+            EgressReachability::DependsOnDestination => Some(format!(
                 "can connect to {address}:{port} only if a rule of its NetworkPolicies ({names}) matches the translated destination"
             )),
         }

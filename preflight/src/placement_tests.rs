@@ -64,16 +64,16 @@ fn lease(holder: &str) -> Value {
 #[tokio::test]
 async fn it_is_found_in_any_namespace_and_a_named_one_wins() {
     let cluster = held(&[("certs", "n1"), ("other", "n2")]);
-    let named = CertManagerPlacement::find(&cluster, Some("other")).await;
+    let named = CertManagerPlacement::locate(&cluster, Some("other")).await;
     assert_eq!(named.node().unwrap().as_str(), "n2");
     let cluster = held(&[("certs", "n1")]);
-    let seat = CertManagerPlacement::find(&cluster, None).await;
+    let seat = CertManagerPlacement::locate(&cluster, None).await;
     assert_eq!(
-        seat.words().unwrap(),
+        seat.description().unwrap(),
         "cert-manager's Pod is certs-pod on n1 (the only one)"
     );
     assert!(seat.notes.is_empty(), "{:?}", seat.notes);
-    let nowhere = CertManagerPlacement::find(&cluster, Some("cert-manager")).await;
+    let nowhere = CertManagerPlacement::locate(&cluster, Some("cert-manager")).await;
     assert!(
         nowhere.notes[0].contains("namespace cert-manager has no Deployment with the labels"),
         "{:?}",
@@ -84,7 +84,7 @@ async fn it_is_found_in_any_namespace_and_a_named_one_wins() {
 #[tokio::test]
 async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity_is_named() {
     let mut cluster = held(&[("certs", "n1"), ("other", "n2")]);
-    let seat = CertManagerPlacement::find(&cluster, None).await;
+    let seat = CertManagerPlacement::locate(&cluster, None).await;
     assert_eq!(seat.node(), None);
     assert!(
         seat.notes[0].contains("Deployment certs/cm, Deployment other/cm all have cert-manager's labels")
@@ -93,7 +93,7 @@ async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity
         seat.notes
     );
     cluster.leases.insert("kube-system", lease("other-pod"));
-    let seat = CertManagerPlacement::find(&cluster, None).await;
+    let seat = CertManagerPlacement::locate(&cluster, None).await;
     assert_eq!(seat.node().unwrap().as_str(), "n2");
     assert!(
         seat.notes[0].contains("whose Pod holds the Lease"),
@@ -106,7 +106,7 @@ async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity
 async fn without_a_deployment_the_lease_says_where_to_look() {
     let mut cluster = held(&[]);
     cluster.leases.insert("kube-system", lease("tls-controller-7d"));
-    let seat = CertManagerPlacement::find(&cluster, None).await;
+    let seat = CertManagerPlacement::locate(&cluster, None).await;
     assert!(
         seat.notes[0].contains("no namespace has a Deployment")
             && seat.notes[0].contains("tls-controller-7d-external-cert-manager-controller holds the Lease"),
@@ -120,7 +120,7 @@ async fn who_may_not_look_everywhere_looks_where_it_usually_is() {
     let mut cluster = held(&[("cert-manager", "n1")]);
     cluster.only_by_namespace = true;
     assert_eq!(
-        CertManagerPlacement::find(&cluster, None)
+        CertManagerPlacement::locate(&cluster, None)
             .await
             .node()
             .unwrap()
@@ -129,7 +129,7 @@ async fn who_may_not_look_everywhere_looks_where_it_usually_is() {
     );
     let mut cluster = held(&[("certs", "n1")]);
     cluster.only_by_namespace = true;
-    let seat = CertManagerPlacement::find(&cluster, None).await;
+    let seat = CertManagerPlacement::locate(&cluster, None).await;
     assert!(
         seat.notes[0].contains("missing rule in a ClusterRole")
             && seat.notes[0].contains("--cert-manager-namespace"),

@@ -19,7 +19,7 @@ fn lease(holder: &str) -> Value {
 #[test]
 fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
     let of = |pods: &[Value], lease: Option<&Value>| {
-        let found = controller(&deployment(json!({"containers": [{}]})), pods, lease, &[]);
+        let found = read_controller(&deployment(json!({"containers": [{}]})), pods, lease, &[]);
         (found.leader, found.node.map(|node| node.to_string()))
     };
     let (a, b) = (pod("cm-a", "n1"), pod("cm-b", "n3"));
@@ -36,7 +36,7 @@ fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
     );
     assert_eq!(
         of(std::slice::from_ref(&a), None),
-        (LeaderEvidence::Only("cm-a".into()), Some("n1".into()))
+        (LeaderEvidence::OnlyPod("cm-a".into()), Some("n1".into()))
     );
     let mut ending = a;
     ending["metadata"]["deletionTimestamp"] = json!("2026-11-22T04:00:00Z");
@@ -45,14 +45,14 @@ fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
 
 #[test]
 fn what_differs_for_the_pod_is_read_from_its_deployment() {
-    let plain = controller(
+    let plain = read_controller(
         &deployment(json!({"dnsPolicy": "ClusterFirst", "containers": [{}]})),
         &[],
         None,
         &[],
     );
     assert_eq!((plain.differences, plain.nameservers.len()), (vec![], 0));
-    let other = controller(
+    let other = read_controller(
         &deployment(
             json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"]}, "hostAliases": [{"ip": "10.0.0.1"}],
             "containers": [{"args": ["--v=2", "--acme-http01-solver-nameservers=1.1.1.1:53,9.9.9.9:53"],
@@ -74,7 +74,7 @@ fn what_differs_for_the_pod_is_read_from_its_deployment() {
     assert_eq!(other.nameservers, ["1.1.1.1:53", "9.9.9.9:53"]);
     assert_eq!(other.environment.len(), 2);
     assert_eq!(other.environment["no_proxy"], None);
-    let host = |spec: Value| controller(&deployment(spec), &[], None, &[]).differences;
+    let host = |spec: Value| read_controller(&deployment(spec), &[], None, &[]).differences;
     assert_eq!(
         host(json!({"hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [{}]})),
         [PodDifference::HostNetwork]
@@ -91,30 +91,30 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
     let policy = |selector: Value, egress: Value| json!({"metadata": {"name": "p"}, "spec": {"podSelector": selector, "policyTypes": ["Egress"], "egress": egress}});
     let own = json!({"matchLabels": {"app": "cert-manager"}});
     let found = |policies: &[Value]| {
-        let controller = controller(&deployment(json!({"containers": [{}]})), &[], None, policies);
-        egress(&controller.egress, address, 80)
+        let controller = read_controller(&deployment(json!({"containers": [{}]})), &[], None, policies);
+        egress_reachability(&controller.egress_policies, address, 80)
     };
     let table = [
-        ("no policy", vec![], EgressReachability::Yes),
+        ("no policy", vec![], EgressReachability::Allowed),
         (
             "another pod's",
             vec![policy(json!({"matchLabels": {"app": "web"}}), json!([]))],
-            EgressReachability::Yes,
+            EgressReachability::Allowed,
         ),
         (
             "nothing allowed",
             vec![policy(json!({}), json!([]))],
-            EgressReachability::No,
+            EgressReachability::Denied,
         ),
         (
             "everything",
             vec![policy(own.clone(), json!([{}]))],
-            EgressReachability::Yes,
+            EgressReachability::Allowed,
         ),
         (
             "only HTTPS",
             vec![policy(own.clone(), json!([{"ports": [{"port": 443}]}]))],
-            EgressReachability::No,
+            EgressReachability::Denied,
         ),
         (
             "a range of ports",
@@ -122,7 +122,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"ports": [{"port": 1, "endPort": 1024}]}]),
             )],
-            EgressReachability::Yes,
+            EgressReachability::Allowed,
         ),
         (
             "over UDP",
@@ -130,7 +130,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"ports": [{"port": 80, "protocol": "UDP"}]}]),
             )],
-            EgressReachability::No,
+            EgressReachability::Denied,
         ),
         (
             "its block",
@@ -138,7 +138,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}]),
             )],
-            EgressReachability::Yes,
+            EgressReachability::Allowed,
         ),
         (
             "all but its block",
@@ -146,12 +146,12 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["203.0.113.0/24"]}}]}]),
             )],
-            EgressReachability::No,
+            EgressReachability::Denied,
         ),
         (
             "pods by labels",
             vec![policy(own.clone(), json!([{"to": [{"podSelector": {}}]}]))],
-            EgressReachability::Depends,
+            EgressReachability::DependsOnDestination,
         ),
         (
             "one policy allows what the other does not",
@@ -159,7 +159,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 policy(json!({}), json!([])),
                 policy(own.clone(), json!([{"ports": [{"port": 80}]}])),
             ],
-            EgressReachability::Yes,
+            EgressReachability::Allowed,
         ),
         (
             "an expression that holds",
@@ -167,7 +167,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cert-manager"]}]}),
                 json!([]),
             )],
-            EgressReachability::No,
+            EgressReachability::Denied,
         ),
     ];
     for (what, policies, expected) in table {

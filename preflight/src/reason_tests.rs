@@ -2,12 +2,12 @@ use super::*;
 
 fn transport(tail: &str) -> String {
     let url = "http://shop.example.test/.well-known/acme-challenge/t0ken";
-    format!("{PROPAGATION}failed to perform self check GET request '{url}': Get \"{url}\": {tail}")
+    format!("{PROPAGATION_PREFIX}failed to perform self check GET request '{url}': Get \"{url}\": {tail}")
 }
 
 fn read(text: &str) -> ParsedReason {
-    match reason(text) {
-        SelfCheckFailure::SelfCheck(reason) => reason,
+    match parse_reason(text) {
+        ChallengeReason::SelfCheck(reason) => reason,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -109,7 +109,7 @@ fn every_wording_of_a_transport_error_is_read() {
     ] {
         let found = read(&transport(tail));
         assert_eq!(
-            (found.phase, found.kind, found.usual[0]),
+            (found.phase, found.kind, found.usual_causes[0]),
             (phase, kind, usual),
             "{tail}"
         );
@@ -185,9 +185,9 @@ fn every_wording_of_an_answer_error_is_read() {
             "F22",
         ),
     ] {
-        let found = read(&format!("{PROPAGATION}{said}"));
+        let found = read(&format!("{PROPAGATION_PREFIX}{said}"));
         assert_eq!(
-            (found.kind, found.status, found.usual[0]),
+            (found.kind, found.status, found.usual_causes[0]),
             (kind, status, usual),
             "{said}"
         );
@@ -196,24 +196,27 @@ fn every_wording_of_an_answer_error_is_read() {
 
 #[test]
 fn what_is_no_failing_self_check_is_told_apart() {
-    assert_eq!(reason(""), SelfCheckFailure::Nothing);
+    assert_eq!(parse_reason(""), ChallengeReason::NoReason);
     assert_eq!(
-        reason("Waiting 42s before accepting HTTP-01 challenge without self-check"),
-        SelfCheckFailure::Delay("42s".into())
+        parse_reason("Waiting 42s before accepting HTTP-01 challenge without self-check"),
+        ChallengeReason::SelfCheckSkipped("42s".into())
     );
     assert!(matches!(
-        reason("Error accepting authorization: acme: authorization error for shop.example.test: 403 urn:ietf:params:acme:error:unauthorized: 203.0.113.10: Invalid response"),
-        SelfCheckFailure::Refused(said) if said.starts_with("acme: authorization error")
+        parse_reason("Error accepting authorization: acme: authorization error for shop.example.test: 403 urn:ietf:params:acme:error:unauthorized: 203.0.113.10: Invalid response"),
+        ChallengeReason::RejectedByCa(said) if said.starts_with("acme: authorization error")
     ));
     assert!(matches!(
-        reason(
+        parse_reason(
             "admission webhook denied the request: path /.well-known/acme-challenge/t.x cannot be used with pathType Exact"
         ),
-        SelfCheckFailure::NotPresented(_)
+        ChallengeReason::NotPresented(_)
     ));
-    assert!(matches!(reason("Something new"), SelfCheckFailure::Other(_)));
     assert!(matches!(
-        reason(&format!("{PROPAGATION}a new wording")),
-        SelfCheckFailure::Other(_)
+        parse_reason("Something new"),
+        ChallengeReason::Unrecognized(_)
+    ));
+    assert!(matches!(
+        parse_reason(&format!("{PROPAGATION_PREFIX}a new wording")),
+        ChallengeReason::Unrecognized(_)
     ));
 }

@@ -39,13 +39,13 @@ pub enum InvalidHost {
 
 /// Top-level names that never exist in public DNS (RFC 6761, RFC 8375 and ICANN's resolution of 2024). `.test`,
 /// `.example` and `.invalid` are accepted, because test CAs issue certificates for them.
-const PRIVATE: [&str; 5] = ["local", "localhost", "internal", "onion", "arpa"];
+const PRIVATE_SUFFIXES: [&str; 5] = ["local", "localhost", "internal", "onion", "arpa"];
 
 /// Parses a host name that can have an HTTP-01 challenge.
 ///
 /// # Errors
 /// See [`InvalidHost`].
-pub fn preflight_host(text: &str) -> Result<HostName, InvalidHost> {
+pub fn parse_host(text: &str) -> Result<HostName, InvalidHost> {
     let given = || text.to_owned();
     if text.contains('*') {
         return Err(InvalidHost::Wildcard(given()));
@@ -71,7 +71,7 @@ pub fn preflight_host(text: &str) -> Result<HostName, InvalidHost> {
         return Err(InvalidHost::Malformed(given()));
     }
     let top = name.rsplit('.').next().unwrap_or_default();
-    if !name.contains('.') || PRIVATE.contains(&top) {
+    if !name.contains('.') || PRIVATE_SUFFIXES.contains(&top) {
         return Err(InvalidHost::Private(given()));
     }
     HostName::new(name).map_err(|_| InvalidHost::Malformed(given()))
@@ -79,14 +79,14 @@ pub fn preflight_host(text: &str) -> Result<HostName, InvalidHost> {
 
 /// Returns a token in the form that CAs use: 256 bits, base64url.
 #[must_use]
-pub fn token(random: [u8; 32]) -> String {
+pub fn encode_token(random: [u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(random)
 }
 
 /// Returns a key authorization in the form of a real one (RFC 8555 §8.1): the token, a dot, and 43 characters. The
 /// 43 characters are random, because there is no account whose thumbprint they could be.
 #[must_use]
-pub fn key_authorization(token: &str, random: [u8; 32]) -> String {
+pub fn encode_key_authorization(token: &str, random: [u8; 32]) -> String {
     format!("{token}.{}", URL_SAFE_NO_PAD.encode(random))
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_no_challenge_over_http_is_for_is_refused_with_a_reason_of_its_own() {
-        let refused = |text: &str| preflight_host(text).unwrap_err().to_string();
+        let refused = |text: &str| parse_host(text).unwrap_err().to_string();
         for (text, said) in [
             ("*.example.test", "wildcard"),
             ("shop.*.test", "wildcard"),
@@ -120,14 +120,14 @@ mod tests {
             ("Shop.Example.TEST.", "shop.example.test"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ] {
-            assert_eq!(preflight_host(text).unwrap().as_str(), name);
+            assert_eq!(parse_host(text).unwrap().as_str(), name);
         }
     }
 
     #[test]
     fn a_key_authorization_has_the_form_and_the_length_of_a_real_one() {
-        let token = token([7; 32]);
-        let key = key_authorization(&token, [9; 32]);
+        let token = encode_token([7; 32]);
+        let key = encode_key_authorization(&token, [9; 32]);
         assert_eq!((token.len(), key.len()), (43, 87));
         assert!(key.starts_with(&format!("{token}.")));
     }

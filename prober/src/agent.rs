@@ -15,27 +15,27 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
-    aggregator_client::{AggregatorClient, AggregatorRoots, NoControl, ProberCredential, chain},
+    aggregator_client::{AggregatorClient, AggregatorRoots, ClientError, ProberCredential, error_chain},
     context::ProbeContext,
     echo::{self, EchoResponder},
     facts::{FactCollector, FactSources, LatestFacts},
     plan_client::PlanClient,
-    replicas::NamedReplicas,
-    report::ReportHeaderSource,
+    replica_spools::ReplicaSpools,
+    replicas::ReplicaResolver,
+    report::ReporterSet,
     role::Role,
     runner::ProbeRunner,
-    spools::ReplicaSpools,
-    status::Status,
+    shared_state::Status,
 };
 
 /// Observations kept while the aggregator is unreachable: about 15 MB, or an hour of 60 targets every 5 s.
 pub const SPOOL_CAPACITY: usize = 50_000;
 
 /// Capacity of the channel of plan lines from the stream to the schedule.
-const PLAN_LINES: usize = 64;
+const PLAN_CHANNEL_CAPACITY: usize = 64;
 
 /// Time for echo, plan stream and reporters to end after cancellation.
-const FAREWELL: Duration = Duration::from_secs(4);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The configuration of a prober.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub struct AgentConfig {
     /// Base URL of the aggregator.
     pub aggregator: Url,
     /// The credential for the aggregator, if it requires one.
-    pub token: Option<ProberCredential>,
+    pub credential: Option<ProberCredential>,
     /// The roots that the aggregator's certificate is verified with.
     pub aggregator_roots: AggregatorRoots,
     /// Its role.
@@ -87,10 +87,10 @@ pub enum AgentError {
     },
     /// The operating system provides no random numbers for the name of this incarnation.
     #[error("cannot get random numbers from the operating system for the name of this incarnation")]
-    Random,
+    RandomNumbers,
     /// A task of the agent ended without cancellation, which is a defect of the prober.
     #[error("the prober's {part} task ended unexpectedly; restart the prober and report its log")]
-    Part {
+    TaskEnded {
         /// The name of the task.
         part: &'static str,
     },
@@ -103,10 +103,10 @@ pub struct Agent {
     listener: TcpListener,
     echo_addr: SocketAddr,
     context: Arc<ProbeContext>,
-    controls: Vec<AggregatorClient>,
+    clients: Vec<AggregatorClient>,
     every_address: bool,
     incarnation: Incarnation,
-    collector: FactCollector,
+    fact_collector: FactCollector,
     questions: watch::Sender<FactQuestions>,
 }
 
@@ -123,40 +123,40 @@ impl Agent {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let echo_addr = listener.local_addr().map_err(listen)?;
         let context = ProbeContext::new(config.resolv_conf.clone(), &config.extra_roots);
-        let control = control(&config, &context, config.aggregator.clone())?;
+        let control = new_client(&config, &context, config.aggregator.clone())?;
         let (questions, asked) = watch::channel(FactQuestions::default());
         let collector =
             FactCollector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
                 AgentError::Aggregator {
                     url: config.aggregator.clone(),
-                    reason: chain(&error),
+                    reason: error_chain(&error),
                 }
             })?;
         Ok(Self {
             listener,
             echo_addr,
-            collector,
+            fact_collector: collector,
             questions,
             context: Arc::new(context),
-            controls: vec![control],
+            clients: vec![control],
             every_address: false,
-            incarnation: incarnation()?,
+            incarnation: random_incarnation()?,
             config,
         })
     }
 
     /// Adds aggregators to report to. The plan comes from the one that serves plans.
-    pub fn also_reporting_to(mut self, others: Vec<Url>) -> Result<Self, AgentError> {
+    pub fn with_replicas(mut self, others: Vec<Url>) -> Result<Self, AgentError> {
         for url in others {
-            let control = control(&self.config, &self.context, url)?;
-            self.controls.push(control);
+            let control = new_client(&self.config, &self.context, url)?;
+            self.clients.push(control);
         }
         Ok(self)
     }
 
     /// Sets whether each address of an aggregator's name is a separate aggregator, as with a headless Service.
     #[must_use]
-    pub const fn at_every_address(mut self, every: bool) -> Self {
+    pub const fn resolve_every_address(mut self, every: bool) -> Self {
         self.every_address = every;
         self
     }
@@ -177,20 +177,20 @@ impl Agent {
     pub async fn run(self, cancel: CancellationToken) -> Result<(), AgentError> {
         let status = Arc::new(Status::new(ReplicaSpools::new(self.config.spool_capacity)));
         let (bell, rung) = watch::channel(());
-        let (replicas, known) = NamedReplicas::new(self.controls, Arc::clone(&status));
+        let (replicas, known) = ReplicaResolver::new(self.clients, Arc::clone(&status));
         let echo = Arc::new(EchoResponder {
             pod: self.config.pod.clone(),
-            node: node_of(&self.config.vantage),
+            node: node_name(&self.config.vantage),
             instance: self.incarnation.clone(),
             nonces: RwLock::default(),
             status: Arc::clone(&status),
         });
-        let (lines_in, lines) = mpsc::channel(PLAN_LINES);
+        let (lines_in, lines) = mpsc::channel(PLAN_CHANNEL_CAPACITY);
         // Reporters and echo outlive the probes: the last results must be delivered, and other probers may still send
         // requests.
         let farewell = CancellationToken::new();
         let plan = PlanClient {
-            known: known.clone(),
+            replicas: known.clone(),
             status: Arc::clone(&status),
             incarnation: self.incarnation.clone(),
             vantage: self.config.vantage.clone(),
@@ -199,10 +199,10 @@ impl Agent {
             role: self.config.role,
         };
         let facts = Arc::new(LatestFacts::default());
-        let reports = ReportHeaderSource {
+        let reports = ReporterSet {
             facts: Arc::clone(&facts),
             status: Arc::clone(&status),
-            bell: rung,
+            urgent_signal: rung,
             clock: self.context.clock,
             incarnation: self.incarnation,
             vantage: self.config.vantage.clone(),
@@ -210,26 +210,28 @@ impl Agent {
         let mut parts = JoinSet::new();
         let who = self.config.vantage.to_string();
         if self.every_address {
-            parts.spawn(named(
+            parts.spawn(named_task(
                 "look for aggregators",
-                replicas.follow(who, farewell.clone()),
+                replicas.run(who, farewell.clone()),
             ));
         }
-        parts.spawn(named("plan stream", plan.follow(lines_in, cancel.clone())));
+        parts.spawn(named_task("plan stream", plan.run(lines_in, cancel.clone())));
         if self.config.role == Role::Prober {
-            parts.spawn(named("reporter", reports.run(known, farewell.clone())));
+            parts.spawn(named_task("reporter", reports.run(known, farewell.clone())));
         }
-        parts.spawn(named(
+        parts.spawn(named_task(
             "echo",
             echo::serve(self.listener, Arc::clone(&echo), farewell.clone()),
         ));
-        let collecting = self.collector.run(move |found| facts.put(found), cancel.clone());
-        parts.spawn(named("facts", collecting));
+        let collecting = self
+            .fact_collector
+            .run(move |found| facts.set(found), cancel.clone());
+        parts.spawn(named_task("facts", collecting));
         let runner = ProbeRunner::new(self.context, status, bell, &self.config.vantage);
-        let ended = probing(runner, &echo, &self.questions, lines, &mut parts, &cancel).await;
+        let ended = main_loop(runner, &echo, &self.questions, lines, &mut parts, &cancel).await;
         farewell.cancel();
         let all_ended = async { while parts.join_next().await.is_some() {} };
-        if time::timeout(FAREWELL, all_ended).await.is_err() {
+        if time::timeout(SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
             tracing::warn!("aborting tasks that did not end in time");
             parts.shutdown().await;
         }
@@ -238,29 +240,33 @@ impl Agent {
 }
 
 /// Creates the client for an aggregator.
-fn control(config: &AgentConfig, context: &ProbeContext, url: Url) -> Result<AggregatorClient, AgentError> {
+fn new_client(
+    config: &AgentConfig,
+    context: &ProbeContext,
+    url: Url,
+) -> Result<AggregatorClient, AgentError> {
     let made = AggregatorClient::new(
         url.clone(),
-        config.token.clone(),
+        config.credential.clone(),
         &context.tls,
         &config.aggregator_roots,
     );
     made.map_err(|error| AgentError::Aggregator {
         url,
         reason: match error {
-            NoControl::Url => error.to_string(),
-            NoControl::Client(error) => chain(&error),
+            ClientError::Url => error.to_string(),
+            ClientError::Client(error) => error_chain(&error),
         },
     })
 }
 
-async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'static str {
+async fn named_task(part: &'static str, running: impl Future<Output = ()>) -> &'static str {
     running.await;
     part
 }
 
 /// The main loop: applies plan lines and makes probes.
-async fn probing(
+async fn main_loop(
     mut runner: ProbeRunner,
     echo: &EchoResponder,
     questions: &watch::Sender<FactQuestions>,
@@ -273,10 +279,10 @@ async fn probing(
             () = cancel.cancelled() => break Ok(()),
             Some(line) = lines.recv() => {
                 if let PlanLine::Snapshot { settings, .. } = &line {
-                    echo.nonces.write().renew(&settings.echo_nonce, Instant::now());
+                    echo.nonces.write().set_current(&settings.echo_nonce, Instant::now());
                 }
                 match line {
-                    PlanLine::Facts { questions: wanted } => {
+                    PlanLine::Facts { request: wanted } => {
                         questions.send_if_modified(|known| {
                             let new = *known != wanted;
                             *known = wanted;
@@ -286,12 +292,12 @@ async fn probing(
                     line => runner.apply(line, Instant::now()),
                 }
             }
-            () = runner.turn() => {}
+            () = runner.next_event() => {}
             Some(ended) = parts.join_next() => {
                 if cancel.is_cancelled() {
                     continue;
                 }
-                break Err(AgentError::Part { part: ended.unwrap_or("work") });
+                break Err(AgentError::TaskEnded { part: ended.unwrap_or("work") });
             }
         }
     };
@@ -299,7 +305,7 @@ async fn probing(
     ended
 }
 
-fn node_of(vantage: &Vantage) -> NodeName {
+fn node_name(vantage: &Vantage) -> NodeName {
     match vantage {
         Vantage::Cluster { node, .. } => node.clone(),
         // A machine outside the cluster has no node name; its vantage name is just as unique and printable.
@@ -310,11 +316,11 @@ fn node_of(vantage: &Vantage) -> NodeName {
 }
 
 /// Returns 64 random bits as a name.
-fn incarnation() -> Result<Incarnation, AgentError> {
+fn random_incarnation() -> Result<Incarnation, AgentError> {
     let mut bits = [0; 8];
     rustls::crypto::ring::default_provider()
         .secure_random
         .fill(&mut bits)
-        .map_err(|_| AgentError::Random)?;
-    Incarnation::new(format!("{:016x}", u64::from_be_bytes(bits))).map_err(|_| AgentError::Random)
+        .map_err(|_| AgentError::RandomNumbers)?;
+    Incarnation::new(format!("{:016x}", u64::from_be_bytes(bits))).map_err(|_| AgentError::RandomNumbers)
 }

@@ -13,7 +13,7 @@ use url::{Host, Url};
 
 use crate::tls::TlsConfigs;
 
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The credential of the prober at the aggregator.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl ProberCredential {
 pub enum AggregatorRoots {
     /// The roots that the probes trust.
     #[default]
-    AsProbes,
+    SameAsProbes,
     /// Only these.
     Only(Vec<CertificateDer<'static>>),
     /// The roots in PEM files, read for each request: a restarted aggregator may have a new CA, which reaches the
@@ -66,9 +66,9 @@ pub enum AggregatorRoots {
 /// A client of one aggregator. Clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct AggregatorClient {
-    way: AggregatorEndpoint,
-    base: Url,
-    token: Option<ProberCredential>,
+    endpoint: AggregatorEndpoint,
+    base_url: Url,
+    credential: Option<ProberCredential>,
     /// The address to connect to instead of resolving the name.
     pinned: Option<SocketAddr>,
 }
@@ -76,11 +76,11 @@ pub(crate) struct AggregatorClient {
 /// The underlying HTTP client, with fixed or reloaded roots.
 #[derive(Debug, Clone)]
 enum AggregatorEndpoint {
-    Settled {
+    Fixed {
         http: Client,
         tls: Box<ClientConfig>,
     },
-    Following {
+    Reloaded {
         files: Vec<PathBuf>,
         current: Arc<Mutex<Option<CachedClient>>>,
     },
@@ -95,7 +95,7 @@ struct CachedClient {
 
 /// The reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoControl {
+pub(crate) enum ClientError {
     #[error("expected http://HOST:PORT or https://HOST")]
     Url,
     #[error(transparent)]
@@ -108,58 +108,59 @@ impl AggregatorClient {
         token: Option<ProberCredential>,
         probes: &TlsConfigs,
         roots: &AggregatorRoots,
-    ) -> Result<Self, NoControl> {
+    ) -> Result<Self, ClientError> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
-            return Err(NoControl::Url);
+            return Err(ClientError::Url);
         }
         let way = match roots {
-            AggregatorRoots::AsProbes => AggregatorEndpoint::settled(probes.control(), None)?,
-            AggregatorRoots::Only(roots) => {
-                AggregatorEndpoint::settled(TlsConfigs::with_roots(roots.iter().cloned()).control(), None)?
-            }
-            AggregatorRoots::Files(files) => AggregatorEndpoint::Following {
+            AggregatorRoots::SameAsProbes => AggregatorEndpoint::fixed(probes.for_aggregator(), None)?,
+            AggregatorRoots::Only(roots) => AggregatorEndpoint::fixed(
+                TlsConfigs::with_roots(roots.iter().cloned()).for_aggregator(),
+                None,
+            )?,
+            AggregatorRoots::Files(files) => AggregatorEndpoint::Reloaded {
                 files: files.clone(),
                 current: Arc::default(),
             },
         };
         Ok(Self {
-            way,
-            base,
-            token,
+            endpoint: way,
+            base_url: base,
+            credential: token,
             pinned: None,
         })
     }
 
     /// Returns a client that connects to this address. The certificate must still be valid for the name.
-    pub(crate) fn at(&self, address: SocketAddr) -> Result<Self, NoControl> {
-        let pin = self.place().and_then(|(host, _)| match host {
+    pub(crate) fn pinned_to(&self, address: SocketAddr) -> Result<Self, ClientError> {
+        let pin = self.host_and_port().and_then(|(host, _)| match host {
             Host::Domain(name) => Some((name, address)),
             Host::Ipv4(_) | Host::Ipv6(_) => None,
         });
-        let way = match &self.way {
-            AggregatorEndpoint::Settled { tls, .. } => {
-                AggregatorEndpoint::settled(ClientConfig::clone(tls), pin)?
+        let way = match &self.endpoint {
+            AggregatorEndpoint::Fixed { tls, .. } => {
+                AggregatorEndpoint::fixed(ClientConfig::clone(tls), pin)?
             }
-            AggregatorEndpoint::Following { files, .. } => AggregatorEndpoint::Following {
+            AggregatorEndpoint::Reloaded { files, .. } => AggregatorEndpoint::Reloaded {
                 files: files.clone(),
                 current: Arc::default(),
             },
         };
         Ok(Self {
-            way,
-            base: self.base.clone(),
-            token: self.token.clone(),
+            endpoint: way,
+            base_url: self.base_url.clone(),
+            credential: self.credential.clone(),
             pinned: Some(address),
         })
     }
 
     /// Host and port of the URL.
-    pub(crate) fn place(&self) -> Option<(Host<&str>, u16)> {
-        Some((self.base.host()?, self.base.port_or_known_default()?))
+    pub(crate) fn host_and_port(&self) -> Option<(Host<&str>, u16)> {
+        Some((self.base_url.host()?, self.base_url.port_or_known_default()?))
     }
 
     fn pin(&self) -> Option<(&str, SocketAddr)> {
-        match (self.base.host()?, self.pinned) {
+        match (self.base_url.host()?, self.pinned) {
             (Host::Domain(name), Some(address)) => Some((name, address)),
             _ => None,
         }
@@ -167,9 +168,9 @@ impl AggregatorClient {
 
     /// Returns the HTTP client, rebuilt if the files have changed.
     fn http(&self) -> io::Result<Client> {
-        let (files, current) = match &self.way {
-            AggregatorEndpoint::Settled { http, .. } => return Ok(http.clone()),
-            AggregatorEndpoint::Following { files, current } => (files, current),
+        let (files, current) = match &self.endpoint {
+            AggregatorEndpoint::Fixed { http, .. } => return Ok(http.clone()),
+            AggregatorEndpoint::Reloaded { files, current } => (files, current),
         };
         let mut current = current.lock();
         let read = read_all(files);
@@ -193,8 +194,8 @@ impl AggregatorClient {
                 if known.is_some() {
                     tracing::info!("the CA of the aggregator has changed");
                 }
-                let http = client(TlsConfigs::with_roots(roots).control(), self.pin())
-                    .map_err(|error| io::Error::other(chain(&error)))?;
+                let http = build_client(TlsConfigs::with_roots(roots).for_aggregator(), self.pin())
+                    .map_err(|error| io::Error::other(error_chain(&error)))?;
                 *current = Some(CachedClient {
                     pem,
                     http: http.clone(),
@@ -215,7 +216,7 @@ impl AggregatorClient {
     }
 
     fn url(&self, path: [&str; 2]) -> Url {
-        let mut url = self.base.clone();
+        let mut url = self.base_url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -223,7 +224,7 @@ impl AggregatorClient {
     }
 
     fn authorized(&self, request: RequestBuilder) -> io::Result<RequestBuilder> {
-        Ok(match &self.token {
+        Ok(match &self.credential {
             Some(token) => request.bearer_auth(token.read()?),
             None => request,
         })
@@ -231,15 +232,15 @@ impl AggregatorClient {
 }
 
 impl AggregatorEndpoint {
-    fn settled(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Self, reqwest::Error> {
-        Ok(Self::Settled {
-            http: client(tls.clone(), pin)?,
+    fn fixed(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Self, reqwest::Error> {
+        Ok(Self::Fixed {
+            http: build_client(tls.clone(), pin)?,
             tls: Box::new(tls),
         })
     }
 }
 
-fn client(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Client, reqwest::Error> {
+fn build_client(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Client, reqwest::Error> {
     let builder = Client::builder();
     let builder = match pin {
         Some((name, address)) => builder.resolve(name, address),
@@ -249,7 +250,7 @@ fn client(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Client, 
         .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("parallax-prober/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -273,7 +274,7 @@ fn read_all(files: &[PathBuf]) -> io::Result<Vec<u8>> {
 }
 
 /// Formats an error with its causes: the text of a reqwest error names only the outermost one.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -288,12 +289,12 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn control(base: &str) -> Result<AggregatorClient, NoControl> {
+    fn control(base: &str) -> Result<AggregatorClient, ClientError> {
         AggregatorClient::new(
             base.parse().unwrap(),
             None,
             &TlsConfigs::with_roots([]),
-            &AggregatorRoots::AsProbes,
+            &AggregatorRoots::SameAsProbes,
         )
     }
 
@@ -315,7 +316,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base = format!("http://aggregator.example.test:{}", address.port());
-        let pinned = control(&base).unwrap().at(address).unwrap();
+        let pinned = control(&base).unwrap().pinned_to(address).unwrap();
         let asked = pinned.get(["v1", "plan"], &[]).unwrap().send();
         let answering = async {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_no_http_url_is_refused() {
-        assert!(matches!(control("unix:/run/agg"), Err(NoControl::Url)));
+        assert!(matches!(control("unix:/run/agg"), Err(ClientError::Url)));
     }
 
     #[test]
@@ -344,11 +345,11 @@ mod tests {
         let roots = AggregatorRoots::Files(vec![file.clone()]);
         let base = "https://agg:8443".parse().unwrap();
         let control = AggregatorClient::new(base, None, &TlsConfigs::with_roots([]), &roots).unwrap();
-        let known = |control: &AggregatorClient| match &control.way {
-            AggregatorEndpoint::Following { current, .. } => {
+        let known = |control: &AggregatorClient| match &control.endpoint {
+            AggregatorEndpoint::Reloaded { current, .. } => {
                 current.lock().as_ref().map(|current| current.pem.clone())
             }
-            AggregatorEndpoint::Settled { .. } => None,
+            AggregatorEndpoint::Fixed { .. } => None,
         };
         let said = control.http().unwrap_err().to_string();
         assert!(said.contains("ca.crt"), "{said}");

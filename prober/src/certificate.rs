@@ -12,13 +12,13 @@ use x509_parser::{
     x509::SubjectPublicKeyInfo,
 };
 
-use crate::text::tamed;
+use crate::sanitize::sanitized;
 
 /// Maximum number of certificates read per chain; a server may send any number.
-const MOST_CERTIFICATES: usize = 8;
+const MAX_CERTIFICATES: usize = 8;
 
 /// Maximum number of names kept per certificate.
-const MOST_NAMES: usize = 32;
+const MAX_NAMES: usize = 32;
 
 /// Facts about a TLS handshake, as far as it got, also if the certificate was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,11 +32,11 @@ pub struct TlsFacts {
     /// The chain as presented, the server's own certificate first; at most eight.
     pub chain: Vec<CertificateFacts>,
     /// Digest of the server's own certificate.
-    pub leaf: Option<Digest>,
+    pub leaf_digest: Option<Digest>,
     /// Number of certificates beyond those eight, or unreadable.
     pub left_out: usize,
     /// The reason why the chain does not verify on this machine; `None` if it does, or if it could not be verified.
-    pub refused: Option<FailureKind>,
+    pub rejected: Option<FailureKind>,
 }
 
 /// One certificate of a chain. All text is bounded and free of control characters.
@@ -70,33 +70,33 @@ impl CertificateFacts {
             .find(|name| covers(name, host))
     }
 
-    fn read(der: &CertificateDer<'_>) -> Option<Self> {
+    fn parse(der: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let alternative = certificate.subject_alternative_name().ok().flatten();
         let all = alternative.map_or(&[][..], |extension| extension.value.general_names.as_slice());
-        let mut names: Vec<String> = all.iter().filter_map(name).collect();
-        let names_left_out = names.len().saturating_sub(MOST_NAMES);
-        names.truncate(MOST_NAMES);
+        let mut names: Vec<String> = all.iter().filter_map(general_name).collect();
+        let names_left_out = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
         Some(Self {
-            subject: tamed(&certificate.subject().to_string()),
-            issuer: tamed(&certificate.issuer().to_string()),
+            subject: sanitized(&certificate.subject().to_string()),
+            issuer: sanitized(&certificate.issuer().to_string()),
             names,
             names_left_out,
             not_before: certificate.validity().not_before.timestamp(),
             not_after: certificate.validity().not_after.timestamp(),
             self_signed: certificate.subject() == certificate.issuer()
                 && certificate.verify_signature(None).is_ok(),
-            key: key(certificate.public_key()),
+            key: key_text(certificate.public_key()),
         })
     }
 }
 
-fn key(info: &SubjectPublicKeyInfo<'_>) -> String {
+fn key_text(info: &SubjectPublicKeyInfo<'_>) -> String {
     match info.parsed() {
         Ok(PublicKey::RSA(rsa)) => format!("RSA {}", rsa.key_size()),
         Ok(PublicKey::EC(point)) => format!("ECDSA {}", point.key_size()),
         _ if info.algorithm.algorithm == OID_SIG_ED25519 => "Ed25519".to_owned(),
-        _ => tamed(&info.algorithm.algorithm.to_id_string()),
+        _ => sanitized(&info.algorithm.algorithm.to_id_string()),
     }
 }
 
@@ -112,9 +112,9 @@ fn covers(pattern: &str, host: &str) -> bool {
     }
 }
 
-fn name(name: &GeneralName<'_>) -> Option<String> {
+fn general_name(name: &GeneralName<'_>) -> Option<String> {
     match name {
-        GeneralName::DNSName(dns) => Some(tamed(dns)),
+        GeneralName::DNSName(dns) => Some(sanitized(dns)),
         GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
             .map(|v4| Ipv4Addr::from(v4).to_string())
             .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| Ipv6Addr::from(v6).to_string()))
@@ -124,11 +124,11 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
 }
 
 /// Reads a chain. Also returns the number of certificates that were left out.
-pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usize) {
+pub(crate) fn read_chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usize) {
     let chain: Vec<_> = ders
         .iter()
-        .take(MOST_CERTIFICATES)
-        .filter_map(CertificateFacts::read)
+        .take(MAX_CERTIFICATES)
+        .filter_map(CertificateFacts::parse)
         .collect();
     let left_out = ders.len() - chain.len();
     (chain, left_out)
@@ -142,7 +142,7 @@ pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usiz
 /// §4.2.2.1) tells the two apart: public CAs issue from intermediates and name their location, while certificates
 /// issued by the roots of `openssl`, `mkcert` or cert-manager name none.
 pub(crate) fn missing_issuer(ders: &[CertificateDer<'_>]) -> Option<MissingIssuer> {
-    let mut chain = ders.iter().take(MOST_CERTIFICATES);
+    let mut chain = ders.iter().take(MAX_CERTIFICATES);
     let (_, leaf) = X509Certificate::from_der(chain.next()?).ok()?;
     if leaf.subject() == leaf.issuer() {
         return None;
@@ -154,8 +154,8 @@ pub(crate) fn missing_issuer(ders: &[CertificateDer<'_>]) -> Option<MissingIssue
         return None;
     }
     Some(MissingIssuer {
-        name: tamed(&leaf.issuer().to_string()),
-        found_at: issuer_url(&leaf)?,
+        name: sanitized(&leaf.issuer().to_string()),
+        url: issuer_url(&leaf)?,
     })
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct MissingIssuer {
     /// Its distinguished name.
     pub(crate) name: String,
     /// Its URL according to the server's certificate. Never fetched.
-    pub(crate) found_at: String,
+    pub(crate) url: String,
 }
 
 /// The first `caIssuers` URL of a certificate.
@@ -180,7 +180,7 @@ fn issuer_url(certificate: &X509Certificate<'_>) -> Option<String> {
         .iter()
         .find_map(|description| match &description.access_location {
             GeneralName::URI(url) if description.access_method == OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS => {
-                Some(tamed(url))
+                Some(sanitized(url))
             }
             _ => None,
         })
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_certificate_reads_as_names_issuer_and_absolute_times() {
         let names = vec!["shop.example.test".to_owned(), "192.0.2.7".to_owned()];
-        let (chain, left_out) = chain(&[der(names.clone(), "shop")]);
+        let (chain, left_out) = read_chain(&[der(names.clone(), "shop")]);
         let [facts] = chain.as_slice() else {
             panic!("one certificate")
         };
@@ -227,7 +227,7 @@ mod tests {
     fn names_and_chain_are_bounded_and_control_characters_tamed() {
         let names = (0..50).map(|i| format!("h{i}.example.test")).collect();
         let one = der(names, "\u{1b}[31mred");
-        let (read, left_out) = chain(&vec![one; 20]);
+        let (read, left_out) = read_chain(&vec![one; 20]);
         assert_eq!((read.len(), left_out), (8, 12));
         assert_eq!((read[0].names.len(), read[0].names_left_out), (32, 18));
         assert!(!read[0].subject.contains('\u{1b}'), "{}", read[0].subject);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_is_left_out_and_counted() {
-        let (read, left_out) = chain(&[CertificateDer::from(vec![1, 2, 3])]);
+        let (read, left_out) = read_chain(&[CertificateDer::from(vec![1, 2, 3])]);
         assert_eq!((read, left_out), (vec![], 1));
     }
 
@@ -243,7 +243,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let der = [CertificateDer::from(bytes)];
-            let _ = (chain(&der), missing_issuer(&der));
+            let _ = (read_chain(&der), missing_issuer(&der));
         }
     }
 }

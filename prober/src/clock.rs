@@ -67,12 +67,12 @@ impl Deadline {
 
     /// The remaining time; zero once the deadline has passed.
     #[must_use]
-    pub(crate) fn left(self) -> Duration {
+    pub(crate) fn remaining(self) -> Duration {
         self.0.saturating_duration_since(tokio::time::Instant::now())
     }
 
     /// Waits for a future until the deadline.
-    pub(crate) async fn bound<F: Future>(self, future: F) -> Result<F::Output, DeadlineExceeded> {
+    pub(crate) async fn timeout<F: Future>(self, future: F) -> Result<F::Output, DeadlineExceeded> {
         tokio::time::timeout_at(self.0, future)
             .await
             .map_err(|_| DeadlineExceeded)

@@ -14,9 +14,9 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    family,
+    failure::{EarlyEnd, FailureOrigin},
+    route_check,
     sys::{self, TcpInfo},
 };
 
@@ -60,10 +60,10 @@ pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> ConnectA
     };
     let outcome = match called {
         Ok(()) => deadline
-            .bound(established(&socket))
+            .timeout(wait_established(&socket))
             .await
             .unwrap_or_else(|_| Err(EarlyEnd::timeout(Phase::Connect))),
-        Err(error) => Err(refusal(&error, address.ip())),
+        Err(error) => Err(classify_immediate(&error, address.ip())),
     };
     let ended = Instant::now();
     let info = sys::tcp_info(socket.as_fd()).ok();
@@ -90,7 +90,7 @@ fn start(address: SocketAddr) -> io::Result<(TcpStream, io::Result<()>)> {
 }
 
 /// Waits for the end of the handshake.
-async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
+async fn wait_established(stream: &TcpStream) -> Result<(), EarlyEnd> {
     let failed = |error: io::Error| EarlyEnd::io(Phase::Connect, &error);
     loop {
         stream.writable().await.map_err(failed)?;
@@ -112,11 +112,11 @@ async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
 
 /// Classifies an immediate error of `connect`. "Network unreachable" is a fault of this machine if it has no route of
 /// that address family at all.
-fn refusal(error: &io::Error, address: IpAddr) -> EarlyEnd {
+fn classify_immediate(error: &io::Error, address: IpAddr) -> EarlyEnd {
     let stop = EarlyEnd::io(Phase::Connect, error);
-    if error.raw_os_error() == Some(libc::ENETUNREACH) && !family::present(address) {
+    if error.raw_os_error() == Some(libc::ENETUNREACH) && !route_check::has_route(address) {
         return EarlyEnd {
-            fault: FailureOrigin::Own(OwnFault::NoFamily),
+            origin: FailureOrigin::Own(OwnFault::NoFamily),
             ..stop
         };
     }

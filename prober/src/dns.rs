@@ -17,9 +17,9 @@ use tokio::{
 };
 
 use crate::{
-    classify::{EarlyEnd, FailureOrigin, of_io},
     clock::{Deadline, DeadlineExceeded},
     connect,
+    failure::{EarlyEnd, FailureOrigin, classify_io},
 };
 
 /// Maximum size of a UDP response that is read. Queries have no EDNS, so a conforming server stays within 512 bytes.
@@ -79,7 +79,7 @@ pub(crate) struct DnsReply {
     /// The failure that the response code stands for; a response without addresses is [`FailureKind::NoAddress`].
     pub(crate) failure: Option<FailureKind>,
     /// Whether it arrived over TCP, by request or because the first response was truncated.
-    pub(crate) tcp: bool,
+    pub(crate) over_tcp: bool,
 }
 
 /// Parses a response. Only records of the name and of its aliases are used.
@@ -111,7 +111,7 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(D
         addresses,
         ttl,
         failure,
-        tcp: false,
+        over_tcp: false,
     };
     Ok((reply, meta.truncation))
 }
@@ -165,7 +165,7 @@ pub(crate) enum DnsTransportKind {
 }
 
 /// Queries one server once for addresses.
-pub(crate) async fn ask(
+pub(crate) async fn query_addresses(
     server: SocketAddr,
     question: &DnsQuestion,
     transport: DnsTransportKind,
@@ -175,12 +175,15 @@ pub(crate) async fn ask(
     let id = query.metadata.id;
     let read = |bytes: &[u8]| decode(bytes, id, question);
     let (reply, tcp) = exchange(server, &query, transport, deadline, read).await?;
-    Ok(DnsReply { tcp, ..reply })
+    Ok(DnsReply {
+        over_tcp: tcp,
+        ..reply
+    })
 }
 
 /// Queries one server once for records of any type and returns the whole message. Without recursion the server answers
 /// from its own zones.
-pub(crate) async fn ask_for(
+pub(crate) async fn query_records(
     server: SocketAddr,
     name: &Name,
     record: WireType,
@@ -220,20 +223,20 @@ async fn exchange<T>(
     read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
 ) -> Result<(T, bool), EarlyEnd> {
     // The encoder fails only on names beyond 255 bytes, which a `Name` cannot contain.
-    let bytes = query
-        .to_vec()
-        .map_err(|error| EarlyEnd::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
+    let bytes = query.to_vec().map_err(|error| {
+        EarlyEnd::new(Phase::Resolve, OwnFault::NoResources).with_detail(error.to_string())
+    })?;
     if transport == DnsTransportKind::Udp {
-        let (reply, truncated) = over_udp(server, &bytes, deadline, &read).await?;
+        let (reply, truncated) = query_udp(server, &bytes, deadline, &read).await?;
         if !truncated {
             return Ok((reply, false));
         }
     }
-    let (reply, _) = over_tcp(server, &bytes, deadline, &read).await?;
+    let (reply, _) = query_tcp(server, &bytes, deadline, &read).await?;
     Ok((reply, true))
 }
 
-async fn over_udp<T>(
+async fn query_udp<T>(
     server: SocketAddr,
     query: &[u8],
     deadline: Deadline,
@@ -251,9 +254,9 @@ async fn over_udp<T>(
     let mut buffer = vec![0; MAX_DATAGRAM];
     let mut stranger = None;
     loop {
-        let len = match deadline.bound(socket.recv(&mut buffer)).await {
+        let len = match deadline.timeout(socket.recv(&mut buffer)).await {
             Ok(got) => got.map_err(failed)?,
-            Err(DeadlineExceeded) => return Err(silence(stranger)),
+            Err(DeadlineExceeded) => return Err(no_response(stranger)),
         };
         match read(&buffer[..len]) {
             Ok(answer) => return Ok(answer),
@@ -264,14 +267,16 @@ async fn over_udp<T>(
 }
 
 /// The failure of a query without a usable response: malformed if an unusable one arrived, otherwise a timeout.
-fn silence(stranger: Option<NotAReply>) -> EarlyEnd {
+fn no_response(stranger: Option<NotAReply>) -> EarlyEnd {
     match stranger {
-        Some(wrong) => EarlyEnd::new(Phase::Resolve, FailureKind::DnsMalformed).because(wrong.to_string()),
+        Some(wrong) => {
+            EarlyEnd::new(Phase::Resolve, FailureKind::DnsMalformed).with_detail(wrong.to_string())
+        }
         None => EarlyEnd::timeout(Phase::Resolve),
     }
 }
 
-async fn over_tcp<T>(
+async fn query_tcp<T>(
     server: SocketAddr,
     query: &[u8],
     deadline: Deadline,
@@ -281,7 +286,7 @@ async fn over_tcp<T>(
         let mut stream = connect::connect(server, deadline)
             .await
             .result
-            .map_err(over_tcp_failed)?;
+            .map_err(connect_failure)?;
         let failed = |error: io::Error| EarlyEnd::io(Phase::Resolve, &error);
         let mut framed = Vec::with_capacity(query.len() + 2);
         // A query is a name and a few bytes.
@@ -291,26 +296,26 @@ async fn over_tcp<T>(
         let len = stream.read_u16().await.map_err(failed)?;
         let mut answer = vec![0; len.into()];
         stream.read_exact(&mut answer).await.map_err(failed)?;
-        read(&answer).map_err(|wrong| silence(Some(wrong)))
+        read(&answer).map_err(|wrong| no_response(Some(wrong)))
     };
     deadline
-        .bound(exchange)
+        .timeout(exchange)
         .await
         .unwrap_or_else(|DeadlineExceeded| Err(EarlyEnd::timeout(Phase::Resolve)))
 }
 
 /// Converts a failed connect to a resolver: it belongs to the resolve phase, with the failure kinds of resolvers.
-fn over_tcp_failed(stop: EarlyEnd) -> EarlyEnd {
-    let fault = match stop.fault {
+fn connect_failure(stop: EarlyEnd) -> EarlyEnd {
+    let fault = match stop.origin {
         FailureOrigin::Target(FailureKind::ConnectTimeout) => {
-            of_io(&io::ErrorKind::TimedOut.into(), Phase::Resolve)
+            classify_io(&io::ErrorKind::TimedOut.into(), Phase::Resolve)
         }
         FailureOrigin::Target(_) => FailureKind::ResolverUnreachable.into(),
         own @ FailureOrigin::Own(_) => own,
     };
     EarlyEnd {
         phase: Phase::Resolve,
-        fault,
+        origin: fault,
         ..stop
     }
 }

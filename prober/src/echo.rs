@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parallax_model::{
-    ECHO_LARGEST, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, Incarnation, NodeName, PodName,
+    ECHO_MAX_SIZE, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, Incarnation, NodeName, PodName,
 };
 use parking_lot::RwLock;
 use tokio::{
@@ -20,22 +20,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::status::Status;
+use crate::shared_state::Status;
 
 /// Maximum number of concurrent connections. The regular clients are a few mesh neighbours and one scraper.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// Timeout for the head of a request.
-const HEAD: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum lifetime of a connection, kept alive or not.
-const LIFE: Duration = Duration::from_mins(1);
+const MAX_CONNECTION_LIFETIME: Duration = Duration::from_mins(1);
 
 /// How long a nonce stays valid after it was replaced. Probers get a new plan within seconds.
-const FORMER: Duration = Duration::from_mins(2);
+const PREVIOUS_NONCE_TTL: Duration = Duration::from_mins(2);
 
 /// Pause after a failed accept: for lack of file descriptors it would fail again immediately.
-const REST: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The identity with which the echo responds, and its nonces.
 #[derive(Debug)]
@@ -52,21 +52,21 @@ pub(crate) struct EchoResponder {
 pub(crate) struct EchoNonces {
     current: Box<str>,
     /// The previous nonce and the end of its validity.
-    former: Option<(Box<str>, Instant)>,
+    previous: Option<(Box<str>, Instant)>,
 }
 
 impl EchoNonces {
     /// Sets the nonce of a new plan. The previous one stays valid for a while, because peers receive the new one
     /// seconds later.
-    pub(crate) fn renew(&mut self, nonce: &str, now: Instant) {
+    pub(crate) fn set_current(&mut self, nonce: &str, now: Instant) {
         if *self.current != *nonce {
             let former = std::mem::replace(&mut self.current, nonce.into());
-            self.former = (!former.is_empty()).then(|| (former, now + FORMER));
+            self.previous = (!former.is_empty()).then(|| (former, now + PREVIOUS_NONCE_TTL));
         }
     }
 
-    fn know(&self, given: &[u8], now: Instant) -> bool {
-        let former = self.former.as_ref().filter(|(_, until)| now < *until);
+    fn accepts(&self, given: &[u8], now: Instant) -> bool {
+        let former = self.previous.as_ref().filter(|(_, until)| now < *until);
         let mut nonces = std::iter::once(&self.current).chain(former.map(|(nonce, _)| nonce));
         nonces.any(|nonce| !nonce.is_empty() && nonce.as_bytes() == given)
     }
@@ -74,7 +74,7 @@ impl EchoNonces {
 
 /// Serves until cancelled. Then closes idle connections and lets others finish their response.
 pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cancel: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         // The permit comes first, so that connections beyond the maximum wait in the kernel's queue.
@@ -92,13 +92,13 @@ pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cance
             Ok((stream, peer)) => {
                 let (echo, cancel) = (Arc::clone(&echo), cancel.clone());
                 connections.spawn(async move {
-                    connection(stream, peer, echo, cancel).await;
+                    serve_connection(stream, peer, echo, cancel).await;
                     drop(permit);
                 });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection to the echo");
-                rest(&cancel).await;
+                wait_before_accept(&cancel).await;
             }
         }
         while connections.try_join_next().is_some() {}
@@ -106,14 +106,14 @@ pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cance
     while connections.join_next().await.is_some() {}
 }
 
-async fn rest(cancel: &CancellationToken) {
+async fn wait_before_accept(cancel: &CancellationToken) {
     tokio::select! {
         () = cancel.cancelled() => {}
-        () = time::sleep(REST) => {}
+        () = time::sleep(ACCEPT_RETRY_DELAY) => {}
     }
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     echo: Arc<EchoResponder>,
@@ -123,21 +123,21 @@ async fn connection(
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY for a client of the echo");
     }
     let service = service_fn(|request| {
-        let response = echo.answer(&request, peer);
+        let response = echo.respond(&request, peer);
         async move { Ok::<_, Infallible>(response) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(16 * 1024)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = time::sleep(LIFE) => return,
+        () = time::sleep(MAX_CONNECTION_LIFETIME) => return,
         () = cancel.cancelled() => {
             serving.as_mut().graceful_shutdown();
-            match time::timeout(HEAD, serving).await {
+            match time::timeout(HEAD_TIMEOUT, serving).await {
                 Ok(ended) => ended,
                 Err(_) => return,
             }
@@ -149,31 +149,31 @@ async fn connection(
 }
 
 impl EchoResponder {
-    fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    fn respond(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         if request.method() != Method::GET {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
+            return text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
         }
         match request.uri().path() {
-            ECHO_PATH if self.knows(request.headers().get(ECHO_NONCE_HEADER)) => {
-                match size(request.uri().query()) {
-                    Ok(size) => self.identity(peer, size),
-                    Err(why) => plain(StatusCode::BAD_REQUEST, why),
+            ECHO_PATH if self.is_authorized(request.headers().get(ECHO_NONCE_HEADER)) => {
+                match parse_size(request.uri().query()) {
+                    Ok(size) => self.identity_response(peer, size),
+                    Err(why) => text_response(StatusCode::BAD_REQUEST, why),
                 }
             }
-            "/healthz" => plain(StatusCode::OK, "ok\n"),
-            "/metrics" => self.metrics(request.headers().get(header::ACCEPT)),
-            _ => plain(StatusCode::NOT_FOUND, "not found\n"),
+            "/healthz" => text_response(StatusCode::OK, "ok\n"),
+            "/metrics" => self.metrics_response(request.headers().get(header::ACCEPT)),
+            _ => text_response(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
 
     /// Whether a request carries a valid nonce. Without one the echo responds 404, as if it did not exist.
-    fn knows(&self, given: Option<&HeaderValue>) -> bool {
-        given.is_some_and(|given| self.nonces.read().know(given.as_bytes(), Instant::now()))
+    fn is_authorized(&self, given: Option<&HeaderValue>) -> bool {
+        given.is_some_and(|given| self.nonces.read().accepts(given.as_bytes(), Instant::now()))
     }
 
     /// Responds with the identity. With a size, the body has exactly that many bytes: padded with spaces, or only
     /// spaces if the identity does not fit.
-    fn identity(&self, peer: SocketAddr, size: Option<usize>) -> Response<Full<Bytes>> {
+    fn identity_response(&self, peer: SocketAddr, size: Option<usize>) -> Response<Full<Bytes>> {
         let identity = EchoIdentity {
             pod: self.pod.clone(),
             node: self.node.clone(),
@@ -182,25 +182,25 @@ impl EchoResponder {
             peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
         };
         match serde_json::to_vec(&identity) {
-            Ok(json) => with_type(StatusCode::OK, "application/json", sized(json, size)),
-            Err(_) => plain(
+            Ok(json) => response(StatusCode::OK, "application/json", padded(json, size)),
+            Err(_) => text_response(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "cannot serialize the identity\n",
             ),
         }
     }
 
-    fn metrics(&self, accept: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+    fn metrics_response(&self, accept: Option<&HeaderValue>) -> Response<Full<Bytes>> {
         let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
         match self.status.expose(accept) {
-            Ok(exposition) => with_type(StatusCode::OK, exposition.content_type, exposition.body),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot encode the metrics\n"),
+            Ok(exposition) => response(StatusCode::OK, exposition.content_type, exposition.body),
+            Err(_) => text_response(StatusCode::INTERNAL_SERVER_ERROR, "cannot encode the metrics\n"),
         }
     }
 }
 
 /// Parses the size requested with `?size=N`.
-fn size(query: Option<&str>) -> Result<Option<usize>, &'static str> {
+fn parse_size(query: Option<&str>) -> Result<Option<usize>, &'static str> {
     let Some(value) = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("size=")))
     else {
         return Ok(None);
@@ -208,13 +208,13 @@ fn size(query: Option<&str>) -> Result<Option<usize>, &'static str> {
     value
         .parse::<u32>()
         .ok()
-        .filter(|size| *size <= ECHO_LARGEST)
+        .filter(|size| *size <= ECHO_MAX_SIZE)
         .and_then(|size| usize::try_from(size).ok())
         .map(Some)
         .ok_or("expected size=0 to size=262144\n")
 }
 
-fn sized(json: Vec<u8>, size: Option<usize>) -> Vec<u8> {
+fn padded(json: Vec<u8>, size: Option<usize>) -> Vec<u8> {
     match size {
         None => json,
         Some(size) => {
@@ -225,11 +225,11 @@ fn sized(json: Vec<u8>, size: Option<usize>) -> Vec<u8> {
     }
 }
 
-fn plain(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
-    with_type(status, "text/plain; charset=utf-8", body)
+fn text_response(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    response(status, "text/plain; charset=utf-8", body)
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -244,18 +244,18 @@ mod tests {
 
     #[test]
     fn a_size_is_bounded_and_a_wrong_one_is_refused() {
-        assert_eq!(size(None), Ok(None));
-        assert_eq!(size(Some("a=b&size=1300")), Ok(Some(1300)));
+        assert_eq!(parse_size(None), Ok(None));
+        assert_eq!(parse_size(Some("a=b&size=1300")), Ok(Some(1300)));
         for wrong in ["size=", "size=-1", "size=262145", "size=x"] {
-            assert!(size(Some(wrong)).is_err(), "{wrong}");
+            assert!(parse_size(Some(wrong)).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn an_answer_of_a_size_has_exactly_that_size_and_still_reads() {
-        let body = sized(b"{\"a\":1}".to_vec(), Some(100));
+        let body = padded(b"{\"a\":1}".to_vec(), Some(100));
         assert_eq!(body.len(), 100);
         assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
-        assert_eq!(sized(b"{\"a\":1}".to_vec(), Some(3)), b"   ");
+        assert_eq!(padded(b"{\"a\":1}".to_vec(), Some(3)), b"   ");
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use parallax_model::hash;
 
 /// Returns a duration below `span` that is a hash of the words.
-pub(crate) fn within(span: Duration, words: &[&str]) -> Duration {
-    let nanos = (u128::from(hash::scattered(words)) * span.as_nanos()) >> 64;
+pub(crate) fn offset_within(span: Duration, words: &[&str]) -> Duration {
+    let nanos = (u128::from(hash::fnv1a_mixed(words)) * span.as_nanos()) >> 64;
     // Less than the span, which is a Duration itself.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
@@ -14,7 +14,7 @@ pub(crate) fn within(span: Duration, words: &[&str]) -> Duration {
 /// Returns the wait before the next attempt. The jitter is derived from the name of the client, so that a thousand
 /// probers retry at different times, and one prober at the same times in every run.
 pub(crate) fn backoff(first: Duration, longest: Duration, failures: u32, client: &str) -> Duration {
-    let place = within(Duration::from_secs(1), &[client, &failures.to_string()]);
+    let place = offset_within(Duration::from_secs(1), &[client, &failures.to_string()]);
     parallax_model::backoff(first, longest, failures, place.as_secs_f64())
 }
 
@@ -25,17 +25,20 @@ mod tests {
     #[test]
     fn the_place_is_stable_and_differs_by_every_word() {
         let span = Duration::from_secs(10);
-        let place = within(span, &["a", "n1/pod"]);
-        assert_eq!(place, within(span, &["a", "n1/pod"]));
-        assert_ne!(place, within(span, &["a", "n2/pod"]));
-        assert_ne!(within(span, &["ab", "c"]), within(span, &["a", "bc"]));
+        let place = offset_within(span, &["a", "n1/pod"]);
+        assert_eq!(place, offset_within(span, &["a", "n1/pod"]));
+        assert_ne!(place, offset_within(span, &["a", "n2/pod"]));
+        assert_ne!(
+            offset_within(span, &["ab", "c"]),
+            offset_within(span, &["a", "bc"])
+        );
     }
 
     #[test]
     fn a_thousand_names_spread_over_all_tenths_of_the_span() {
         let mut tenths = [0; 10];
         for i in 0..1000 {
-            let place = within(Duration::from_secs(10), &[&format!("probe-{i}"), "n1/pod"]);
+            let place = offset_within(Duration::from_secs(10), &[&format!("probe-{i}"), "n1/pod"]);
             tenths[usize::try_from(place.as_secs()).unwrap()] += 1;
         }
         assert!(tenths.iter().all(|n| (60..=140).contains(n)), "{tenths:?}");

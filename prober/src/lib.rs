@@ -14,30 +14,28 @@
 mod agent;
 mod aggregator_client;
 mod certificate;
-mod classify;
 mod clock;
 mod connect;
 mod context;
 mod dns;
 mod echo;
-mod evidence;
 mod facts;
-mod family;
-mod governor;
-mod history;
+mod failure;
 mod http;
 mod jitter;
 mod logged_reason;
 mod metrics;
 pub mod names;
-mod on_demand;
 mod phase_timer;
 mod plan_client;
 mod probe;
 mod profile;
 mod proxy_header;
+mod rate_limiter;
+mod recent_observations;
 mod redirect;
 mod replica_key;
+mod replica_spools;
 mod replicas;
 mod report;
 mod report_log;
@@ -46,16 +44,18 @@ mod resolv_conf;
 mod resolve;
 mod result;
 mod role;
+mod route_check;
+mod run_queue;
 mod runner;
+mod sanitize;
 mod schedule;
+mod shared_state;
 mod spool;
-mod spools;
-mod status;
 mod sys;
-mod text;
 mod timestamped_stream;
 mod tls;
 mod ttl;
+mod ttl_schedule;
 
 pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
 pub use aggregator_client::{AggregatorRoots, ProberCredential};
@@ -65,7 +65,7 @@ pub use context::ProbeContext;
 pub use facts::FactSources;
 pub use probe::{SERVED_BY_HEADERS, run};
 pub use profile::{
-    AcmeProblem, AddressRule, BodyRule, BodyTrim, ChallengeRequest, ClientProfile, DialOutcome, DialTried,
+    AcmeProblem, AddressRule, BodyRule, BodyTrim, ChallengeRequest, ClientProfile, DialAttempt, DialOutcome,
     LookupRule, ProblemClass, Profile, RedirectRules, ValidationResult, validate,
 };
 pub use resolution::{
@@ -74,4 +74,4 @@ pub use resolution::{
 pub use result::{AnswerFacts, ProbeResult, RedirectHop};
 pub use role::Role;
 pub use tls::TlsConfigs;
-pub use ttl::{NoEvidence, ask_ttl};
+pub use ttl::{NoEvidence, ttl_evidence};

@@ -40,9 +40,9 @@ pub(crate) struct Metrics {
     late: Histogram,
     plan_age: Gauge<f64, AtomicU64>,
     spool: Gauge<i64>,
-    replicas: Family<ReplicaLabel, Gauge<i64>>,
+    replica_spools: Family<ReplicaLabel, Gauge<i64>>,
     /// The replicas that have a series.
-    shown: Mutex<BTreeSet<String>>,
+    replica_series: Mutex<BTreeSet<String>>,
     dropped: Counter,
     overrun: Counter,
 }
@@ -78,15 +78,15 @@ impl Metrics {
             late,
             plan_age: Gauge::default(),
             spool: Gauge::default(),
-            replicas: Family::default(),
-            shown: Mutex::default(),
+            replica_spools: Family::default(),
+            replica_series: Mutex::default(),
             dropped: Counter::default(),
             overrun: Counter::default(),
         };
-        metrics.registered()
+        metrics.register()
     }
 
-    fn registered(mut self) -> Self {
+    fn register(mut self) -> Self {
         let registry = &mut self.registry;
         registry.register(
             "parallax_prober_probes",
@@ -111,7 +111,7 @@ impl Metrics {
         registry.register(
             "parallax_prober_replica_spool_reports",
             "Observations that each of several aggregators has not acknowledged; no series if there is only one",
-            self.replicas.clone(),
+            self.replica_spools.clone(),
         );
         registry.register(
             "parallax_prober_spool_dropped",
@@ -126,34 +126,34 @@ impl Metrics {
         self
     }
 
-    pub(crate) fn probed(&self, probe: &ProbeSpec, outcome: &Outcome) {
+    pub(crate) fn record_probe(&self, probe: &ProbeSpec, outcome: &Outcome) {
         let kind = probe.kind().label();
         let result = match outcome {
             Outcome::Ok { .. } => "ok",
             Outcome::Failed { .. } => "failed",
-            Outcome::NotAsked { .. } => "not_asked",
+            Outcome::NotProbed { .. } => "not_asked",
         };
         self.probes.get_or_create(&ProbeLabels { kind, result }).inc();
     }
 
-    pub(crate) fn late(&self, late: Duration) {
+    pub(crate) fn record_delay(&self, late: Duration) {
         self.late.observe(late.as_secs_f64());
     }
 
-    pub(crate) fn overrun(&self, starts: u64) {
+    pub(crate) fn record_overrun(&self, starts: u64) {
         self.overrun.inc_by(starts);
     }
 
     /// Sets the spool metrics after a change. `dropped` counts from the start and never decreases.
-    pub(crate) fn spool(&self, reports: usize, dropped: u64) {
+    pub(crate) fn set_spool(&self, reports: usize, dropped: u64) {
         self.spool.set(i64::try_from(reports).unwrap_or(i64::MAX));
         self.dropped.inc_by(dropped.saturating_sub(self.dropped.get()));
     }
 
     /// Sets the number of waiting observations of each of several aggregators.
-    pub(crate) fn replicas<'a>(&self, waiting: impl Iterator<Item = (&'a ReplicaKey, usize)>) {
+    pub(crate) fn set_replica_spools<'a>(&self, waiting: impl Iterator<Item = (&'a ReplicaKey, usize)>) {
         let waiting: Vec<_> = waiting.collect();
-        let mut shown = self.shown.lock();
+        let mut shown = self.replica_series.lock();
         let mut gone = std::mem::take(&mut *shown);
         if waiting.len() > 1 {
             for (key, reports) in waiting {
@@ -161,13 +161,13 @@ impl Metrics {
                 gone.remove(&replica);
                 shown.insert(replica.clone());
                 let reports = i64::try_from(reports).unwrap_or(i64::MAX);
-                self.replicas
+                self.replica_spools
                     .get_or_create(&ReplicaLabel { replica })
                     .set(reports);
             }
         }
         for replica in gone {
-            self.replicas.remove(&ReplicaLabel { replica });
+            self.replica_spools.remove(&ReplicaLabel { replica });
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn of_two() -> Metrics {
         let metrics = Metrics::new();
         let keys = [1, 2].map(|n| ReplicaKey::at(0, ([10, 0, 0, n], 8_443).into()));
-        metrics.replicas(keys.iter().map(|key| (key, 7)));
+        metrics.set_replica_spools(keys.iter().map(|key| (key, 7)));
         metrics
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let metrics = of_two();
         let series = "parallax_prober_replica_spool_reports{replica=\"10.0.0.2:8443\"} 7";
         assert!(text(&metrics).contains(series), "{}", text(&metrics));
-        metrics.replicas([(&ReplicaKey::default(), 3)].into_iter());
+        metrics.set_replica_spools([(&ReplicaKey::default(), 3)].into_iter());
         assert!(!text(&metrics).contains("replica_spool"), "{}", text(&metrics));
     }
 
@@ -281,10 +281,10 @@ mod tests {
             nonce: "n".into(),
             size: None,
         };
-        metrics.probed(&probe, &Outcome::Ok { status: Some(200) });
-        metrics.late(Duration::from_millis(3));
-        metrics.spool(7, 2);
-        metrics.spool(5, 3);
+        metrics.record_probe(&probe, &Outcome::Ok { status: Some(200) });
+        metrics.record_delay(Duration::from_millis(3));
+        metrics.set_spool(7, 2);
+        metrics.set_spool(5, 3);
         let text = text(&metrics);
         for line in [
             "parallax_prober_probes_total{kind=\"echo\",result=\"ok\"} 1",

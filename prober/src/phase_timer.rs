@@ -9,7 +9,7 @@ use parallax_model::{Micros, Phase, PhaseTimes};
 pub(crate) struct PhaseTimer {
     start: Instant,
     /// The end of the last recorded phase.
-    mark: Instant,
+    last_end: Instant,
     /// The recorded times, and other measurements.
     pub(crate) times: PhaseTimes,
 }
@@ -19,46 +19,46 @@ impl PhaseTimer {
         let now = Instant::now();
         Self {
             start: now,
-            mark: now,
+            last_end: now,
             times: PhaseTimes::default(),
         }
     }
 
     /// Restarts the timer before the first phase, because the preparation belongs to no phase.
-    pub(crate) fn set_out(&mut self) {
+    pub(crate) fn restart_before_first_phase(&mut self) {
         if self.times.is_empty() {
             *self = Self::start();
         }
     }
 
     /// Records the time since the last recorded phase as this phase.
-    pub(crate) fn book(&mut self, phase: Phase) {
-        self.book_until(phase, Instant::now());
+    pub(crate) fn record(&mut self, phase: Phase) {
+        self.record_until(phase, Instant::now());
     }
 
     /// Like [`PhaseTimer::book`], for a phase that ended earlier; records zero if that was before the end of the last
     /// phase.
-    pub(crate) fn book_until(&mut self, phase: Phase, end: Instant) {
-        let spent = self.lap(end);
+    pub(crate) fn record_until(&mut self, phase: Phase, end: Instant) {
+        let spent = self.advance(end);
         self.times.add(phase, spent);
     }
 
     /// Records the time since the last recorded phase as the repeated request with its response.
-    pub(crate) fn book_again(&mut self) {
-        let spent = self.lap(Instant::now());
-        self.times.again = Some(spent);
+    pub(crate) fn record_repeat(&mut self) {
+        let spent = self.advance(Instant::now());
+        self.times.second_request = Some(spent);
     }
 
     /// Moves the mark by whole microseconds, so that the fraction is added to the next phase instead of lost.
-    fn lap(&mut self, end: Instant) -> Micros {
-        let spent = Micros::from(end.saturating_duration_since(self.mark));
-        self.mark += Duration::from(spent);
+    fn advance(&mut self, end: Instant) -> Micros {
+        let spent = Micros::from(end.saturating_duration_since(self.last_end));
+        self.last_end += Duration::from(spent);
         spent
     }
 
     /// Returns all times with their total.
-    pub(crate) fn finished(self) -> PhaseTimes {
-        let total = self.mark.saturating_duration_since(self.start);
+    pub(crate) fn into_times(self) -> PhaseTimes {
+        let total = self.last_end.saturating_duration_since(self.start);
         PhaseTimes {
             total: Some(total.into()),
             ..self.times
@@ -82,12 +82,12 @@ mod tests {
                 // Some of these are before the end of the last phase.
                 let end = laps.start + Duration::from_nanos(nanos);
                 match Phase::ALL.get(phase) {
-                    Some(phase) => laps.book_until(*phase, end),
-                    None => laps.times.again = Some(Micros(laps.times.again.unwrap_or_default().0 + laps.lap(end).0)),
+                    Some(phase) => laps.record_until(*phase, end),
+                    None => laps.times.second_request = Some(Micros(laps.times.second_request.unwrap_or_default().0 + laps.advance(end).0)),
                 }
             }
-            let times = laps.finished();
-            let parts = Phase::ALL.iter().map(|phase| times.of(*phase)).chain([times.again]);
+            let times = laps.into_times();
+            let parts = Phase::ALL.iter().map(|phase| times.get(*phase)).chain([times.second_request]);
             let sum: u64 = parts.flatten().map(|time| time.0).sum();
             prop_assert_eq!(sum, times.total.unwrap().0);
         }
@@ -97,11 +97,11 @@ mod tests {
     fn what_comes_before_the_first_phase_is_no_part_of_the_total() {
         let mut laps = PhaseTimer::start();
         let begun = laps.start;
-        laps.set_out();
+        laps.restart_before_first_phase();
         assert!(laps.start >= begun);
-        laps.book(Phase::Connect);
+        laps.record(Phase::Connect);
         let out = laps.start;
-        laps.set_out();
+        laps.restart_before_first_phase();
         assert_eq!(laps.start, out, "a second connection belongs to the same probe");
     }
 }

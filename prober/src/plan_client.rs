@@ -13,31 +13,31 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    aggregator_client::{AggregatorClient, chain},
+    aggregator_client::{AggregatorClient, error_chain},
     jitter,
     logged_reason::LoggedReason,
     replica_key::ReplicaKey,
     replicas::KnownReplicas,
     role::Role,
-    status::Status,
+    shared_state::Status,
 };
 
 /// Maximum length of a line; a node's plan of 2 000 targets takes about one megabyte.
-const LONGEST: usize = 16 * 1024 * 1024;
+const MAX_LINE_LENGTH: usize = 16 * 1024 * 1024;
 /// Read timeout until the first line announces the heartbeat interval.
-const FIRST_LINE: Duration = Duration::from_secs(15);
+const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bounds of the read timeout that follows from the heartbeat interval.
-const SILENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_mins(10));
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(15);
+const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(300), Duration::from_mins(10));
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 /// A plan of an earlier epoch is rejected if a line of a later epoch was received within this time. After that it is
 /// accepted: no other aggregator is left, and the clock that the later epoch was derived from was wrong.
-const FORMER: Duration = Duration::from_secs(30);
+const EPOCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps a plan stream open.
 #[derive(Debug)]
 pub(crate) struct PlanClient {
-    pub(crate) known: watch::Receiver<Arc<KnownReplicas>>,
+    pub(crate) replicas: watch::Receiver<Arc<KnownReplicas>>,
     pub(crate) status: Arc<Status>,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
@@ -50,26 +50,26 @@ pub(crate) struct PlanClient {
 /// The reason why a stream ended.
 #[derive(Debug, thiserror::Error)]
 enum StreamEnd {
-    #[error("{}", chain(.0))]
+    #[error("{}", error_chain(.0))]
     Http(#[from] reqwest::Error),
     #[error("cannot request the plan: {0}")]
-    Credentials(#[from] io::Error),
+    Request(#[from] io::Error),
     #[error("the aggregator responded with {0}: {1}")]
     Status(StatusCode, String),
     #[error("no data received for {} ms", .0.as_millis())]
-    Silent(Duration),
+    ReadTimeout(Duration),
     #[error("the aggregator closed the stream")]
     Closed,
-    #[error("a line is longer than {LONGEST} bytes")]
-    TooLong,
+    #[error("a line is longer than {MAX_LINE_LENGTH} bytes")]
+    LineTooLong,
     #[error("cannot parse a line: {0}")]
-    Line(#[from] serde_json::Error),
+    InvalidLine(#[from] serde_json::Error),
     #[error("its plan has epoch {}, but epoch {} is already known", .found.epoch, .known)]
-    Former { found: PlanRevision, known: u64 },
+    StaleEpoch { found: PlanRevision, known: u64 },
     #[error("no aggregator is known")]
-    Nobody,
+    NoAggregator,
     #[error("the agent has stopped")]
-    NoListener,
+    ReceiverDropped,
 }
 
 /// The latest epoch, and the time of its last line.
@@ -78,10 +78,10 @@ struct LatestEpoch(Option<(u64, Instant)>);
 
 impl LatestEpoch {
     /// Accepts or rejects a plan by its epoch.
-    fn takes(&mut self, found: PlanRevision, now: Instant) -> Result<(), StreamEnd> {
+    fn accept(&mut self, found: PlanRevision, now: Instant) -> Result<(), StreamEnd> {
         match self.0 {
-            Some((known, heard)) if found.epoch < known && now.duration_since(heard) < FORMER => {
-                Err(StreamEnd::Former { found, known })
+            Some((known, heard)) if found.epoch < known && now.duration_since(heard) < EPOCH_TIMEOUT => {
+                Err(StreamEnd::StaleEpoch { found, known })
             }
             _ => {
                 self.0 = Some((found.epoch, now));
@@ -90,7 +90,7 @@ impl LatestEpoch {
         }
     }
 
-    fn heard(&mut self, now: Instant) {
+    fn record_line(&mut self, now: Instant) {
         if let Some((_, heard)) = &mut self.0 {
             *heard = now;
         }
@@ -99,7 +99,7 @@ impl LatestEpoch {
 
 impl PlanClient {
     /// Runs until cancelled, or until the receiver of the lines is dropped.
-    pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
+    pub(crate) async fn run(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
         let mut attempt = 0;
         let mut latest = LatestEpoch::default();
         let mut logged = LoggedReason::default();
@@ -108,18 +108,18 @@ impl PlanClient {
         let mut in_vain = 0;
         loop {
             let mut heard = false;
-            let known = self.known.borrow().clone();
-            let next = next(&known, asked.as_ref());
+            let known = self.replicas.borrow().clone();
+            let next = next_replica(&known, asked.as_ref());
             let ended = match &next {
                 Some((_, control)) => tokio::select! {
                     () = cancel.cancelled() => return,
                     Err(ended) = self.stream(control, &lines, (&mut latest, &mut heard)) => ended,
                     else => return,
                 },
-                None => StreamEnd::Nobody,
+                None => StreamEnd::NoAggregator,
             };
             asked = next.map(|(key, _)| key);
-            if matches!(ended, StreamEnd::NoListener) {
+            if matches!(ended, StreamEnd::ReceiverDropped) {
                 return;
             }
             if heard {
@@ -139,7 +139,12 @@ impl PlanClient {
             } else {
                 tracing::debug!(reason = %ended, attempt, "still no plan stream");
             }
-            let wait = jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.incarnation.as_str());
+            let wait = jitter::backoff(
+                MIN_RETRY_DELAY,
+                MAX_RETRY_DELAY,
+                attempt,
+                self.incarnation.as_str(),
+            );
             attempt += 1;
             tokio::select! {
                 () = cancel.cancelled() => return,
@@ -166,29 +171,29 @@ impl PlanClient {
             query.push(("role", "responder"));
         }
         let request = control.get(["v1", "plan"], &query)?;
-        let mut silence = FIRST_LINE;
-        let mut response = patiently(silence, request.send()).await??;
+        let mut silence = FIRST_LINE_TIMEOUT;
+        let mut response = with_timeout(silence, request.send()).await??;
         if !response.status().is_success() {
             let status = response.status();
-            return Err(StreamEnd::Status(status, why(response, silence).await));
+            return Err(StreamEnd::Status(status, error_body(response, silence).await));
         }
         let mut frames = LineDecoder::default();
         loop {
             let line = self.line(&mut response, &mut frames, silence).await?;
-            let line = read(&line)?;
+            let line = parse_line(&line)?;
             if let PlanLine::Snapshot { revision, .. } = &line {
-                latest.takes(*revision, Instant::now())?;
+                latest.accept(*revision, Instant::now())?;
             }
-            latest.heard(Instant::now());
-            self.status.heard();
+            latest.record_line(Instant::now());
+            self.status.record_plan_line();
             *heard = true;
             if let PlanLine::Snapshot { settings, .. } = &line {
-                let (least, most) = SILENCE;
+                let (least, most) = READ_TIMEOUT_BOUNDS;
                 silence = Duration::from(settings.heartbeat)
                     .saturating_mul(3)
                     .clamp(least, most);
             }
-            lines.send(line).await.map_err(|_| StreamEnd::NoListener)?;
+            lines.send(line).await.map_err(|_| StreamEnd::ReceiverDropped)?;
         }
     }
 
@@ -202,27 +207,27 @@ impl PlanClient {
             if let Some(line) = frames.next() {
                 return Ok(line);
             }
-            let chunk = patiently(silence, response.chunk()).await??;
+            let chunk = with_timeout(silence, response.chunk()).await??;
             frames.push(&chunk.ok_or(StreamEnd::Closed)?)?;
         }
     }
 }
 
 /// The aggregator after the last one that was tried, in a circle.
-fn next(known: &KnownReplicas, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, AggregatorClient)> {
+fn next_replica(known: &KnownReplicas, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, AggregatorClient)> {
     let after = asked.and_then(|asked| known.range(asked..).find(|(key, _)| *key != asked));
     let (key, control) = after.or_else(|| known.first_key_value())?;
     Some((key.clone(), control.clone()))
 }
 
 /// Returns the body of an error response, shortened to fit on a log line.
-async fn why(mut response: Response, patience: Duration) -> String {
-    const LONGEST_REASON: usize = 300;
+async fn error_body(mut response: Response, patience: Duration) -> String {
+    const MAX_REASON: usize = 300;
     let read = async {
         let mut body = Vec::new();
         while let Ok(Some(chunk)) = response.chunk().await {
             body.extend_from_slice(&chunk);
-            if body.len() > LONGEST_REASON {
+            if body.len() > MAX_REASON {
                 break;
             }
         }
@@ -231,15 +236,15 @@ async fn why(mut response: Response, patience: Duration) -> String {
     let body = time::timeout(patience, read).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     text.chars()
-        .take(LONGEST_REASON)
+        .take(MAX_REASON)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output, StreamEnd> {
+async fn with_timeout<F: Future>(silence: Duration, future: F) -> Result<F::Output, StreamEnd> {
     time::timeout(silence, future)
         .await
-        .map_err(|_| StreamEnd::Silent(silence))
+        .map_err(|_| StreamEnd::ReadTimeout(silence))
 }
 
 /// Splits a stream of chunks into lines.
@@ -247,7 +252,7 @@ async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output,
 struct LineDecoder {
     buffer: Vec<u8>,
     /// No line ends before this offset.
-    searched: usize,
+    scanned: usize,
 }
 
 impl LineDecoder {
@@ -259,8 +264,8 @@ impl LineDecoder {
                 .iter()
                 .rposition(|b| *b == b'\n')
                 .map_or(0, |at| at + 1);
-        if line > LONGEST {
-            Err(StreamEnd::TooLong)
+        if line > MAX_LINE_LENGTH {
+            Err(StreamEnd::LineTooLong)
         } else {
             Ok(())
         }
@@ -269,14 +274,14 @@ impl LineDecoder {
     /// Returns the next non-empty line, without its line end.
     fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            let Some(end) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') else {
-                self.searched = self.buffer.len();
+            let Some(end) = self.buffer[self.scanned..].iter().position(|b| *b == b'\n') else {
+                self.scanned = self.buffer.len();
                 return None;
             };
-            let end = self.searched + end;
+            let end = self.scanned + end;
             let rest = self.buffer.split_off(end + 1);
             let mut line = std::mem::replace(&mut self.buffer, rest);
-            self.searched = 0;
+            self.scanned = 0;
             line.truncate(end);
             if !line.trim_ascii().is_empty() {
                 return Some(line);
@@ -287,7 +292,7 @@ impl LineDecoder {
 
 /// Parses a line of the plan. Assignments that this version does not understand are dropped and the others kept,
 /// because a newer aggregator may plan probes that an older prober does not know.
-fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
+fn parse_line(line: &[u8]) -> serde_json::Result<PlanLine> {
     let strict = match serde_json::from_slice(line) {
         Ok(line) => return Ok(line),
         Err(error) => error,
@@ -335,7 +340,7 @@ mod tests {
             json!({"kind": "tcp", "host": "10.0.0.1", "port": 80}),
             json!({"kind": "quic", "host": "10.0.0.1"}),
         ]);
-        let PlanLine::Snapshot { assignments, .. } = read(&line).unwrap() else {
+        let PlanLine::Snapshot { assignments, .. } = parse_line(&line).unwrap() else {
             panic!("a snapshot")
         };
         assert_eq!(assignments.len(), 1);
@@ -345,40 +350,40 @@ mod tests {
     #[test]
     fn a_line_of_unknown_type_is_skipped_and_one_that_is_no_json_ends_the_stream() {
         let newer = br#"{"type":"telepathy","revision":{"epoch":1,"n":2}}"#;
-        assert_eq!(read(newer).unwrap(), PlanLine::Unknown);
+        assert_eq!(parse_line(newer).unwrap(), PlanLine::Unknown);
         let run = br#"{"type":"run","order":{"id":"r-1","rounds":1,"assignments":[{"id":"a","probe":{"kind":"quic"}}]}}"#;
         assert_eq!(
-            read(run).unwrap(),
+            parse_line(run).unwrap(),
             PlanLine::Unknown,
             "a run of a newer aggregator"
         );
-        assert!(read(b"<html>").is_err());
-        assert!(read(br#"{"type":"snapshot"}"#).is_err());
+        assert!(parse_line(b"<html>").is_err());
+        assert!(parse_line(br#"{"type":"snapshot"}"#).is_err());
     }
 
     #[test]
     fn a_plan_of_a_former_epoch_is_taken_only_when_nothing_of_a_later_one_was_heard_for_long() {
         let (mut latest, start) = (LatestEpoch::default(), Instant::now());
-        let plan = |epoch| PlanRevision { epoch, n: 1 };
-        latest.takes(plan(7), start).unwrap();
-        latest.takes(plan(8), start).unwrap();
-        latest.heard(start + FORMER);
-        let late = start + FORMER + FORMER / 2;
+        let plan = |epoch| PlanRevision { epoch, number: 1 };
+        latest.accept(plan(7), start).unwrap();
+        latest.accept(plan(8), start).unwrap();
+        latest.record_line(start + EPOCH_TIMEOUT);
+        let late = start + EPOCH_TIMEOUT + EPOCH_TIMEOUT / 2;
         assert!(matches!(
-            latest.takes(plan(7), late),
-            Err(StreamEnd::Former { known: 8, .. })
+            latest.accept(plan(7), late),
+            Err(StreamEnd::StaleEpoch { known: 8, .. })
         ));
-        latest.takes(plan(8), late).unwrap();
-        latest.takes(plan(7), late + FORMER).unwrap();
+        latest.accept(plan(8), late).unwrap();
+        latest.accept(plan(7), late + EPOCH_TIMEOUT).unwrap();
     }
 
     #[test]
     fn a_line_without_end_is_not_kept_for_ever() {
         let mut frames = LineDecoder::default();
-        let chunk = vec![b'x'; LONGEST];
+        let chunk = vec![b'x'; MAX_LINE_LENGTH];
         frames.push(&chunk).unwrap();
         assert_eq!(frames.next(), None);
-        assert!(matches!(frames.push(b"x"), Err(StreamEnd::TooLong)));
+        assert!(matches!(frames.push(b"x"), Err(StreamEnd::LineTooLong)));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use std::{fmt, net::SocketAddr};
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplicaKey {
     /// Index of its URL in the configuration.
-    pub(crate) url: usize,
+    pub(crate) url_index: usize,
     /// Its address; `None` if the name is resolved at each connection.
     address: Option<SocketAddr>,
 }
@@ -14,13 +14,16 @@ pub(crate) struct ReplicaKey {
 impl ReplicaKey {
     pub(crate) const fn at(url: usize, address: SocketAddr) -> Self {
         Self {
-            url,
+            url_index: url,
             address: Some(address),
         }
     }
 
     pub(crate) const fn by_name(url: usize) -> Self {
-        Self { url, address: None }
+        Self {
+            url_index: url,
+            address: None,
+        }
     }
 }
 
@@ -28,7 +31,7 @@ impl fmt::Display for ReplicaKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             Some(address) => address.fmt(f),
-            None => write!(f, "aggregator {}", self.url),
+            None => write!(f, "aggregator {}", self.url_index),
         }
     }
 }

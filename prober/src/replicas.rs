@@ -17,30 +17,30 @@ use tokio_util::sync::CancellationToken;
 use url::Host;
 
 use crate::{
-    aggregator_client::{AggregatorClient, NoControl},
+    aggregator_client::{AggregatorClient, ClientError},
     jitter,
     replica_key::ReplicaKey,
-    status::Status,
+    shared_state::Status,
 };
 
 /// Average interval at which names are resolved.
-const LOOK: Duration = Duration::from_secs(10);
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of addresses per name; a name with more is not that of an aggregator.
-const MOST: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// All aggregators with their clients.
 pub(crate) type KnownReplicas = BTreeMap<ReplicaKey, AggregatorClient>;
 
 /// The configured aggregators, whose names are resolved.
 #[derive(Debug)]
-pub(crate) struct NamedReplicas {
-    named: Vec<AggregatorClient>,
-    known: watch::Sender<Arc<KnownReplicas>>,
+pub(crate) struct ReplicaResolver {
+    configured: Vec<AggregatorClient>,
+    replicas: watch::Sender<Arc<KnownReplicas>>,
     status: Arc<Status>,
 }
 
-impl NamedReplicas {
+impl ReplicaResolver {
     pub(crate) fn new(
         named: Vec<AggregatorClient>,
         status: Arc<Status>,
@@ -50,22 +50,27 @@ impl NamedReplicas {
             .enumerate()
             .map(|(url, control)| (ReplicaKey::by_name(url), control.clone()))
             .collect();
-        status.keep(&begin.keys().cloned().collect());
+        status.set_replicas(&begin.keys().cloned().collect());
         let (known, out) = watch::channel(Arc::new(begin));
-        let replicas = Self { named, known, status };
+        let replicas = Self {
+            configured: named,
+            replicas: known,
+            status,
+        };
         (replicas, out)
     }
 
     /// Resolves the names periodically until cancelled.
-    pub(crate) async fn follow(self, who: String, cancel: CancellationToken) {
+    pub(crate) async fn run(self, who: String, cancel: CancellationToken) {
         let mut turn = 0_u32;
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = self.look() => {}
+                () = self.resolve() => {}
             }
             turn = turn.wrapping_add(1);
-            let wait = LOOK / 2 + jitter::within(LOOK, &[&who, &turn.to_string()]);
+            let wait =
+                RESOLVE_INTERVAL / 2 + jitter::offset_within(RESOLVE_INTERVAL, &[&who, &turn.to_string()]);
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = time::sleep(wait) => {}
@@ -73,12 +78,12 @@ impl NamedReplicas {
         }
     }
 
-    async fn look(&self) {
+    async fn resolve(&self) {
         let mut found = Vec::new();
-        for control in &self.named {
-            found.push(match control.place() {
+        for control in &self.configured {
+            found.push(match control.host_and_port() {
                 Some((Host::Domain(host), port)) => match lookup_host((host, port)).await {
-                    Ok(found) => Some(one_family(found)).filter(|found| !found.is_empty()),
+                    Ok(found) => Some(single_family(found)).filter(|found| !found.is_empty()),
                     Err(error) => {
                         tracing::debug!(%error, host, "the aggregator's name cannot be resolved");
                         None
@@ -88,16 +93,16 @@ impl NamedReplicas {
                 _ => Some(BTreeSet::new()),
             });
         }
-        self.take(found);
+        self.update(found);
     }
 
     /// Applies the addresses of each name; `None` for a name that could not be resolved.
-    fn take(&self, found: Vec<Option<BTreeSet<SocketAddr>>>) {
-        let before = self.known.borrow().clone();
+    fn update(&self, found: Vec<Option<BTreeSet<SocketAddr>>>) {
+        let before = self.replicas.borrow().clone();
         let mut now = KnownReplicas::new();
-        for (url, (control, addresses)) in self.named.iter().zip(found).enumerate() {
+        for (url, (control, addresses)) in self.configured.iter().zip(found).enumerate() {
             let Some(addresses) = addresses else {
-                let same = before.iter().filter(|(key, _)| key.url == url);
+                let same = before.iter().filter(|(key, _)| key.url_index == url);
                 now.extend(same.map(|(key, control)| (key.clone(), control.clone())));
                 continue;
             };
@@ -107,10 +112,13 @@ impl NamedReplicas {
             }
             for address in addresses {
                 let key = ReplicaKey::at(url, address);
-                let made = before.get(&key).cloned().map_or_else(|| control.at(address), Ok);
+                let made = before
+                    .get(&key)
+                    .cloned()
+                    .map_or_else(|| control.pinned_to(address), Ok);
                 match made {
                     Ok(control) => drop(now.insert(key, control)),
-                    Err(NoControl::Url) => {}
+                    Err(ClientError::Url) => {}
                     Err(error) => tracing::warn!(%error, %address, "cannot make a client for an aggregator"),
                 }
             }
@@ -121,18 +129,18 @@ impl NamedReplicas {
         let names: Vec<String> = now.keys().map(ToString::to_string).collect();
         tracing::info!(aggregators = %names.join(", "), "reporting to these aggregators");
         // The spools must exist before the reporters that empty them.
-        self.status.keep(&now.keys().cloned().collect());
-        self.known.send_replace(Arc::new(now));
+        self.status.set_replicas(&now.keys().cloned().collect());
+        self.replicas.send_replace(Arc::new(now));
     }
 }
 
 /// Returns the addresses of one family, because a Pod may have one of each and is still one aggregator. Prefers the
 /// family of the first address, unless the other family has more addresses.
-fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
-    let found: Vec<SocketAddr> = found.take(4 * MOST).collect();
+fn single_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
+    let found: Vec<SocketAddr> = found.take(4 * MAX_ADDRESSES).collect();
     let of = |v6: bool| -> BTreeSet<SocketAddr> {
         let mut family: BTreeSet<SocketAddr> = found.iter().copied().filter(|a| a.is_ipv6() == v6).collect();
-        while family.len() > MOST {
+        while family.len() > MAX_ADDRESSES {
             family.pop_last();
         }
         family
@@ -145,27 +153,27 @@ fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{aggregator_client::AggregatorRoots, spools::ReplicaSpools, tls::TlsConfigs};
+    use crate::{aggregator_client::AggregatorRoots, replica_spools::ReplicaSpools, tls::TlsConfigs};
 
     #[test]
     fn a_name_is_one_aggregator_until_it_leads_to_several_and_what_is_known_stays_while_it_leads_nowhere() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let base = "http://aggregator.example.test:8443".parse().unwrap();
-        let trust = (TlsConfigs::with_roots([]), AggregatorRoots::AsProbes);
+        let trust = (TlsConfigs::with_roots([]), AggregatorRoots::SameAsProbes);
         let control = AggregatorClient::new(base, None, &trust.0, &trust.1).unwrap();
         let status = Arc::new(Status::new(ReplicaSpools::new(9)));
-        let (replicas, known) = NamedReplicas::new(vec![control], Arc::clone(&status));
+        let (replicas, known) = ReplicaResolver::new(vec![control], Arc::clone(&status));
         let shown = || -> Vec<String> { known.borrow().keys().map(ToString::to_string).collect() };
         let address = |n: u8| SocketAddr::from(([10, 0, 0, n], 8_443));
         assert_eq!(shown(), ["aggregator 0"]);
-        replicas.take(vec![Some([address(1), address(2)].into())]);
+        replicas.update(vec![Some([address(1), address(2)].into())]);
         assert_eq!(shown(), ["10.0.0.1:8443", "10.0.0.2:8443"]);
-        replicas.take(vec![None]);
+        replicas.update(vec![None]);
         assert_eq!(shown(), ["10.0.0.1:8443", "10.0.0.2:8443"]);
-        replicas.take(vec![Some([address(2), address(3)].into())]);
+        replicas.update(vec![Some([address(2), address(3)].into())]);
         assert_eq!(shown(), ["10.0.0.2:8443", "10.0.0.3:8443"]);
         assert_eq!(status.waiting(&ReplicaKey::at(0, address(3))), 0);
-        replicas.take(vec![Some([address(3)].into())]);
+        replicas.update(vec![Some([address(3)].into())]);
         assert_eq!(shown(), ["aggregator 0"]);
     }
 
@@ -179,14 +187,14 @@ mod tests {
         ];
         let parsed =
             |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|t| t.parse().unwrap()).collect() };
-        let family = one_family(parsed(&all).into_iter());
+        let family = single_family(parsed(&all).into_iter());
         assert_eq!(Vec::from_iter(family), parsed(&all[..2]));
         let mixed = ["[::1]:8443", "10.0.0.1:8443", "10.0.0.2:8443"];
         assert_eq!(
-            Vec::from_iter(one_family(parsed(&mixed).into_iter())),
+            Vec::from_iter(single_family(parsed(&mixed).into_iter())),
             parsed(&mixed[1..])
         );
         let many = (0..40).map(|n| SocketAddr::from(([10, 0, 0, n], 1)));
-        assert_eq!(one_family(many).len(), MOST);
+        assert_eq!(single_family(many).len(), MAX_ADDRESSES);
     }
 }

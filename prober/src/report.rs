@@ -19,47 +19,47 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    aggregator_client::{AggregatorClient, chain},
+    aggregator_client::{AggregatorClient, error_chain},
     clock::Clock,
     facts::{FactDelivery, LatestFacts},
     jitter,
     replica_key::ReplicaKey,
     replicas::KnownReplicas,
     report_log::ReportLog,
-    spool::{BATCH, SpooledObservation},
-    status::{ReportBatch, Status},
+    shared_state::{ReportBatch, Status},
+    spool::{MAX_REPORT_SIZE, SpooledObservation},
 };
 
 /// How long failures are collected before they are sent: those of one broken front arrive together.
-const COALESCE: Duration = Duration::from_millis(50);
+const COALESCE_DELAY: Duration = Duration::from_millis(50);
 /// Interval of reports without failures.
-const EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one request.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the last delivery when the prober stops.
-const FLUSH: Duration = Duration::from_secs(2);
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LAST_RETRY: Duration = Duration::from_secs(10);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Spread of the start of a resend, and pause after each of its reports: thousands of probers resend to an aggregator
 /// that has just started.
-const SPREAD: Duration = Duration::from_secs(1);
-const PACE: Duration = Duration::from_millis(100);
+const RESEND_JITTER: Duration = Duration::from_secs(1);
+const RESEND_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum size of a response body that is read.
-const ANSWER: usize = 16 << 10;
+const MAX_RESPONSE_BODY: usize = 16 << 10;
 
 /// The state that all reporters share, and the supervisor of the reporters.
 #[derive(Debug, Clone)]
-pub(crate) struct ReportHeaderSource {
+pub(crate) struct ReporterSet {
     pub(crate) status: Arc<Status>,
     /// Notifies of an urgent observation in a spool.
-    pub(crate) bell: watch::Receiver<()>,
+    pub(crate) urgent_signal: watch::Receiver<()>,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
     pub(crate) facts: Arc<LatestFacts>,
 }
 
-impl ReportHeaderSource {
+impl ReporterSet {
     /// Runs a reporter for each known aggregator until cancelled; then each delivers once more. An aggregator that does
     /// not accept reports does not affect the others.
     pub(crate) async fn run(self, mut known: watch::Receiver<Arc<KnownReplicas>>, cancel: CancellationToken) {
@@ -77,10 +77,10 @@ impl ReportHeaderSource {
             for (key, control) in now.iter() {
                 if !running.contains_key(key) {
                     let reporter = Reporter {
-                        sender: self.clone(),
+                        shared: self.clone(),
                         key: key.clone(),
-                        control: control.clone(),
-                        telling: FactDelivery::default(),
+                        client: control.clone(),
+                        fact_delivery: FactDelivery::default(),
                     };
                     running.insert(key.clone(), reporters.spawn(reporter.run(cancel.clone())));
                 }
@@ -109,10 +109,10 @@ impl ReportHeaderSource {
 /// Delivers reports to one aggregator.
 #[derive(Debug)]
 struct Reporter {
-    sender: ReportHeaderSource,
+    shared: ReporterSet,
     key: ReplicaKey,
-    control: AggregatorClient,
-    telling: FactDelivery,
+    client: AggregatorClient,
+    fact_delivery: FactDelivery,
 }
 
 /// The result of one request.
@@ -121,9 +121,9 @@ enum DeliveryResult {
     /// Accepted. The aggregator may request a resend of delivered observations.
     Acknowledged(Option<Resend>),
     /// Failed for a temporary reason; to be retried.
-    Later(String),
+    Retry(String),
     /// Permanently rejected.
-    Refused(StatusCode),
+    Rejected(StatusCode),
 }
 
 impl Reporter {
@@ -131,13 +131,13 @@ impl Reporter {
     async fn run(mut self, cancel: CancellationToken) {
         let limit = async {
             cancel.cancelled().await;
-            time::sleep(FLUSH).await;
+            time::sleep(FLUSH_TIMEOUT).await;
         };
         tokio::select! {
-            () = self.cycle(&cancel) => {}
+            () = self.run_deliveries(&cancel) => {}
             () = limit => {}
         }
-        let left = self.sender.status.waiting(&self.key);
+        let left = self.shared.status.waiting(&self.key);
         if left > 0 {
             tracing::warn!(
                 left,
@@ -147,10 +147,10 @@ impl Reporter {
         }
     }
 
-    async fn cycle(&mut self, cancel: &CancellationToken) {
-        let mut log = ReportLog::of(&self.key);
+    async fn run_deliveries(&mut self, cancel: &CancellationToken) {
+        let mut log = ReportLog::new(&self.key);
         loop {
-            self.work(cancel).await;
+            self.wait_until_due(cancel).await;
             let last = cancel.is_cancelled();
             self.deliver(cancel, &mut log).await;
             if last {
@@ -160,8 +160,12 @@ impl Reporter {
     }
 
     /// Waits until the next delivery is due.
-    async fn work(&mut self, cancel: &CancellationToken) {
-        let ReportHeaderSource { status, bell, .. } = &mut self.sender;
+    async fn wait_until_due(&mut self, cancel: &CancellationToken) {
+        let ReporterSet {
+            status,
+            urgent_signal: bell,
+            ..
+        } = &mut self.shared;
         let failure = async {
             while !status.urgent(&self.key) {
                 if bell.changed().await.is_err() {
@@ -169,22 +173,22 @@ impl Reporter {
                     std::future::pending::<()>().await;
                 }
             }
-            time::sleep(COALESCE).await;
+            time::sleep(COALESCE_DELAY).await;
         };
         tokio::select! {
             () = cancel.cancelled() => {}
             () = failure => {}
-            () = time::sleep(EVERY) => {}
+            () = time::sleep(REPORT_INTERVAL) => {}
         }
     }
 
     /// Delivers until less than a full report is waiting; while stopping, until the first failed request. Sends an
     /// empty report if there is nothing to deliver, so that the aggregator can close the round.
     async fn deliver(&mut self, cancel: &CancellationToken, log: &mut ReportLog) {
-        let status = Arc::clone(&self.sender.status);
+        let status = Arc::clone(&self.shared.status);
         let mut attempt = 0;
         loop {
-            let Some(batch) = status.batch(&self.key, self.sender.clock) else {
+            let Some(batch) = status.batch(&self.key, self.shared.clock) else {
                 return;
             };
             let stopping = cancel.is_cancelled();
@@ -192,31 +196,35 @@ impl Reporter {
                 DeliveryResult::Acknowledged(wanted) => {
                     status.acknowledge(&self.key);
                     if let Some(wanted) = wanted
-                        && batch.resent.as_ref() != Some(&wanted.life)
+                        && batch.resent_for.as_ref() != Some(&wanted.incarnation)
                     {
                         status.resend(&self.key, &wanted);
                         self.pause(
-                            jitter::within(SPREAD, &[self.sender.incarnation.as_str()]),
+                            jitter::offset_within(RESEND_JITTER, &[self.shared.incarnation.as_str()]),
                             cancel,
                         )
                         .await;
-                    } else if batch.again {
-                        self.pause(PACE, cancel).await;
+                    } else if batch.is_resend {
+                        self.pause(RESEND_PAUSE, cancel).await;
                     }
-                    self.telling.delivered(Instant::now());
+                    self.fact_delivery.acknowledge(Instant::now());
                     log.delivered();
                     attempt = 0;
                 }
-                DeliveryResult::Refused(code) => {
-                    status.refuse(&self.key);
-                    log.refused(code, batch.lines.len());
+                DeliveryResult::Rejected(code) => {
+                    status.reject(&self.key);
+                    log.rejected(code, batch.lines.len());
                     attempt = 0;
                 }
-                DeliveryResult::Later(_) if stopping => return,
-                DeliveryResult::Later(reason) => {
+                DeliveryResult::Retry(_) if stopping => return,
+                DeliveryResult::Retry(reason) => {
                     log.failed(&reason);
-                    let wait =
-                        jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.sender.incarnation.as_str());
+                    let wait = jitter::backoff(
+                        MIN_RETRY_DELAY,
+                        MAX_RETRY_DELAY,
+                        attempt,
+                        self.shared.incarnation.as_str(),
+                    );
                     attempt += 1;
                     tokio::select! {
                         () = cancel.cancelled() => {}
@@ -227,10 +235,10 @@ impl Reporter {
             }
             let waiting = status.waiting(&self.key);
             // Observations that arrived meanwhile wait for the next delivery, except a backlog, or while stopping.
-            if !stopping && status.resends(&self.key) {
+            if !stopping && status.has_resend(&self.key) {
                 continue;
             }
-            if waiting == 0 || (waiting < BATCH && !stopping) {
+            if waiting == 0 || (waiting < MAX_REPORT_SIZE && !stopping) {
                 return;
             }
         }
@@ -244,66 +252,71 @@ impl Reporter {
     }
 
     async fn post(&mut self, batch: &ReportBatch) -> DeliveryResult {
-        let sender = &self.sender;
+        let sender = &self.shared;
         let header = ReportHeader {
             v: WIRE_VERSION,
             incarnation: sender.incarnation.clone(),
             vantage: sender.vantage.clone(),
-            sent: sender.clock.now(),
-            complete: Some(batch.complete),
+            sent_at: sender.clock.now(),
+            complete_until: Some(batch.watermark),
             dropped: batch.dropped,
             assignments: sender.status.assignments(),
-            kept: batch.kept,
-            resent: batch.resent.clone(),
-            again: batch.again,
-            facts: self.telling.due(&sender.facts, Instant::now()).map(Box::new),
+            oldest_held: batch.earliest_kept,
+            resent_for: batch.resent_for.clone(),
+            is_resend: batch.is_resend,
+            facts: self
+                .fact_delivery
+                .next(&sender.facts, Instant::now())
+                .map(Box::new),
         };
         let prepared = encode(&header, &batch.lines)
-            .and_then(|body| Ok((self.control.post(["v1", "observations"])?, body)));
+            .and_then(|body| Ok((self.client.post(["v1", "observations"])?, body)));
         let (request, body) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return DeliveryResult::Later(error.to_string()),
+            Err(error) => return DeliveryResult::Retry(error.to_string()),
         };
         let sent = request
             .header(header::CONTENT_TYPE, "application/x-ndjson")
             .header(header::CONTENT_ENCODING, "gzip")
-            .timeout(TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
             .body(body)
             .send()
             .await;
         match sent {
-            Ok(response) => match judged(response.status()) {
-                DeliveryResult::Acknowledged(_) => DeliveryResult::Acknowledged(wanted(response).await),
+            Ok(response) => match classify_status(response.status()) {
+                DeliveryResult::Acknowledged(_) => {
+                    DeliveryResult::Acknowledged(requested_resend(response).await)
+                }
                 other => other,
             },
-            Err(error) => DeliveryResult::Later(chain(&error)),
+            Err(error) => DeliveryResult::Retry(error_chain(&error)),
         }
     }
 }
 
 /// Classifies a response status. A client error means that the same report would be rejected again, unless the cause is
 /// the credential or the moment.
-fn judged(status: StatusCode) -> DeliveryResult {
+fn classify_status(status: StatusCode) -> DeliveryResult {
     match status {
         _ if status.is_success() => DeliveryResult::Acknowledged(None),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            DeliveryResult::Later(format!("{status}: check the prober's token"))
+            DeliveryResult::Retry(format!("{status}: check the prober's token"))
         }
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-            DeliveryResult::Later(status.to_string())
+            DeliveryResult::Retry(status.to_string())
         }
-        _ if status.is_client_error() => DeliveryResult::Refused(status),
-        _ => DeliveryResult::Later(status.to_string()),
+        _ if status.is_client_error() => DeliveryResult::Rejected(status),
+        _ => DeliveryResult::Retry(status.to_string()),
     }
 }
 
 /// Reads the resend that an aggregator requests after its start. Older aggregators request none. An unreadable body
 /// counts as no request: the report was accepted in any case.
-async fn wanted(mut response: Response) -> Option<Resend> {
+async fn requested_resend(mut response: Response) -> Option<Resend> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.ok()? {
         body.extend_from_slice(&chunk);
-        if body.len() > ANSWER {
+        if body.len() > MAX_RESPONSE_BODY {
             return None;
         }
     }
@@ -347,11 +360,14 @@ mod tests {
             (413, false),
             (422, false),
         ] {
-            let judged = judged(StatusCode::from_u16(status).unwrap());
-            assert_eq!(matches!(judged, DeliveryResult::Later(_)), later, "{status}");
+            let judged = classify_status(StatusCode::from_u16(status).unwrap());
+            assert_eq!(matches!(judged, DeliveryResult::Retry(_)), later, "{status}");
             assert_ne!(judged, DeliveryResult::Acknowledged(None));
         }
-        assert_eq!(judged(StatusCode::NO_CONTENT), DeliveryResult::Acknowledged(None));
+        assert_eq!(
+            classify_status(StatusCode::NO_CONTENT),
+            DeliveryResult::Acknowledged(None)
+        );
     }
 
     #[test]
@@ -360,18 +376,18 @@ mod tests {
             v: WIRE_VERSION,
             incarnation: "i1".parse().unwrap(),
             vantage: "n1/pod".parse().unwrap(),
-            sent: EventTime(7),
-            complete: Some(EventTime(6)),
+            sent_at: EventTime(7),
+            complete_until: Some(EventTime(6)),
             dropped: 0,
             assignments: Some(1),
-            kept: Some(EventTime(2)),
-            resent: None,
-            again: false,
+            oldest_held: Some(EventTime(2)),
+            resent_for: None,
+            is_resend: false,
             facts: None,
         };
         let line = r#"{"seq":3,"t_us":10,"target":"http://a/","channel":"vip","result":"ok"}"#;
         let observation: Observation = serde_json::from_str(line).unwrap();
-        let lines = [SpooledObservation::of(&observation).unwrap()];
+        let lines = [SpooledObservation::from_observation(&observation).unwrap()];
         let mut text = String::new();
         GzDecoder::new(encode(&header, &lines).unwrap().as_slice())
             .read_to_string(&mut text)

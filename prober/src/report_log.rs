@@ -8,21 +8,21 @@ use crate::{logged_reason::LoggedReason, replica_key::ReplicaKey};
 #[derive(Debug)]
 pub(crate) struct ReportLog {
     aggregator: String,
-    failing: LoggedReason,
-    refused: bool,
+    failure_reason: LoggedReason,
+    logged_rejection: bool,
 }
 
 impl ReportLog {
-    pub(crate) fn of(key: &ReplicaKey) -> Self {
+    pub(crate) fn new(key: &ReplicaKey) -> Self {
         Self {
             aggregator: key.to_string(),
-            failing: LoggedReason::default(),
-            refused: false,
+            failure_reason: LoggedReason::default(),
+            logged_rejection: false,
         }
     }
 
     pub(crate) fn delivered(&mut self) {
-        if self.failing.clear() {
+        if self.failure_reason.clear() {
             tracing::info!(
                 aggregator = self.aggregator,
                 "the aggregator accepts reports again"
@@ -31,13 +31,13 @@ impl ReportLog {
     }
 
     pub(crate) fn failed(&mut self, reason: &str) {
-        if self.failing.is_new(reason) {
+        if self.failure_reason.is_new(reason) {
             tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and retrying");
         }
     }
 
-    pub(crate) fn refused(&mut self, status: StatusCode, observations: usize) {
-        if !std::mem::replace(&mut self.refused, true) {
+    pub(crate) fn rejected(&mut self, status: StatusCode, observations: usize) {
+        if !std::mem::replace(&mut self.logged_rejection, true) {
             tracing::error!(
                 aggregator = self.aggregator,
                 %status,

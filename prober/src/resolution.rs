@@ -9,16 +9,16 @@ use std::{
 use parallax_model::{FailureKind, OwnFault, SearchManner};
 
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     context::ProbeContext,
     dns::DnsReply,
+    failure::{EarlyEnd, FailureOrigin},
     resolv_conf::ResolvConf,
     resolve::{
-        walk::{ResolverWalk, ServerAnswer, no_server},
-        without_question,
+        search::{NameSearch, ServerAnswer, no_server},
+        without_query,
     },
-    text::tamed,
+    sanitize::sanitized,
 };
 
 /// The resolvers to query.
@@ -70,7 +70,7 @@ pub struct FoundAddress {
     /// Smallest TTL between the name and the address, in seconds.
     pub ttl_s: Option<u32>,
     /// Whether the answer arrived over TCP, because it was truncated over UDP.
-    pub tcp: bool,
+    pub over_tcp: bool,
 }
 
 /// The answer of one server for one address family of a name.
@@ -86,14 +86,14 @@ pub enum FamilyAnswer {
         detail: Option<String>,
     },
     /// The query was not made because of a fault of the prober.
-    NotAsked {
+    NotQueried {
         /// The fault.
         own: OwnFault,
         /// The error text of the kernel or a library.
         detail: Option<String>,
     },
     /// No query was needed: a literal address of the other family, or a family that the lookup did not wait for.
-    Unneeded,
+    NotNeeded,
 }
 
 /// The answers of one server for one name.
@@ -122,11 +122,11 @@ impl LibcAnswers {
     /// Whether images with the two libraries get different sets of addresses.
     #[must_use]
     pub fn differ(&self) -> bool {
-        addresses(&self.glibc) != addresses(&self.musl)
+        sorted_addresses(&self.glibc) != sorted_addresses(&self.musl)
     }
 }
 
-fn addresses(resolution: &Resolution) -> Vec<IpAddr> {
+fn sorted_addresses(resolution: &Resolution) -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = resolution.addresses.iter().map(|found| found.address).collect();
     all.sort_unstable();
     all.dedup();
@@ -141,8 +141,8 @@ pub async fn resolve_all(
     manner: SearchManner,
     deadline: Duration,
 ) -> Resolution {
-    if let Some(literal) = without_question(name) {
-        return without_server(name, &literal);
+    if let Some(literal) = without_query(name) {
+        return literal_resolution(name, &literal);
     }
     let (conf, asked_for);
     match choice {
@@ -151,18 +151,18 @@ pub async fn resolve_all(
             asked_for = name.to_owned();
         }
         ResolverChoice::Servers(servers) => {
-            conf = std::sync::Arc::new(ResolvConf::of_servers(servers.clone()));
+            conf = std::sync::Arc::new(ResolvConf::from_servers(servers.clone()));
             asked_for = format!("{}.", name.trim_end_matches('.'));
         }
     }
-    let walk = ResolverWalk {
+    let walk = NameSearch {
         conf: &conf,
-        manner,
+        libc: manner,
         deadline: Deadline::within(deadline),
-        patience: None,
+        family_delay: None,
     };
     // On the heap: its queries take kilobytes, which every surrounding future would contain.
-    let asked = Box::pin(walk.walk(&asked_for)).await;
+    let asked = Box::pin(walk.run(&asked_for)).await;
     collect(&asked, manner)
 }
 
@@ -176,10 +176,10 @@ pub async fn libc_answers(context: &ProbeContext, name: &str, deadline: Duration
     LibcAnswers { glibc, musl }
 }
 
-fn without_server(name: &str, literal: &[IpAddr]) -> Resolution {
+fn literal_resolution(name: &str, literal: &[IpAddr]) -> Resolution {
     let count = |v4: bool| literal.iter().filter(|address| address.is_ipv4() == v4).count();
     let answer = |count| match count {
-        0 => FamilyAnswer::Unneeded,
+        0 => FamilyAnswer::NotNeeded,
         count => FamilyAnswer::Addresses(count),
     };
     Resolution {
@@ -190,7 +190,7 @@ fn without_server(name: &str, literal: &[IpAddr]) -> Resolution {
                 resolver: None,
                 name: name.to_owned(),
                 ttl_s: None,
-                tcp: false,
+                over_tcp: false,
             })
             .collect(),
         a: answer(count(true)),
@@ -201,7 +201,7 @@ fn without_server(name: &str, literal: &[IpAddr]) -> Resolution {
 
 fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
     let Some(last) = asked.last() else {
-        let nobody = family(Some(&Err(no_server())));
+        let nobody = family_answer(Some(&Err(no_server())));
         return Resolution {
             addresses: Vec::new(),
             a: nobody.clone(),
@@ -217,7 +217,7 @@ fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
                 resolver: Some(last.server),
                 name: last.name.clone(),
                 ttl_s: reply.ttl,
-                tcp: reply.tcp,
+                over_tcp: reply.over_tcp,
             }));
         }
     }
@@ -226,21 +226,21 @@ fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
         .map(|one| TriedName {
             name: one.name.clone(),
             resolver: one.server,
-            a: family(one.a.as_ref()),
-            aaaa: family(one.aaaa.as_ref()),
+            a: family_answer(one.a.as_ref()),
+            aaaa: family_answer(one.aaaa.as_ref()),
         })
         .collect();
     Resolution {
         addresses,
-        a: family(last.a.as_ref()),
-        aaaa: family(last.aaaa.as_ref()),
+        a: family_answer(last.a.as_ref()),
+        aaaa: family_answer(last.aaaa.as_ref()),
         tried,
     }
 }
 
-fn family(reply: Option<&Result<DnsReply, EarlyEnd>>) -> FamilyAnswer {
+fn family_answer(reply: Option<&Result<DnsReply, EarlyEnd>>) -> FamilyAnswer {
     match reply {
-        None => FamilyAnswer::Unneeded,
+        None => FamilyAnswer::NotNeeded,
         Some(Ok(DnsReply {
             failure: None,
             addresses,
@@ -253,13 +253,13 @@ fn family(reply: Option<&Result<DnsReply, EarlyEnd>>) -> FamilyAnswer {
             detail: None,
         },
         Some(Err(stop)) => {
-            let detail = stop.detail.as_deref().map(tamed);
-            match &stop.fault {
+            let detail = stop.detail.as_deref().map(sanitized);
+            match &stop.origin {
                 FailureOrigin::Target(kind) => FamilyAnswer::Failed {
                     kind: kind.clone(),
                     detail,
                 },
-                FailureOrigin::Own(own) => FamilyAnswer::NotAsked { own: *own, detail },
+                FailureOrigin::Own(own) => FamilyAnswer::NotQueried { own: *own, detail },
             }
         }
     }

@@ -58,7 +58,7 @@ impl ResolvConf {
     }
 
     /// Returns a configuration with these servers and without a search list.
-    pub(crate) fn of_servers(servers: Vec<SocketAddr>) -> Self {
+    pub(crate) fn from_servers(servers: Vec<SocketAddr>) -> Self {
         Self {
             servers,
             ..Self::default()
@@ -66,7 +66,7 @@ impl ResolvConf {
     }
 
     fn add_server(&mut self, word: Option<&str>) {
-        let server = word.and_then(server);
+        let server = word.and_then(parse_server);
         self.servers
             .extend(server.filter(|_| self.servers.len() < MAX_SERVERS));
     }
@@ -97,7 +97,7 @@ impl ResolvConf {
 
     /// The names to query, in order, for a C library. musl does not use the search list for a name with enough dots.
     #[must_use]
-    pub(crate) fn candidates_of(&self, name: &str, manner: SearchManner) -> Vec<String> {
+    pub(crate) fn candidates_for(&self, name: &str, manner: SearchManner) -> Vec<String> {
         let enough = name.matches('.').count() >= self.ndots;
         if manner == SearchManner::Musl && enough {
             return vec![name.trim_end_matches('.').to_owned()];
@@ -122,7 +122,7 @@ impl ResolvConf {
 }
 
 /// Parses an address, or `[ADDRESS]:PORT` as in OpenBSD's resolv.conf(5), for resolvers that cannot bind port 53.
-fn server(word: &str) -> Option<SocketAddr> {
+fn parse_server(word: &str) -> Option<SocketAddr> {
     let (address, port) = match word.strip_prefix('[') {
         None => (word, 53),
         Some(bracketed) => {
@@ -200,9 +200,9 @@ options ndots:5 timeout:2 attempts:3 edns0
     #[test]
     fn musl_searches_a_name_with_enough_dots_nowhere() {
         let conf = ResolvConf::parse("search example.test");
-        assert_eq!(conf.candidates_of("www.shop", SearchManner::Musl), ["www.shop"]);
+        assert_eq!(conf.candidates_for("www.shop", SearchManner::Musl), ["www.shop"]);
         assert_eq!(
-            conf.candidates_of("cart", SearchManner::Musl),
+            conf.candidates_for("cart", SearchManner::Musl),
             ["cart.example.test", "cart"]
         );
     }

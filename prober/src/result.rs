@@ -7,14 +7,14 @@ use parallax_model::{
     TtlEvidence, dns::NameSight,
 };
 
-use crate::{certificate::TlsFacts, text::tamed};
+use crate::{certificate::TlsFacts, sanitize::sanitized};
 
 /// The result of one probe: the contents of an [`Observation`] except its sequence number, and facts that are not
 /// reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeResult {
     /// Start of the probe, on the clock of the [`crate::ProbeContext`].
-    pub at: EventTime,
+    pub started: EventTime,
     /// The assignment of the probe.
     pub assignment: AssignmentId,
     /// The target.
@@ -38,7 +38,7 @@ pub struct ProbeResult {
     /// Evidence of how far away the responder is.
     pub ttl: Option<TtlEvidence>,
     /// The fingerprint of the response, if the probe requests it.
-    pub print: Option<AnswerPrint>,
+    pub fingerprint: Option<AnswerPrint>,
     /// What the client of a challenge saw.
     pub challenge: Option<Box<ChallengeSight>>,
     /// The DNS records of a name at several servers.
@@ -67,18 +67,18 @@ pub struct AnswerFacts {
     /// `Content-Type`.
     pub content_type: Option<String>,
     /// Bytes of the body that were read; a probe does not read a large body to its end.
-    pub read: u64,
+    pub bytes_read: u64,
 }
 
 /// Maximum length of [`AnswerFacts::location`] in bytes.
 const MAX_LOCATION: usize = 2048;
 
 impl AnswerFacts {
-    pub(crate) fn of(head: &Parts, read: u64) -> Self {
+    pub(crate) fn from_head(head: &Parts, read: u64) -> Self {
         let text = |name| {
             head.headers
                 .get(name)
-                .map(|value| tamed(&String::from_utf8_lossy(value.as_bytes())))
+                .map(|value| sanitized(&String::from_utf8_lossy(value.as_bytes())))
         };
         Self {
             version: match head.version {
@@ -96,7 +96,7 @@ impl AnswerFacts {
                 .map(str::to_owned),
             server: text(header::SERVER),
             content_type: text(header::CONTENT_TYPE),
-            read,
+            bytes_read: read,
         }
     }
 }
@@ -113,10 +113,10 @@ pub struct RedirectHop {
 }
 
 impl ProbeResult {
-    pub(crate) fn begin(assignment: &Assignment, at: EventTime) -> Self {
+    pub(crate) fn new(assignment: &Assignment, at: EventTime) -> Self {
         let entry = assignment.entry.as_ref();
         Self {
-            at,
+            started: at,
             assignment: assignment.id.clone(),
             target: assignment.target.clone(),
             channel: assignment.channel,
@@ -130,7 +130,7 @@ impl ProbeResult {
             dns: None,
             echo: None,
             ttl: None,
-            print: None,
+            fingerprint: None,
             challenge: None,
             names: None,
             tls: None,
@@ -142,10 +142,10 @@ impl ProbeResult {
 
     /// Returns the result of a probe that was not made because of a fault of the prober.
     #[must_use]
-    pub fn not_asked(assignment: &Assignment, at: EventTime, own: OwnFault) -> Self {
+    pub fn not_made(assignment: &Assignment, at: EventTime, own: OwnFault) -> Self {
         Self {
-            outcome: Outcome::NotAsked { own },
-            ..Self::begin(assignment, at)
+            outcome: Outcome::NotProbed { fault: own },
+            ..Self::new(assignment, at)
         }
     }
 
@@ -155,7 +155,7 @@ impl ProbeResult {
         let server = self.answer.and_then(|answer| answer.server);
         Observation {
             seq,
-            at: self.at,
+            started: self.started,
             assignment: Some(self.assignment),
             target: self.target,
             channel: self.channel,
@@ -167,8 +167,8 @@ impl ProbeResult {
             dns: self.dns,
             echo: self.echo,
             ttl: self.ttl,
-            server: server.and_then(|field| ServerProduct::of_field(&field)),
-            print: self.print,
+            server: server.and_then(|field| ServerProduct::from_field(&field)),
+            fingerprint: self.fingerprint,
             challenge: self.challenge,
             names: self.names,
         }
@@ -188,8 +188,11 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        let facts = AnswerFacts::of(&head, 7);
-        assert_eq!((facts.status, facts.read, facts.version), (302, 7, "HTTP/1.1"));
+        let facts = AnswerFacts::from_head(&head, 7);
+        assert_eq!(
+            (facts.status, facts.bytes_read, facts.version),
+            (302, 7, "HTTP/1.1")
+        );
         assert_eq!(facts.location, None, "a truncated URL would be another URL");
         assert!(!facts.server.unwrap().contains('\t'));
     }

@@ -13,40 +13,40 @@ use tokio::{
 use crate::{
     clock::Deadline,
     context::ProbeContext,
-    evidence::{Evidence, patience},
-    governor::ConcurrencyLimiter,
-    on_demand::RequestQueue,
     probe,
+    rate_limiter::RateLimiter,
     result::ProbeResult,
+    run_queue::RunQueue,
     schedule::{ProbeSchedule, ProbeStart},
-    status::Status,
+    shared_state::Status,
     ttl,
+    ttl_schedule::{EvidenceSchedule, max_wait},
 };
 
 /// Maximum number of concurrent probes, whatever the plan: each holds one or two file descriptors.
-const AT_ONCE: usize = 400;
+const MAX_CONCURRENT_PROBES: usize = 400;
 
 /// Time for running probes to end when the prober stops.
-const LAST_PROBES: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct ProbeRunner {
     schedule: ProbeSchedule,
-    orders: RequestQueue,
+    run_queue: RunQueue,
     vantage: Vantage,
-    governor: ConcurrencyLimiter,
+    rate_limiter: RateLimiter,
     probes: JoinSet<()>,
-    running: HashMap<Id, RunningProbes>,
-    desk: Arc<ProbeDispatch>,
+    running: HashMap<Id, RunningProbe>,
+    dispatch: Arc<ProbeDispatch>,
 }
 
 #[derive(Debug)]
-struct RunningProbes {
+struct RunningProbe {
     assignment: Arc<Assignment>,
     /// A time not later than the start that the probe reports.
-    since: EventTime,
+    started: EventTime,
     /// Part of an on-demand run: no round waits for it.
-    aside: bool,
+    on_demand: bool,
 }
 
 /// The state that all probe tasks share.
@@ -54,8 +54,8 @@ struct RunningProbes {
 struct ProbeDispatch {
     context: Arc<ProbeContext>,
     status: Arc<Status>,
-    bell: watch::Sender<()>,
-    evidence: Mutex<Evidence>,
+    urgent_signal: watch::Sender<()>,
+    evidence: Mutex<EvidenceSchedule>,
 }
 
 impl ProbeRunner {
@@ -67,15 +67,15 @@ impl ProbeRunner {
     ) -> Self {
         Self {
             schedule: ProbeSchedule::new(Instant::now(), vantage),
-            orders: RequestQueue::default(),
+            run_queue: RunQueue::default(),
             vantage: vantage.clone(),
-            governor: ConcurrencyLimiter::default(),
+            rate_limiter: RateLimiter::default(),
             probes: JoinSet::new(),
             running: HashMap::new(),
-            desk: Arc::new(ProbeDispatch {
+            dispatch: Arc::new(ProbeDispatch {
                 context,
                 status,
-                bell,
+                urgent_signal: bell,
                 evidence: Mutex::default(),
             }),
         }
@@ -83,7 +83,7 @@ impl ProbeRunner {
 
     /// Applies a line of the plan.
     pub(crate) fn apply(&mut self, line: PlanLine, now: Instant) {
-        self.schedule.heard(now);
+        self.schedule.record_line(now);
         match line {
             PlanLine::Snapshot {
                 revision,
@@ -97,7 +97,7 @@ impl ProbeRunner {
             PlanLine::Remove { id, .. } => self.schedule.remove(&id),
             PlanLine::Run { order } => {
                 let (id, probes) = (order.id.clone(), order.assignments.len());
-                if self.orders.take(order, &self.vantage, now) {
+                if self.run_queue.enqueue(order, &self.vantage, now) {
                     tracing::info!(run = %id, probes, "received an on-demand run");
                 }
                 return;
@@ -105,48 +105,56 @@ impl ProbeRunner {
             // The agent handles facts itself.
             PlanLine::Heartbeat { .. } | PlanLine::Facts { .. } | PlanLine::Unknown => return,
         }
-        self.desk.status.planned(self.schedule.len());
+        self.dispatch.status.set_assignments(self.schedule.len());
     }
 
     /// Waits for the next start or end of a probe and handles it. Without a plan it waits for ever.
-    pub(crate) async fn turn(&mut self) {
-        let (plan, runs) = (self.schedule.next_due(), self.orders.next_due());
-        let due = due(plan.into_iter().chain(runs).min());
+    pub(crate) async fn next_event(&mut self) {
+        let (plan, runs) = (self.schedule.next_due(), self.run_queue.next_due());
+        let due = sleep_until(plan.into_iter().chain(runs).min());
         tokio::select! {
-            () = due => self.start(Instant::now()),
-            Some(ended) = self.probes.join_next_with_id() => self.settle(ended),
+            () = due => self.start_due(Instant::now()),
+            Some(ended) = self.probes.join_next_with_id() => self.finish(ended),
         }
     }
 
     /// Starts the probes that are due.
-    fn start(&mut self, now: Instant) {
+    fn start_due(&mut self, now: Instant) {
         let before = self.schedule.len();
         let starts = self.schedule.take_due(now);
-        self.desk.status.metrics.overrun(self.schedule.take_overrun());
+        self.dispatch
+            .status
+            .metrics
+            .record_overrun(self.schedule.take_overrun());
         if self.schedule.len() < before {
             tracing::warn!(
                 forgotten = before - self.schedule.len(),
                 "the plan stream has been silent for ten minutes; dropping the assignments to addresses of Pods"
             );
-            self.desk.status.planned(self.schedule.len());
+            self.dispatch.status.set_assignments(self.schedule.len());
         }
         for start in starts {
             match start {
                 ProbeStart::TooLate { assignment, late } => {
-                    self.desk.not_asked(&assignment, OwnFault::Late, late);
+                    self.dispatch.record_not_made(&assignment, OwnFault::Late, late);
                 }
                 ProbeStart::Run { assignment, late }
-                    if self.probes.len() >= AT_ONCE || !self.governor.allows(&assignment.target, now) =>
+                    if self.probes.len() >= MAX_CONCURRENT_PROBES
+                        || !self.rate_limiter.try_acquire(&assignment.target, now) =>
                 {
                     self.schedule.finished(&assignment.id);
-                    self.desk.not_asked(&assignment, OwnFault::Throttled, late);
+                    self.dispatch
+                        .record_not_made(&assignment, OwnFault::Throttled, late);
                 }
                 ProbeStart::Run { assignment, late } => self.spawn(assignment, late, false),
             }
         }
-        for (assignment, late) in self.orders.take_due(now) {
-            if self.probes.len() >= AT_ONCE || !self.governor.allows(&assignment.target, now) {
-                self.desk.not_asked(&assignment, OwnFault::Throttled, late);
+        for (assignment, late) in self.run_queue.take_due(now) {
+            if self.probes.len() >= MAX_CONCURRENT_PROBES
+                || !self.rate_limiter.try_acquire(&assignment.target, now)
+            {
+                self.dispatch
+                    .record_not_made(&assignment, OwnFault::Throttled, late);
             } else {
                 self.spawn(assignment, late, true);
             }
@@ -154,25 +162,25 @@ impl ProbeRunner {
     }
 
     fn spawn(&mut self, assignment: Arc<Assignment>, late: Duration, aside: bool) {
-        let desk = Arc::clone(&self.desk);
+        let desk = Arc::clone(&self.dispatch);
         let since = if aside {
             desk.context.clock.now()
         } else {
-            desk.status.started(desk.context.clock)
+            desk.status.probe_started(desk.context.clock)
         };
         let task = self.probes.spawn({
             let assignment = Arc::clone(&assignment);
             async move { desk.probe(&assignment, late).await }
         });
-        let running = RunningProbes {
+        let running = RunningProbe {
             assignment,
-            since,
-            aside,
+            started: since,
+            on_demand: aside,
         };
         self.running.insert(task.id(), running);
     }
 
-    fn settle(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn finish(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = match ended {
             Ok((id, ())) => id,
             Err(error) => {
@@ -183,10 +191,10 @@ impl ProbeRunner {
             }
         };
         if let Some(running) = self.running.remove(&id)
-            && !running.aside
+            && !running.on_demand
         {
             self.schedule.finished(&running.assignment.id);
-            self.desk.status.settled(running.since);
+            self.dispatch.status.probe_ended(running.started);
         }
     }
 
@@ -194,22 +202,22 @@ impl ProbeRunner {
     pub(crate) async fn stop(mut self) {
         let all = async {
             while let Some(ended) = self.probes.join_next_with_id().await {
-                self.settle(ended);
+                self.finish(ended);
             }
         };
-        let _ = time::timeout(LAST_PROBES, all).await;
+        let _ = time::timeout(STOP_TIMEOUT, all).await;
         self.probes.shutdown().await;
         for running in self.running.into_values() {
-            let result = ProbeResult::not_asked(&running.assignment, running.since, OwnFault::Stopping);
-            self.desk.book(&running.assignment, result);
-            if !running.aside {
-                self.desk.status.settled(running.since);
+            let result = ProbeResult::not_made(&running.assignment, running.started, OwnFault::Stopping);
+            self.dispatch.record(&running.assignment, result);
+            if !running.on_demand {
+                self.dispatch.status.probe_ended(running.started);
             }
         }
     }
 }
 
-async fn due(at: Option<Instant>) {
+async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => time::sleep_until(at).await,
         None => std::future::pending().await,
@@ -220,13 +228,16 @@ impl ProbeDispatch {
     async fn probe(&self, assignment: &Assignment, late: Duration) {
         let begun = Instant::now();
         let mut result = probe::run(assignment, &self.context).await;
-        result.times.late = Some(late.into());
-        self.status.metrics.late(late);
+        result.times.delay = Some(late.into());
+        self.status.metrics.record_delay(late);
         let interval = assignment.interval.into();
-        if let Some(patience) = patience(interval, late + begun.elapsed()) {
-            let wanted = self.evidence.lock().wanted(&result, interval, Instant::now());
+        if let Some(patience) = max_wait(interval, late + begun.elapsed()) {
+            let wanted = self
+                .evidence
+                .lock()
+                .address_to_check(&result, interval, Instant::now());
             if let Some(address) = wanted {
-                match ttl::ask(address, Deadline::within(patience)).await {
+                match ttl::collect(address, Deadline::within(patience)).await {
                     Ok(evidence) => result.ttl = Some(evidence),
                     Err(reason) => tracing::debug!(%address, %reason, "no TTL evidence"),
                 }
@@ -235,20 +246,22 @@ impl ProbeDispatch {
         if let Some(detail) = &result.detail {
             tracing::debug!(target = %result.target, outcome = ?result.outcome, detail, "a probe did not succeed");
         }
-        self.book(assignment, result);
+        self.record(assignment, result);
     }
 
-    fn not_asked(&self, assignment: &Assignment, own: OwnFault, late: Duration) {
-        let mut result = ProbeResult::not_asked(assignment, self.context.clock.now(), own);
-        result.times.late = Some(late.into());
-        self.status.metrics.late(late);
-        self.book(assignment, result);
+    fn record_not_made(&self, assignment: &Assignment, own: OwnFault, late: Duration) {
+        let mut result = ProbeResult::not_made(assignment, self.context.clock.now(), own);
+        result.times.delay = Some(late.into());
+        self.status.metrics.record_delay(late);
+        self.record(assignment, result);
     }
 
-    fn book(&self, assignment: &Assignment, result: ProbeResult) {
-        self.status.metrics.probed(&assignment.probe, &result.outcome);
+    fn record(&self, assignment: &Assignment, result: ProbeResult) {
+        self.status
+            .metrics
+            .record_probe(&assignment.probe, &result.outcome);
         if self.status.push(result) {
-            self.bell.send_replace(());
+            self.urgent_signal.send_replace(());
         }
     }
 }

@@ -16,17 +16,17 @@ use tokio::time::Instant;
 use crate::jitter;
 
 /// Minimum time between two starts, whatever the plan says.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Requested follow-up probes start within this fraction of their interval.
-const SOON: u32 = 20;
+const FOLLOW_UP_FRACTION: u32 = 20;
 /// Assignments added to a current plan start within this fraction of their interval: soon enough for a user who has
 /// just published a host, but without a burst for a whole new namespace.
-const NEWS: u32 = 4;
+const NEW_ASSIGNMENT_FRACTION: u32 = 4;
 
 /// How long the address of a Pod is probed after the last line of the plan stream; later it may belong to another Pod.
 /// Names and virtual addresses are probed indefinitely.
-const BELIEVED: Duration = Duration::from_mins(10);
+const POD_ADDRESS_TTL: Duration = Duration::from_mins(10);
 
 /// The action at a point of the grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct ProbeSchedule {
     /// Separate from the entries, because a probe outlives the removal of its assignment.
     running: BTreeSet<AssignmentId>,
     /// Time of the last line of the plan stream.
-    heard: Instant,
+    last_line: Instant,
     /// Starts skipped because the previous probe was still running.
     overrun: u64,
 }
@@ -76,14 +76,14 @@ impl ProbeSchedule {
             entries: BTreeMap::new(),
             due: BTreeSet::new(),
             running: BTreeSet::new(),
-            heard: origin,
+            last_line: origin,
             overrun: 0,
         }
     }
 
     /// Records a line of the plan stream, which confirms the addresses of the plan.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.heard = now;
+    pub(crate) fn record_line(&mut self, now: Instant) {
+        self.last_line = now;
     }
 
     /// Returns the number of starts skipped since the last call because the previous probe was still running.
@@ -109,29 +109,29 @@ impl ProbeSchedule {
             self.remove(&id);
         }
         for assignment in assignments {
-            let next = self.first(&assignment, now);
-            self.put(assignment, next);
+            let next = self.first_start(&assignment, now);
+            self.insert(assignment, next);
         }
     }
 
     /// Adds or changes an assignment of the current plan. With an unchanged interval its grid stays; a new assignment
     /// starts soon.
     pub(crate) fn upsert(&mut self, assignment: Assignment, now: Instant) {
-        let first = self.first(&assignment, now);
+        let first = self.first_start(&assignment, now);
         let news = if self.entries.contains_key(&assignment.id) {
             first
         } else {
-            let spread = jitter::within(
-                interval(&assignment) / NEWS,
+            let spread = jitter::offset_within(
+                interval(&assignment) / NEW_ASSIGNMENT_FRACTION,
                 &[assignment.id.as_str(), &self.vantage],
             );
             first.min(now + spread)
         };
-        self.put(assignment, news);
+        self.insert(assignment, news);
     }
 
     /// Stores an assignment. It starts at `next`, unless it is already scheduled with the same interval.
-    fn put(&mut self, assignment: Assignment, next: Instant) {
+    fn insert(&mut self, assignment: Assignment, next: Instant) {
         let id = assignment.id.clone();
         if let Some(entry) = self.entries.get_mut(&id)
             && entry.assignment.interval == assignment.interval
@@ -167,12 +167,12 @@ impl ProbeSchedule {
                 continue;
             };
             let assignment = Arc::clone(&entry.assignment);
-            if of_a_pod(&assignment) && now - self.heard > BELIEVED {
+            if is_pod_bound(&assignment) && now - self.last_line > POD_ADDRESS_TTL {
                 // A new stream starts with a snapshot, which contains the assignment again if it is still valid.
                 self.entries.remove(&id);
                 continue;
             }
-            let next = self.following(&assignment, at, now);
+            let next = self.next_start(&assignment, at, now);
             self.due.insert((next, id.clone()));
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.next = next;
@@ -199,22 +199,22 @@ impl ProbeSchedule {
 
     /// The first start of a new assignment. Requested follow-up probes start immediately with a little jitter: if they
     /// waited for the grid, their result would be a round later.
-    fn first(&self, assignment: &Assignment, now: Instant) -> Instant {
-        if assignment.id.is_asked() {
-            let soon = interval(assignment) / SOON;
-            return now + jitter::within(soon, &[assignment.id.as_str(), &self.vantage]);
+    fn first_start(&self, assignment: &Assignment, now: Instant) -> Instant {
+        if assignment.id.is_requested() {
+            let soon = interval(assignment) / FOLLOW_UP_FRACTION;
+            return now + jitter::offset_within(soon, &[assignment.id.as_str(), &self.vantage]);
         }
-        self.next(assignment, now)
+        self.next_grid_point(assignment, now)
     }
 
     /// The start that follows the one due at `at`.
-    fn following(&self, assignment: &Assignment, at: Instant, now: Instant) -> Instant {
-        if assignment.id.is_asked() {
+    fn next_start(&self, assignment: &Assignment, at: Instant, now: Instant) -> Instant {
+        if assignment.id.is_requested() {
             let interval = interval(assignment);
             let gone = (now - at).as_nanos() / interval.as_nanos();
             return at + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX));
         }
-        let next = self.next(assignment, now);
+        let next = self.next_grid_point(assignment, now);
         // Only an assignment that started off its grid is this close to the next point. A second probe in the same
         // round would add no evidence.
         let interval = interval(assignment);
@@ -226,9 +226,9 @@ impl ProbeSchedule {
     }
 
     /// The first point of the grid after now.
-    fn next(&self, assignment: &Assignment, now: Instant) -> Instant {
+    fn next_grid_point(&self, assignment: &Assignment, now: Instant) -> Instant {
         let interval = interval(assignment);
-        let phase = jitter::within(interval, &[assignment.id.as_str(), &self.vantage]);
+        let phase = jitter::offset_within(interval, &[assignment.id.as_str(), &self.vantage]);
         let first = self.origin + phase;
         if now < first {
             return first;
@@ -240,13 +240,13 @@ impl ProbeSchedule {
 }
 
 /// Whether the assignment is bound to the address of one Pod.
-fn of_a_pod(assignment: &Assignment) -> bool {
+fn is_pod_bound(assignment: &Assignment) -> bool {
     matches!(assignment.channel, Channel::Direct | Channel::Mesh)
         && matches!(assignment.dial, DialAddress::Address(_))
 }
 
 fn interval(assignment: &Assignment) -> Duration {
-    Duration::from(assignment.interval).max(SHORTEST)
+    Duration::from(assignment.interval).max(MIN_INTERVAL)
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ async fn a_pods_address_is_believed_ten_minutes_after_the_last_word_and_a_name_f
         ]
     };
     schedule.replace(plan(), start);
-    schedule.heard(start + Duration::from_mins(1));
+    schedule.record_line(start + Duration::from_mins(1));
     let due = |schedule: &mut ProbeSchedule, minute| {
         let now = start + Duration::from_mins(minute);
         let mut ids: Vec<_> = schedule
@@ -251,5 +251,5 @@ async fn an_interval_of_zero_does_not_spin() {
     schedule.replace(vec![assignment("a", 0)], Instant::now());
     let due = schedule.next_due().unwrap();
     schedule.take_due(due);
-    assert_eq!(schedule.next_due().unwrap(), due + SHORTEST);
+    assert_eq!(schedule.next_due().unwrap(), due + MIN_INTERVAL);
 }

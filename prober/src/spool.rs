@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
 
 /// Maximum number of observations in one report; about half a megabyte before compression.
-pub(crate) const BATCH: usize = 2_000;
+pub(crate) const MAX_REPORT_SIZE: usize = 2_000;
 
 /// One observation, serialized once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,19 +16,19 @@ pub(crate) struct SpooledObservation {
     /// A failure, or a result of an on-demand run: sent immediately, dropped last.
     urgent: bool,
     /// Part of an on-demand run: useful only to the aggregator that ordered it.
-    pub(crate) run: bool,
+    pub(crate) is_run: bool,
     pub(crate) json: Bytes,
 }
 
 impl SpooledObservation {
-    pub(crate) fn of(observation: &Observation) -> serde_json::Result<Self> {
+    pub(crate) fn from_observation(observation: &Observation) -> serde_json::Result<Self> {
         let run = observation.assignment.as_ref();
-        let run = run.is_some_and(|id| id.run().is_some());
+        let run = run.is_some_and(|id| id.run_id().is_some());
         Ok(Self {
             seq: observation.seq,
-            at: observation.at,
+            at: observation.started,
             urgent: observation.outcome.is_failure() || run,
-            run,
+            is_run: run,
             json: serde_json::to_vec(observation)?.into(),
         })
     }
@@ -40,14 +40,14 @@ impl SpooledObservation {
 pub(crate) struct ObservationSpool {
     capacity: usize,
     /// Urgent observations and others, each in order of sequence number. Reports merge both in order.
-    failures: VecDeque<SpooledObservation>,
-    others: VecDeque<SpooledObservation>,
+    urgent: VecDeque<SpooledObservation>,
+    regular: VecDeque<SpooledObservation>,
     /// Delivered observations to resend, in order. They are sent first, in separate reports.
-    again: VecDeque<SpooledObservation>,
+    resend_queue: VecDeque<SpooledObservation>,
     /// The report in flight. It is never dropped: the aggregator may already have it.
-    batch: Vec<SpooledObservation>,
+    in_flight: Vec<SpooledObservation>,
     /// Whether the report in flight is a resend.
-    of_again: bool,
+    in_flight_is_resend: bool,
     dropped: u64,
 }
 
@@ -55,59 +55,59 @@ impl ObservationSpool {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            failures: VecDeque::new(),
-            others: VecDeque::new(),
-            again: VecDeque::new(),
-            batch: Vec::new(),
-            of_again: false,
+            urgent: VecDeque::new(),
+            regular: VecDeque::new(),
+            resend_queue: VecDeque::new(),
+            in_flight: Vec::new(),
+            in_flight_is_resend: false,
             dropped: 0,
         }
     }
 
     /// Adds an observation. Sequence numbers must increase.
-    pub(crate) fn put(&mut self, line: SpooledObservation) {
+    pub(crate) fn push(&mut self, line: SpooledObservation) {
         let queue = if line.urgent {
-            &mut self.failures
+            &mut self.urgent
         } else {
-            &mut self.others
+            &mut self.regular
         };
         queue.push_back(line);
-        while self.len() > self.capacity && self.drop_one() {}
+        while self.len() > self.capacity && self.evict_one() {}
     }
 
     /// Queues delivered observations for a resend, except those that are still waiting. They must be in order of
     /// sequence number.
     pub(crate) fn resend(&mut self, lines: impl IntoIterator<Item = SpooledObservation>) {
-        let waits: BTreeSet<u64> = self.waiting().map(|line| line.seq.0).collect();
-        self.again = lines
+        let waits: BTreeSet<u64> = self.queued().map(|line| line.seq.0).collect();
+        self.resend_queue = lines
             .into_iter()
             .filter(|line| !waits.contains(&line.seq.0))
             .collect();
     }
 
     /// Whether a resend is in progress.
-    pub(crate) fn resends(&self) -> bool {
-        self.of_again || !self.again.is_empty()
+    pub(crate) fn has_resend(&self) -> bool {
+        self.in_flight_is_resend || !self.resend_queue.is_empty()
     }
 
     /// Whether the report in flight is a resend.
-    pub(crate) const fn of_again(&self) -> bool {
-        self.of_again
+    pub(crate) const fn in_flight_is_resend(&self) -> bool {
+        self.in_flight_is_resend
     }
 
-    fn waiting(&self) -> impl Iterator<Item = &SpooledObservation> {
-        let under_way = self.batch.iter().filter(|_| !self.of_again);
-        under_way.chain(&self.failures).chain(&self.others)
+    fn queued(&self) -> impl Iterator<Item = &SpooledObservation> {
+        let under_way = self.in_flight.iter().filter(|_| !self.in_flight_is_resend);
+        under_way.chain(&self.urgent).chain(&self.regular)
     }
 
     /// Merges the waiting observations of both, without duplicates. Resends are dropped: the aggregators that requested
     /// them are gone.
-    pub(crate) fn joined(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         let dropped = self.dropped.max(other.dropped);
         let capacity = self.capacity.max(other.capacity);
         let lines: BTreeMap<u64, SpooledObservation> = [self, other]
             .iter()
-            .flat_map(Self::waiting)
+            .flat_map(Self::queued)
             .cloned()
             .map(|line| (line.seq.0, line))
             .collect();
@@ -116,21 +116,25 @@ impl ObservationSpool {
             ..Self::new(capacity)
         };
         for line in lines.into_values() {
-            joined.put(line);
+            joined.push(line);
         }
         joined
     }
 
-    fn drop_one(&mut self) -> bool {
-        let gone = self.others.pop_front().or_else(|| self.failures.pop_front());
+    fn evict_one(&mut self) -> bool {
+        let gone = self.regular.pop_front().or_else(|| self.urgent.pop_front());
         self.dropped += u64::from(gone.is_some());
         gone.is_some()
     }
 
     /// Number of unacknowledged observations, without resends.
     pub(crate) fn len(&self) -> usize {
-        let under_way = if self.of_again { 0 } else { self.batch.len() };
-        under_way + self.failures.len() + self.others.len()
+        let under_way = if self.in_flight_is_resend {
+            0
+        } else {
+            self.in_flight.len()
+        };
+        under_way + self.urgent.len() + self.regular.len()
     }
 
     /// Number of observations dropped since the start.
@@ -140,51 +144,55 @@ impl ObservationSpool {
 
     /// Whether an urgent observation is waiting.
     pub(crate) fn urgent(&self) -> bool {
-        !self.failures.is_empty() || (!self.of_again && self.batch.iter().any(|line| line.urgent))
+        !self.urgent.is_empty()
+            || (!self.in_flight_is_resend && self.in_flight.iter().any(|line| line.urgent))
     }
 
     /// Returns the next report: the one in flight until it is acknowledged or refused, else the oldest observations in
     /// order.
-    pub(crate) fn batch(&mut self) -> &[SpooledObservation] {
-        if self.batch.is_empty() && !self.again.is_empty() {
-            self.of_again = true;
-            self.batch.extend(self.again.drain(..BATCH.min(self.again.len())));
+    pub(crate) fn next_batch(&mut self) -> &[SpooledObservation] {
+        if self.in_flight.is_empty() && !self.resend_queue.is_empty() {
+            self.in_flight_is_resend = true;
+            self.in_flight.extend(
+                self.resend_queue
+                    .drain(..MAX_REPORT_SIZE.min(self.resend_queue.len())),
+            );
         }
-        if self.batch.is_empty() {
-            while self.batch.len() < BATCH {
-                let failure_first = match (self.failures.front(), self.others.front()) {
+        if self.in_flight.is_empty() {
+            while self.in_flight.len() < MAX_REPORT_SIZE {
+                let failure_first = match (self.urgent.front(), self.regular.front()) {
                     (Some(failure), Some(other)) => failure.seq < other.seq,
                     (failure, _) => failure.is_some(),
                 };
                 let queue = if failure_first {
-                    &mut self.failures
+                    &mut self.urgent
                 } else {
-                    &mut self.others
+                    &mut self.regular
                 };
                 let Some(line) = queue.pop_front() else { break };
-                self.batch.push(line);
+                self.in_flight.push(line);
             }
         }
-        &self.batch
+        &self.in_flight
     }
 
     /// The earliest start among the observations that are waiting behind the report in flight.
-    pub(crate) fn earliest_behind(&self) -> Option<EventTime> {
-        let behind = self.again.iter().chain(&self.failures).chain(&self.others);
+    pub(crate) fn earliest_waiting(&self) -> Option<EventTime> {
+        let behind = self.resend_queue.iter().chain(&self.urgent).chain(&self.regular);
         behind.map(|line| line.at).min()
     }
 
     /// Removes the report in flight, which the aggregator has accepted.
     pub(crate) fn acknowledge(&mut self) {
-        self.batch.clear();
-        self.batch.shrink_to(BATCH / 8);
-        self.of_again = false;
+        self.in_flight.clear();
+        self.in_flight.shrink_to(MAX_REPORT_SIZE / 8);
+        self.in_flight_is_resend = false;
     }
 
     /// Drops the report in flight, which the aggregator has permanently rejected.
-    pub(crate) fn refuse(&mut self) {
-        if !self.of_again {
-            self.dropped += self.batch.len() as u64;
+    pub(crate) fn reject(&mut self) {
+        if !self.in_flight_is_resend {
+            self.dropped += self.in_flight.len() as u64;
         }
         self.acknowledge();
     }
@@ -206,8 +214,9 @@ mod tests {
         }
 
         fn push(&mut self, result: ProbeResult) {
-            self.0
-                .put(SpooledObservation::of(&result.into_observation(ReportSeq(self.1))).unwrap());
+            self.0.push(
+                SpooledObservation::from_observation(&result.into_observation(ReportSeq(self.1))).unwrap(),
+            );
             self.1 += 1;
         }
     }
@@ -234,7 +243,7 @@ mod tests {
         .unwrap();
         ProbeResult {
             outcome,
-            ..ProbeResult::not_asked(&assignment, EventTime(1), OwnFault::Late)
+            ..ProbeResult::not_made(&assignment, EventTime(1), OwnFault::Late)
         }
     }
 
@@ -260,20 +269,20 @@ mod tests {
         for result in [ok(), failed(), ok(), failed()] {
             spool.push(result);
         }
-        assert_eq!(numbers(spool.batch()), [0, 1, 2, 3]);
+        assert_eq!(numbers(spool.next_batch()), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn the_report_under_way_stays_the_same_until_it_is_settled() {
+    fn report_in_flight_is_stable_until_acknowledged() {
         let mut spool = NumberedSpool::new(10);
         spool.push(ok());
-        assert_eq!(numbers(spool.batch()), [0]);
+        assert_eq!(numbers(spool.next_batch()), [0]);
         spool.push(failed());
-        assert_eq!(numbers(spool.batch()), [0], "resent unchanged");
+        assert_eq!(numbers(spool.next_batch()), [0], "resent unchanged");
         spool.acknowledge();
-        assert_eq!(numbers(spool.batch()), [1]);
+        assert_eq!(numbers(spool.next_batch()), [1]);
         spool.acknowledge();
-        assert_eq!((spool.batch().len(), spool.len()), (0, 0));
+        assert_eq!((spool.next_batch().len(), spool.len()), (0, 0));
     }
 
     #[test]
@@ -286,18 +295,18 @@ mod tests {
         spool.push(failed());
         assert_eq!((spool.len(), spool.dropped()), (3, 2));
         spool.push(failed());
-        assert_eq!(numbers(spool.batch()), [3, 4, 5], "then the oldest failure");
+        assert_eq!(numbers(spool.next_batch()), [3, 4, 5], "then the oldest failure");
         assert_eq!(spool.dropped(), 3);
     }
 
     #[test]
-    fn what_is_under_way_is_not_dropped() {
+    fn report_in_flight_is_not_dropped() {
         let mut spool = NumberedSpool::new(2);
         spool.push(ok());
         spool.push(ok());
-        spool.batch();
+        spool.next_batch();
         spool.push(failed());
-        assert_eq!(numbers(spool.batch()), [0, 1]);
+        assert_eq!(numbers(spool.next_batch()), [0, 1]);
         spool.acknowledge();
         assert_eq!((spool.len(), spool.dropped()), (0, 1));
     }
@@ -306,11 +315,13 @@ mod tests {
     fn only_a_failure_is_urgent() {
         let mut spool = NumberedSpool::new(5);
         spool.push(ok());
-        spool.push(result(Outcome::NotAsked { own: OwnFault::Late }));
+        spool.push(result(Outcome::NotProbed {
+            fault: OwnFault::Late,
+        }));
         assert!(!spool.urgent());
         spool.push(failed());
         assert!(spool.urgent());
-        spool.batch();
+        spool.next_batch();
         assert!(spool.urgent(), "also while it is in flight");
         spool.acknowledge();
         assert!(!spool.urgent());
@@ -321,8 +332,8 @@ mod tests {
         let mut spool = NumberedSpool::new(5);
         spool.push(ok());
         spool.push(failed());
-        spool.batch();
-        spool.refuse();
+        spool.next_batch();
+        spool.reject();
         assert_eq!((spool.len(), spool.dropped()), (0, 2));
     }
 
@@ -330,15 +341,15 @@ mod tests {
     fn what_waits_behind_a_report_is_known_by_its_earliest_start() {
         let mut spool = NumberedSpool::new(9);
         let at = |at| ProbeResult {
-            at: EventTime(at),
+            started: EventTime(at),
             ..ok()
         };
         spool.push(at(5));
-        spool.batch();
-        assert_eq!(spool.earliest_behind(), None);
+        spool.next_batch();
+        assert_eq!(spool.earliest_waiting(), None);
         spool.push(at(9));
         spool.push(at(7));
-        assert_eq!(spool.earliest_behind(), Some(EventTime(7)));
+        assert_eq!(spool.earliest_waiting(), Some(EventTime(7)));
     }
 
     #[test]
@@ -347,44 +358,44 @@ mod tests {
         for _ in 0..3 {
             spool.push(ok());
         }
-        let delivered = spool.batch().to_vec();
+        let delivered = spool.next_batch().to_vec();
         spool.acknowledge();
         spool.push(failed());
-        let waiting = SpooledObservation::of(&failed().into_observation(ReportSeq(3))).unwrap();
+        let waiting = SpooledObservation::from_observation(&failed().into_observation(ReportSeq(3))).unwrap();
         spool.resend(delivered.into_iter().chain([waiting]));
         assert_eq!(
-            (spool.len(), spool.resends()),
+            (spool.len(), spool.has_resend()),
             (1, true),
             "a resend takes no capacity"
         );
-        assert_eq!(spool.earliest_behind(), Some(EventTime(1)));
-        assert_eq!(numbers(spool.batch()), [0, 1, 2]);
-        assert!(spool.of_again());
+        assert_eq!(spool.earliest_waiting(), Some(EventTime(1)));
+        assert_eq!(numbers(spool.next_batch()), [0, 1, 2]);
+        assert!(spool.in_flight_is_resend());
         spool.acknowledge();
-        assert_eq!(numbers(spool.batch()), [3]);
-        assert!(!spool.of_again() && !spool.resends());
+        assert_eq!(numbers(spool.next_batch()), [3]);
+        assert!(!spool.in_flight_is_resend() && !spool.has_resend());
     }
 
     #[test]
     fn a_refused_report_of_what_was_delivered_before_loses_nothing() {
         let mut spool = NumberedSpool::new(10);
         spool.push(ok());
-        let delivered = spool.batch().to_vec();
+        let delivered = spool.next_batch().to_vec();
         spool.acknowledge();
         spool.resend(delivered);
-        spool.batch();
-        spool.refuse();
-        assert_eq!((spool.dropped(), spool.resends()), (0, false));
+        spool.next_batch();
+        spool.reject();
+        assert_eq!((spool.dropped(), spool.has_resend()), (0, false));
     }
 
     #[test]
     fn a_long_backlog_goes_in_bounded_reports() {
-        let mut spool = NumberedSpool::new(BATCH * 3);
-        for _ in 0..=BATCH {
+        let mut spool = NumberedSpool::new(MAX_REPORT_SIZE * 3);
+        for _ in 0..=MAX_REPORT_SIZE {
             spool.push(ok());
         }
-        assert_eq!(spool.batch().len(), BATCH);
+        assert_eq!(spool.next_batch().len(), MAX_REPORT_SIZE);
         spool.acknowledge();
-        assert_eq!(numbers(spool.batch()), [BATCH as u64]);
+        assert_eq!(numbers(spool.next_batch()), [MAX_REPORT_SIZE as u64]);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 }
 
 /// Enables the TTL (hop limit) with every datagram, and ICMP errors on the socket's error queue.
-pub(crate) fn want_ttl_and_errors(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+pub(crate) fn enable_ttl_and_errors(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     let options = if v6 {
         [
             (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
@@ -84,7 +84,7 @@ pub(crate) fn want_ttl_and_errors(socket: BorrowedFd<'_>, v6: bool) -> io::Resul
 }
 
 /// Registers a socket with the reactor for data and errors.
-pub(crate) fn watch(socket: Socket) -> io::Result<AsyncFd<Socket>> {
+pub(crate) fn register(socket: Socket) -> io::Result<AsyncFd<Socket>> {
     // SAFETY: a Socket owns its descriptor, always returns the same one, and the AsyncFd owns the Socket.
     unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE | Interest::ERROR) }
         .map_err(Into::into)
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_error_that_is_cut_short_names_nobody() {
+    fn truncated_extended_error_has_no_offender() {
         assert_eq!(offender(&[]), None);
         assert_eq!(offender(&[0; 20]), None);
     }

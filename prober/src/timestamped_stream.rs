@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Number of first bytes that are kept: an HTTP/2 frame header.
-pub(crate) const FIRST: usize = 9;
+pub(crate) const FIRST_BYTES: usize = 9;
 
 /// The times of the last write and the first read, with the first bytes received.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct FirstByteTimes {
     /// The first read that returned bytes.
     pub(crate) first_read: Option<Instant>,
     /// The first bytes received, as many as the first read returned.
-    pub(crate) first: [u8; FIRST],
+    pub(crate) first_bytes: [u8; FIRST_BYTES],
 }
 
 /// A shared handle to the times, for reading them while hyper owns the stream.
@@ -54,7 +54,7 @@ impl<S> TimestampedStream<S> {
     }
 
     /// Records the time before the write: the write may wake the peer, which may take the CPU from this process.
-    fn written(&self, before: Instant, result: &Poll<io::Result<usize>>) {
+    fn record_write(&self, before: Instant, result: &Poll<io::Result<usize>>) {
         if matches!(result, Poll::Ready(Ok(1..))) {
             self.stamps.0.lock().last_write = Some(before);
         }
@@ -74,8 +74,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimestampedStream<S> {
             if stamps.first_read.is_none() {
                 stamps.first_read = Some(Instant::now());
                 let came = &buf.filled()[before..];
-                let kept = came.len().min(FIRST);
-                stamps.first[..kept].copy_from_slice(&came[..kept]);
+                let kept = came.len().min(FIRST_BYTES);
+                stamps.first_bytes[..kept].copy_from_slice(&came[..kept]);
             }
         }
         result
@@ -86,7 +86,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimestampedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let before = Instant::now();
         let result = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.written(before, &result);
+        self.record_write(before, &result);
         result
     }
 
@@ -97,7 +97,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimestampedStream<S> {
     ) -> Poll<io::Result<usize>> {
         let before = Instant::now();
         let result = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        self.written(before, &result);
+        self.record_write(before, &result);
         result
     }
 
@@ -136,6 +136,10 @@ mod tests {
         let read = stamps.get().first_read.unwrap();
         stream.read_u8().await.unwrap();
         assert_eq!(stamps.get().first_read, Some(read));
-        assert_eq!(stamps.get().first[0], b'x', "only the bytes of the first read");
+        assert_eq!(
+            stamps.get().first_bytes[0],
+            b'x',
+            "only the bytes of the first read"
+        );
     }
 }

@@ -20,8 +20,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     certificate::{self, TlsFacts},
-    classify::{EarlyEnd, FailureOrigin, of_tls},
     clock::{Deadline, DeadlineExceeded},
+    failure::{EarlyEnd, FailureOrigin, classify_tls},
 };
 
 /// The trusted roots and the configuration built from them; built once, because loading the roots takes longer than a
@@ -79,13 +79,13 @@ impl TlsConfigs {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates);
         Self {
-            config: base(roots.clone()),
+            config: base_config(roots.clone()),
             verifier: verifier(roots),
         }
     }
 
     /// Returns a configuration with the same roots for connections to the aggregator.
-    pub(crate) fn control(&self) -> ClientConfig {
+    pub(crate) fn for_aggregator(&self) -> ClientConfig {
         self.config.clone()
     }
 
@@ -96,16 +96,16 @@ impl TlsConfigs {
         tcp: TcpStream,
         deadline: Deadline,
     ) -> HandshakeResult {
-        let own = own_roots(handshake.extra_roots);
+        let own = target_verifier(handshake.extra_roots);
         if handshake.verify && self.verifier.is_none() && own.is_none() {
             return EarlyEnd::new(Phase::Tls, OwnFault::NoRoots)
-                .because("no root certificates are installed; mount them or set SSL_CERT_FILE")
+                .with_detail("no root certificates are installed; mount them or set SSL_CERT_FILE")
                 .into();
         }
         let host = handshake.host.trim_end_matches('.');
         let Ok(name) = ServerName::try_from(host.to_owned()) else {
-            return EarlyEnd::new(Phase::Tls, OwnFault::Unaskable)
-                .because("the host is not a valid TLS server name")
+            return EarlyEnd::new(Phase::Tls, OwnFault::InvalidAssignment)
+                .with_detail("the host is not a valid TLS server name")
                 .into();
         };
         let record = Arc::new(RecordingVerifier::new(
@@ -117,12 +117,12 @@ impl TlsConfigs {
             .dangerous()
             .set_certificate_verifier(Arc::clone(&record) as Arc<dyn ServerCertVerifier>);
         let shaking = TlsConnector::from(Arc::new(config)).connect(name, tcp);
-        let ended = match deadline.bound(shaking).await {
+        let ended = match deadline.timeout(shaking).await {
             Err(DeadlineExceeded) => Err(EarlyEnd::timeout(Phase::Tls)),
             Ok(ended) => ended.map_err(|error| EarlyEnd::io(Phase::Tls, &error)),
         };
         let facts = record.facts(host, ended.as_ref().ok());
-        let result = match (ended, record.refusal()) {
+        let result = match (ended, record.rejection()) {
             // A rejected certificate came first, whatever failed later.
             (_, Some(refusal)) if handshake.verify => Err(refusal),
             (ended, _) => ended,
@@ -136,7 +136,7 @@ impl TlsConfigs {
 
 /// Returns a truncated SHA-256 digest.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
-    Digest::of_sha256(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+    Digest::from_sha256(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
 /// Returns a verifier that trusts these roots; `None` without any root.
@@ -149,7 +149,7 @@ fn verifier(roots: RootCertStore) -> Option<Arc<WebPkiServerVerifier>> {
 
 /// Returns a verifier for the roots of a target. It is built for each handshake, which costs little for a few roots and
 /// avoids a cache that would outlive the plan.
-fn own_roots(certificates: &[CertificateDer<'static>]) -> Option<Arc<WebPkiServerVerifier>> {
+fn target_verifier(certificates: &[CertificateDer<'static>]) -> Option<Arc<WebPkiServerVerifier>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates.iter().cloned());
     verifier(roots)
@@ -160,7 +160,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider())))
 }
 
-fn base(roots: RootCertStore) -> ClientConfig {
+fn base_config(roots: RootCertStore) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         // ring serves both TLS 1.2 and 1.3, which are the default versions.
@@ -193,38 +193,40 @@ const fn is_untrusted(error: &rustls::Error) -> bool {
 struct RecordingVerifier {
     /// The chain is trusted if any of them accepts it. Empty without any root: then no certificate is verified.
     verifiers: Vec<Arc<WebPkiServerVerifier>>,
-    shown: OnceLock<ShownCertificates>,
+    presented: OnceLock<PresentedChain>,
 }
 
 #[derive(Debug)]
-struct ShownCertificates {
+struct PresentedChain {
     chain: Vec<CertificateDer<'static>>,
-    refused: Option<rustls::Error>,
+    rejected: Option<rustls::Error>,
 }
 
 impl RecordingVerifier {
     fn new(verifiers: Vec<Arc<WebPkiServerVerifier>>) -> Self {
         Self {
             verifiers,
-            shown: OnceLock::new(),
+            presented: OnceLock::new(),
         }
     }
 
     /// The reason why the certificate is rejected, if it is. A chain without intermediates is the most common reason
     /// for an unknown issuer on a machine with proper roots.
-    fn refusal(&self) -> Option<EarlyEnd> {
-        let shown = self.shown.get()?;
-        let error = shown.refused.as_ref()?;
+    fn rejection(&self) -> Option<EarlyEnd> {
+        let shown = self.presented.get()?;
+        let error = shown.rejected.as_ref()?;
         if is_unknown_issuer(error)
             && let Some(missing) = certificate::missing_issuer(&shown.chain)
         {
             let detail = format!(
                 "{error}; the server did not send the certificate of its issuer {} (found at {})",
-                missing.name, missing.found_at
+                missing.name, missing.url
             );
-            return Some(EarlyEnd::new(Phase::Tls, FailureKind::CertificateChainIncomplete).because(detail));
+            return Some(
+                EarlyEnd::new(Phase::Tls, FailureKind::CertificateChainIncomplete).with_detail(detail),
+            );
         }
-        let fault = of_tls(error);
+        let fault = classify_tls(error);
         let detail = match (&fault, shown.chain.len()) {
             (FailureOrigin::Target(FailureKind::CertificateUntrusted), 0 | 1) => {
                 format!("{error}; the server sent no intermediate certificate")
@@ -234,13 +236,14 @@ impl RecordingVerifier {
             }
             _ => error.to_string(),
         };
-        Some(EarlyEnd::new(Phase::Tls, fault).because(detail))
+        Some(EarlyEnd::new(Phase::Tls, fault).with_detail(detail))
     }
 
     fn facts(&self, host: &str, stream: Option<&TlsStream<TcpStream>>) -> TlsFacts {
         let connection = stream.map(|stream| stream.get_ref().1);
-        let shown = self.shown.get();
-        let (chain, left_out) = shown.map_or_else(Default::default, |shown| certificate::chain(&shown.chain));
+        let shown = self.presented.get();
+        let (chain, left_out) =
+            shown.map_or_else(Default::default, |shown| certificate::read_chain(&shown.chain));
         TlsFacts {
             server_name: host.to_owned(),
             version: connection.and_then(|c| match c.protocol_version()? {
@@ -252,11 +255,11 @@ impl RecordingVerifier {
                 .and_then(|c| c.alpn_protocol())
                 .map(|protocol| String::from_utf8_lossy(protocol).into_owned()),
             chain,
-            leaf: shown
+            leaf_digest: shown
                 .and_then(|shown| shown.chain.first())
                 .map(|certificate| digest(certificate)),
             left_out,
-            refused: self.refusal().and_then(|stop| match stop.fault {
+            rejected: self.rejection().and_then(|stop| match stop.origin {
                 FailureOrigin::Target(kind) => Some(kind),
                 FailureOrigin::Own(_) => None,
             }),
@@ -290,7 +293,10 @@ impl ServerCertVerifier for RecordingVerifier {
             .map(|certificate| certificate.clone().into_owned())
             .collect();
         // A handshake has one chain; a second call could only repeat it.
-        let _ = self.shown.set(ShownCertificates { chain, refused });
+        let _ = self.presented.set(PresentedChain {
+            chain,
+            rejected: refused,
+        });
         Ok(ServerCertVerified::assertion())
     }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The first port of traceroute's range, which is unused by convention.
-const NOBODYS_PORT: u16 = 33434;
+const UNUSED_PORT: u16 = 33434;
 
 /// The reason why there is no evidence. Never a failure of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -36,15 +36,15 @@ pub enum NoEvidence {
 
 /// Collects TTL evidence for an address within the deadline: with an unprivileged ping if the machine permits it,
 /// otherwise with a datagram to an unused port.
-pub async fn ask_ttl(address: IpAddr, deadline: Duration) -> Result<TtlEvidence, NoEvidence> {
-    ask(address, Deadline::within(deadline)).await
+pub async fn ttl_evidence(address: IpAddr, deadline: Duration) -> Result<TtlEvidence, NoEvidence> {
+    collect(address, Deadline::within(deadline)).await
 }
 
 /// Collects evidence until the deadline: half of the time with a ping, if permitted, and the rest with UDP.
-pub(crate) async fn ask(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
-    match ping(address, deadline.at_most(deadline.left() / 2)).await {
+pub(crate) async fn collect(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
+    match ping(address, deadline.at_most(deadline.remaining() / 2)).await {
         Ok(evidence) => Ok(evidence),
-        Err(ping) => error_queue(SocketAddr::new(address, NOBODYS_PORT), deadline)
+        Err(ping) => udp_error(SocketAddr::new(address, UNUSED_PORT), deadline)
             .await
             // If either method was permitted, the address is silent: it had the chance to reply.
             .map_err(|udp| if ping == NoEvidence::Silent { ping } else { udp }),
@@ -61,16 +61,16 @@ async fn ping(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvid
         request, 0, 0, 0, 0, 0, 0, 1, b'p', b'a', b'r', b'a', b'l', b'l', b'a', b'x',
     ];
     let socket = open(SocketAddr::new(address, 0), protocol).map_err(|_| NoEvidence::Unsupported)?;
-    exchange(&socket, address, &packet, deadline, |answer| {
+    send_and_wait(&socket, address, &packet, deadline, |answer| {
         answer.first() == Some(&reply)
     })
     .await
 }
 
-async fn error_queue(address: SocketAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
+async fn udp_error(address: SocketAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
     let socket = open(address, Protocol::UDP).map_err(|_| NoEvidence::Unsupported)?;
     // A reply from a process that does listen there is evidence too.
-    exchange(&socket, address.ip(), b"parallax", deadline, |_| true).await
+    send_and_wait(&socket, address.ip(), b"parallax", deadline, |_| true).await
 }
 
 fn open(address: SocketAddr, protocol: Protocol) -> io::Result<AsyncFd<Socket>> {
@@ -79,13 +79,13 @@ fn open(address: SocketAddr, protocol: Protocol) -> io::Result<AsyncFd<Socket>> 
         Type::DGRAM.nonblocking().cloexec(),
         Some(protocol),
     )?;
-    sys::want_ttl_and_errors(socket.as_fd(), address.is_ipv6())?;
+    sys::enable_ttl_and_errors(socket.as_fd(), address.is_ipv6())?;
     // Connected, so that the kernel delivers only packets that concern this address.
     socket.connect(&address.into())?;
-    sys::watch(socket)
+    sys::register(socket)
 }
 
-async fn exchange(
+async fn send_and_wait(
     socket: &AsyncFd<Socket>,
     address: IpAddr,
     packet: &[u8],
@@ -100,12 +100,12 @@ async fn exchange(
     let waiting = async {
         loop {
             let mut ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
-            if let Some((datagram, from)) = next(socket.get_ref(), address, &expected)
+            if let Some((datagram, from)) = next_evidence(socket.get_ref(), address, &expected)
                 && let (Some(ttl), Some(from)) = (datagram.ttl, from)
             {
                 return io::Result::Ok(TtlEvidence {
                     address,
-                    from: Some(from),
+                    sender: Some(from),
                     ttl,
                     rtt: Some(sent.elapsed().into()),
                 });
@@ -113,7 +113,7 @@ async fn exchange(
             ready.clear_ready();
         }
     };
-    match deadline.bound(waiting).await {
+    match deadline.timeout(waiting).await {
         Ok(Ok(evidence)) => Ok(evidence),
         Ok(Err(_)) => Err(NoEvidence::Unsupported),
         Err(DeadlineExceeded) => Err(NoEvidence::Silent),
@@ -121,7 +121,7 @@ async fn exchange(
 }
 
 /// Reads both queues until it finds an ICMP error with its sender or the expected reply.
-fn next(
+fn next_evidence(
     socket: &Socket,
     address: IpAddr,
     expected: &impl Fn(&[u8]) -> bool,
@@ -162,17 +162,17 @@ mod tests {
 
     #[tokio::test]
     async fn this_machine_answers_for_its_own_address_with_an_untouched_ttl() {
-        let evidence = error_queue(closed_port("127.0.0.1"), soon()).await.unwrap();
-        assert_eq!(evidence.from, Some([127, 0, 0, 1].into()));
-        assert!(evidence.untouched(), "{evidence:?}");
+        let evidence = udp_error(closed_port("127.0.0.1"), soon()).await.unwrap();
+        assert_eq!(evidence.sender, Some([127, 0, 0, 1].into()));
+        assert!(evidence.crossed_no_router(), "{evidence:?}");
         assert!(evidence.rtt.is_some());
     }
 
     #[tokio::test]
     async fn an_ipv6_error_carries_its_hop_limit_and_its_sender() {
-        let evidence = error_queue(closed_port("::1"), soon()).await.unwrap();
-        assert_eq!(evidence.from, Some("::1".parse().unwrap()));
-        assert!(evidence.untouched(), "{evidence:?}");
+        let evidence = udp_error(closed_port("::1"), soon()).await.unwrap();
+        assert_eq!(evidence.sender, Some("::1".parse().unwrap()));
+        assert!(evidence.crossed_no_router(), "{evidence:?}");
     }
 
     #[tokio::test]
@@ -181,7 +181,7 @@ mod tests {
             let address: IpAddr = address.parse().unwrap();
             let permitted = open(SocketAddr::new(address, 0), protocol).is_ok();
             match ping(address, soon()).await {
-                Ok(evidence) => assert!(permitted && evidence.untouched(), "{evidence:?}"),
+                Ok(evidence) => assert!(permitted && evidence.crossed_no_router(), "{evidence:?}"),
                 Err(reason) => assert!(!permitted && reason == NoEvidence::Unsupported, "{reason}"),
             }
         }
@@ -189,15 +189,15 @@ mod tests {
 
     #[tokio::test]
     async fn evidence_is_found_whether_or_not_pings_are_permitted() {
-        let evidence = ask([127, 0, 0, 1].into(), soon()).await.unwrap();
-        assert!(evidence.untouched(), "{evidence:?}");
+        let evidence = collect([127, 0, 0, 1].into(), soon()).await.unwrap();
+        assert!(evidence.crossed_no_router(), "{evidence:?}");
     }
 
     #[tokio::test]
     async fn a_socket_that_stays_silent_is_silent_and_no_failure() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let deadline = Deadline::within(Duration::from_millis(50));
-        let said = error_queue(silent.local_addr().unwrap(), deadline).await;
+        let said = udp_error(silent.local_addr().unwrap(), deadline).await;
         assert_eq!(said, Err(NoEvidence::Silent));
     }
 }

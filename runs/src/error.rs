@@ -3,7 +3,7 @@
 use parallax_api::runs::RunVantages;
 use parallax_model::{InvalidTarget, Micros};
 
-use super::{MOST_PROBES, challenge, names, scope::RunScopeError};
+use super::{MAX_PROBES, challenge_request, name_request, scope::RunScopeError};
 
 /// Why a run is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum RunRefusedError {
     Target(#[from] InvalidTarget),
     /// A number in the request is out of range.
     #[error("{field}: expected {low} to {high}, found {found}")]
-    Value {
+    OutOfRange {
         /// The field of the request.
         field: &'static str,
         /// The smallest value allowed.
@@ -25,23 +25,23 @@ pub enum RunRefusedError {
     },
     /// The target is outside the scope of runs.
     #[error(transparent)]
-    Forbidden(#[from] RunScopeError),
+    OutOfScope(#[from] RunScopeError),
     /// The challenge in the request is not valid.
     #[error(transparent)]
-    Challenge(#[from] challenge::InvalidChallenge),
+    Challenge(#[from] challenge_request::InvalidChallenge),
     /// The names in the request are not valid.
     #[error(transparent)]
-    Names(#[from] names::InvalidNames),
+    Names(#[from] name_request::InvalidNames),
     /// No vantage of this group reports.
     #[error(
         "no vantage of {0} reports, so the run cannot be made; `parallax status` lists the reporting vantages"
     )]
-    Nobody(RunVantages),
+    NoReportingVantage(RunVantages),
     /// No vantage of this group can reach the target.
     #[error(
         "no vantage of {from} can reach {target}: cluster addresses are reachable from inside the cluster only"
     )]
-    NotFromThere {
+    Unreachable {
         /// The group in the request.
         from: RunVantages,
         /// The target's URL.
@@ -52,16 +52,16 @@ pub enum RunRefusedError {
         "a mesh run probes from the prober of each node to the probers of other nodes; it requires probers on at least two nodes, and at least one selected prober must report; there {} in the topology; `parallax status` lists the reporting vantages",
         match .0 { 0 => "is none".to_owned(), 1 => "is one".to_owned(), n => format!("are {n}") }
     )]
-    NoMesh(usize),
+    MeshTooSmall(usize),
     /// The run would make this many probes, more than the limit.
     #[error(
-        "this run would make {0} probes, but the maximum is {MOST_PROBES}; limit it to zones (--from zones) or request fewer rounds"
+        "this run would make {0} probes, but the maximum is {MAX_PROBES}; limit it to zones (--from zones) or request fewer rounds"
     )]
     TooLarge(u64),
     /// This replica is not the leader.
     #[error("the aggregator is changing its leader; retry in a few seconds")]
-    StandsBy,
+    NotLeader,
     /// The rate limit or the limit of concurrent runs is reached; the time to wait.
     #[error("too many runs; retry in {} s", .0.0.div_ceil(1_000_000))]
-    TooMany(Micros),
+    RateLimited(Micros),
 }

@@ -17,9 +17,9 @@ pub(super) struct JudgementInput {
     pub(super) topology: Arc<Topology>,
     pub(super) settings: Settings,
     pub(super) rounds: u32,
-    pub(super) asked: EventTime,
+    pub(super) requested_at: EventTime,
     /// In order of arrival.
-    pub(super) seen: Vec<Recorded>,
+    pub(super) observations: Vec<Recorded>,
     pub(super) vantages: Vec<VantageResult>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct RunJudgement {
 
 /// Reports whether a channel decides the outcome: `vip` and `dns`, as a user would connect, or `mesh` in a mesh
 /// run. The other channels only help to tell causes apart.
-pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
+pub(super) const fn decides_outcome(channel: Channel, of_the_mesh: bool) -> bool {
     match channel {
         Channel::Vip | Channel::Dns => !of_the_mesh,
         Channel::Mesh => of_the_mesh,
@@ -41,10 +41,10 @@ pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
     }
 }
 
-pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
-    let sum = |of: fn(&VantageResult) -> u64| case.vantages.iter().map(of).sum::<u64>();
+pub(super) fn judge_run(input: &JudgementInput) -> RunJudgement {
+    let sum = |of: fn(&VantageResult) -> u64| input.vantages.iter().map(of).sum::<u64>();
     let (planned, probes) = (sum(|v| v.planned), sum(|v| v.probes));
-    let (failures, not_asked) = (sum(|v| v.failures), sum(|v| v.not_asked));
+    let (failures, not_asked) = (sum(|v| v.failures), sum(|v| v.not_made));
     let outcome = match () {
         () if failures > 0 => RunOutcome::Failed,
         () if planned > 0 && probes == planned && not_asked == 0 => RunOutcome::Passed,
@@ -53,30 +53,30 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
     if outcome != RunOutcome::Failed {
         let sentence = if outcome == RunOutcome::Passed {
             // Where a target must not respond, silence is the expected result.
-            let silent = case
-                .seen
+            let silent = input
+                .observations
                 .iter()
-                .any(|seen| case.topology.is_apart(&seen.observation.target));
+                .any(|seen| input.topology.is_separate(&seen.observation.target));
             let how = if silent { "ended as expected" } else { "succeeded" };
             format!(
                 "all {probes} probes {how}, from {}",
-                vantages(case.vantages.len())
+                vantage_count(input.vantages.len())
             )
         } else {
-            let silent = case.vantages.iter().filter(|v| v.probes < v.planned).count();
+            let silent = input.vantages.iter().filter(|v| v.probes < v.planned).count();
             let mut parts = Vec::new();
             if silent > 0 {
                 parts.push(format!(
                     "{} did not respond in time (gone, or too old to take part in runs)",
-                    vantages(silent)
+                    vantage_count(silent)
                 ));
             }
             if not_asked > 0 {
-                let why = case
+                let why = input
                     .vantages
                     .iter()
-                    .find(|v| v.not_asked > 0)
-                    .and_then(|v| v.said.as_deref());
+                    .find(|v| v.not_made > 0)
+                    .and_then(|v| v.detail.as_deref());
                 parts.push(format!(
                     "{not_asked} probes were not made ({})",
                     why.unwrap_or("unknown")
@@ -90,20 +90,20 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
             verdict: None,
         };
     }
-    let (verdict, said) = diagnosed(case);
-    let failing = case.vantages.iter().filter(|v| v.failures > 0).count();
+    let (verdict, said) = diagnose(input);
+    let failing = input.vantages.iter().filter(|v| v.failures > 0).count();
     let sentence = match (&verdict, said) {
         (Some(incident), _) => incident.verdict.sentence.clone(),
         (None, Some(said)) => said,
         (None, None) => {
-            let kind = case
+            let kind = input
                 .vantages
                 .iter()
                 .find(|v| v.failures > 0)
-                .and_then(|v| v.said.clone());
+                .and_then(|v| v.detail.clone());
             format!(
                 "{failures} of {probes} probes failed, from {failing} of {} ({}); too little evidence to name a cause",
-                vantages(case.vantages.len()),
+                vantage_count(input.vantages.len()),
                 kind.unwrap_or_default()
             )
         }
@@ -115,29 +115,29 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
     }
 }
 
-fn vantages(n: usize) -> String {
+fn vantage_count(n: usize) -> String {
     format!("{n} vantage{}", if n == 1 { "" } else { "s" })
 }
 
 /// Returns the incident that the engine names, or otherwise a sentence on what is known so far.
-fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
-    let mut engine = Engine::on_demand(case.settings, Arc::clone(&case.topology));
-    let interval = case.settings.interval;
-    let first = case.asked.round(interval);
+fn diagnose(input: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
+    let mut engine = Engine::on_demand(input.settings, Arc::clone(&input.topology));
+    let interval = input.settings.interval;
+    let first = input.requested_at.round(interval);
     // A vantage's n-th result of an assignment counts for round n, whatever its time: a run's rounds are not
     // aligned with the clock.
     let mut counts: BTreeMap<(&Vantage, Option<&AssignmentId>), i64> = BTreeMap::new();
-    for recorded in &case.seen {
+    for recorded in &input.observations {
         let n = counts
             .entry((&recorded.vantage, recorded.observation.assignment.as_ref()))
             .or_default();
         let mut placed = recorded.clone();
-        placed.observation.at = Round(first.0 + *n).start(interval).plus(Micros(interval.0 / 2));
+        placed.observation.started = Round(first.0 + *n).start(interval).plus(Micros(interval.0 / 2));
         *n += 1;
         engine.observe(&placed);
     }
-    let last = Round(first.0 + i64::from(case.rounds)).end(interval);
-    let end = last.plus(case.settings.timeout).plus(Micros::from_secs(2));
+    let last = Round(first.0 + i64::from(input.rounds)).end(interval);
+    let end = last.plus(input.settings.timeout).plus(Micros::from_secs(2));
     engine.advance(end);
     let view = engine.view(end);
     let named = view
@@ -150,6 +150,6 @@ fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
         .into_iter()
         .find(|finding| finding.kind == FindingKind::Exposed);
     let exposed = exposed.map(|finding| finding.sentence);
-    let said = exposed.or_else(|| view.investigating.into_iter().next().map(|open| open.sentence));
+    let said = exposed.or_else(|| view.investigations.into_iter().next().map(|open| open.sentence));
     (named.map(Box::new), said)
 }

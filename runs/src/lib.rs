@@ -11,15 +11,15 @@
 //! would outweigh the scheduled probes.
 #![forbid(unsafe_code)]
 
-mod challenge;
+mod challenge_request;
 mod error;
+mod host_check;
 mod judge;
 mod limit;
 mod live_run;
 mod metrics;
-mod names;
+mod name_request;
 mod options;
-mod replies;
 mod scope;
 mod subject;
 
@@ -38,6 +38,9 @@ use tokio_util::sync::CancellationToken;
 pub use error::RunRefusedError;
 use live_run::LiveRun;
 
+pub use host_check::{
+    CA_SUFFIX, CheckObservations, HostCheck, HostCheckError, NAMES_SUFFIX, SELF_CHECK_SUFFIX,
+};
 pub use live_run::LogReader;
 pub use metrics::RunMetrics;
 pub use options::RunOptions;
@@ -45,44 +48,43 @@ use parallax_api::runs::{PreflightRun, RunRequest, RunState};
 use parallax_history::store::{DocumentKind, QueryError, StoreHandle, StoredDocument};
 use parallax_kubernetes::replicas::ReplicaState;
 use parallax_runtime::Clock;
-pub use replies::{CA, LookError, LookedHost, NAMES, ReplySet, SELF_CHECK};
-pub use scope::scope as scope_of;
-pub use subject::MESH;
-use subject::{RunSubject, chosen};
+pub use scope::probe_scope as scope_of;
+pub use subject::MESH_SUBJECT;
+use subject::{RunSubject, reporting_vantages};
 
 /// The interval between rounds of a run.
-const INTERVAL: Micros = Micros::from_secs(1);
+const ROUND_INTERVAL: Micros = Micros::from_secs(1);
 /// The default and the maximum number of rounds.
-const ROUNDS: (u32, u32) = (3, 20);
-const TIMEOUT_MS: (u64, u64) = (50, 60_000);
+const DEFAULT_AND_MAX_ROUNDS: (u32, u32) = (3, 20);
+const TIMEOUT_RANGE_MS: (u64, u64) = (50, 60_000);
 /// The maximum number of concurrent runs.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_RUNS: usize = 8;
 /// The maximum number of runs kept in memory; the oldest is dropped first.
-const KEPT: usize = 100;
+const MAX_KEPT_RUNS: usize = 100;
 /// The maximum number of vantages per run in the store; failing ones are kept first.
-const KEPT_VANTAGES: usize = 200;
+const MAX_STORED_VANTAGES: usize = 200;
 /// The maximum number of probes per run, over all vantages and rounds.
-pub(crate) const MOST_PROBES: u64 = 60_000;
+pub(crate) const MAX_PROBES: u64 = 60_000;
 /// The time after the last probe's deadline in which reports may still arrive.
-const GRACE: Micros = Micros::from_secs(1);
+const REPORT_GRACE: Micros = Micros::from_secs(1);
 
 /// An order to the vantages, delivered by the plan streams.
 #[derive(Debug, Clone)]
-pub struct OrderedProbes {
+pub struct ProbeOrder {
     /// Increases with each run, so that a stream delivers each order once.
     pub number: u64,
     id: RunId,
     rounds: u32,
     /// The order is not delivered after this time.
-    until: EventTime,
-    parts: Arc<BTreeMap<Vantage, Vec<Assignment>>>,
+    expires: EventTime,
+    assignments: Arc<BTreeMap<Vantage, Vec<Assignment>>>,
 }
 
-impl OrderedProbes {
+impl ProbeOrder {
     /// Returns the assignments of one vantage, or `None` after the order's deadline.
     #[must_use]
-    pub fn of(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
-        let assignments = self.parts.get(vantage).filter(|_| now < self.until)?;
+    pub fn for_vantage(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
+        let assignments = self.assignments.get(vantage).filter(|_| now < self.expires)?;
         Some(RunOrder {
             id: self.id.clone(),
             rounds: self.rounds,
@@ -101,9 +103,9 @@ pub struct RunManager {
     store: StoreHandle,
     metrics: RunMetrics,
     inner: Mutex<RunManagerState>,
-    orders: watch::Sender<Arc<[OrderedProbes]>>,
+    orders: watch::Sender<Arc<[ProbeOrder]>>,
     /// Signals that a run may have ended.
-    bell: Notify,
+    run_may_have_ended: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +113,7 @@ struct RunManagerState {
     limit: limit::RunLimit,
     /// Oldest first.
     runs: VecDeque<LiveRun>,
-    looks: BTreeMap<RunId, replies::ProbeReply>,
+    host_checks: BTreeMap<RunId, host_check::PendingCheck>,
     number: u64,
 }
 
@@ -134,17 +136,17 @@ impl RunManager {
             metrics,
             inner: Mutex::default(),
             orders: watch::Sender::new(Arc::from([])),
-            bell: Notify::new(),
+            run_may_have_ended: Notify::new(),
         }
     }
 
     /// Subscribes to the orders for the plan streams.
-    pub fn orders(&self) -> watch::Receiver<Arc<[OrderedProbes]>> {
+    pub fn orders(&self) -> watch::Receiver<Arc<[ProbeOrder]>> {
         self.orders.subscribe()
     }
 
     /// Plans a run and publishes its order to the plan streams.
-    pub fn begin(
+    pub fn start(
         &self,
         request: &RunRequest,
         by: &str,
@@ -152,13 +154,13 @@ impl RunManager {
         view: &View,
     ) -> Result<PreflightRun, RunRefusedError> {
         let run = self.plan(request, by, topology, view)?;
-        self.metrics.begins();
+        self.metrics.run_started();
         Ok(run)
     }
 
     /// Counts a rejected run. A run that waits for capacity does not count as rejected.
-    pub fn refused(&self) {
-        self.metrics.refused();
+    pub fn count_rejected(&self) {
+        self.metrics.run_rejected();
     }
 
     fn plan(
@@ -168,51 +170,62 @@ impl RunManager {
         topology: &Arc<Topology>,
         view: &View,
     ) -> Result<PreflightRun, RunRefusedError> {
-        let (_, nonce) = self.replica.part().planning().ok_or(RunRefusedError::StandsBy)?;
+        let (_, nonce) = self
+            .replica
+            .role()
+            .plan_identity()
+            .ok_or(RunRefusedError::NotLeader)?;
         let asked = self.clock.now();
-        let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
+        let rounds = check_range(
+            "rounds",
+            (1, DEFAULT_AND_MAX_ROUNDS.1.into()),
+            request.rounds.map(u64::from),
+        )?;
         let once = request.challenge.is_some() || request.names.is_some();
-        let usual = if once { 1 } else { ROUNDS.0 };
-        let rounds = rounds.map_or(usual, |rounds| u32::try_from(rounds).unwrap_or(ROUNDS.1));
-        let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
+        let usual = if once { 1 } else { DEFAULT_AND_MAX_ROUNDS.0 };
+        let rounds = rounds.map_or(usual, |rounds| {
+            u32::try_from(rounds).unwrap_or(DEFAULT_AND_MAX_ROUNDS.1)
+        });
+        let timeout =
+            check_range("timeout_ms", TIMEOUT_RANGE_MS, request.timeout_ms)?.map(Micros::from_millis);
         let subject = match (&request.challenge, &request.names) {
-            (Some(_), Some(_)) => return Err(names::InvalidNames::Both.into()),
+            (Some(_), Some(_)) => return Err(name_request::InvalidNames::BothRequests.into()),
             (Some(ask), None) => RunSubject::challenge(&request.url, ask, topology, &self.options)?,
             (None, Some(ask)) => RunSubject::names(&request.url, ask, topology, &self.options)?,
-            (None, None) => RunSubject::of(&request.url, topology, &self.options)?,
+            (None, None) => RunSubject::from_url(&request.url, topology, &self.options)?,
         };
         let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
-        let longest = subject.longest(timeout);
-        let vantages = subject.asked_of(chosen(&subject.topology, view, request.from));
+        let longest = subject.max_duration(timeout);
+        let vantages = subject.select_vantages(reporting_vantages(&subject.topology, view, request.from));
         if vantages.is_empty() {
-            return Err(RunRefusedError::Nobody(request.from));
+            return Err(RunRefusedError::NoReportingVantage(request.from));
         }
         let config = PlanConfig {
-            interval: INTERVAL,
+            interval: ROUND_INTERVAL,
             timeout,
             echo_nonce: nonce.to_string(),
         };
         let id = new_id();
-        let parts = subject.parts(&id, &vantages, &config);
-        if parts.is_empty() && subject.of_the_mesh {
+        let parts = subject.assignments(&id, &vantages, &config);
+        if parts.is_empty() && subject.is_mesh {
             let nodes = subject.topology.nodes().values();
             let probers = nodes.filter(|node| node.prober.is_some()).count();
-            return Err(RunRefusedError::NoMesh(probers));
+            return Err(RunRefusedError::MeshTooSmall(probers));
         }
         if parts.is_empty() {
-            return Err(RunRefusedError::NotFromThere {
+            return Err(RunRefusedError::Unreachable {
                 from: request.from,
                 target: request.url.clone(),
             });
         }
         let probes = parts.values().map(|own| own.len() as u64).sum::<u64>() * u64::from(rounds);
-        if probes > MOST_PROBES {
+        if probes > MAX_PROBES {
             return Err(RunRefusedError::TooLarge(probes));
         }
         let deadline = asked
-            .plus(Micros(INTERVAL.0 * u64::from(rounds - 1)))
+            .plus(Micros(ROUND_INTERVAL.0 * u64::from(rounds - 1)))
             .plus(longest)
-            .plus(GRACE);
+            .plus(REPORT_GRACE);
         let run = PreflightRun {
             id: id.clone(),
             target: subject.id,
@@ -221,93 +234,93 @@ impl RunManager {
             names: None,
             from: request.from,
             rounds,
-            interval: INTERVAL,
+            interval: ROUND_INTERVAL,
             timeout,
-            by: by.to_owned(),
-            asked,
+            requested_by: by.to_owned(),
+            requested_at: asked,
             deadline,
             state: RunState::Running,
             first_probe: None,
             expected: probes,
-            answered: 0,
-            vantages: live_run::planned(&parts, rounds, subject.of_the_mesh),
+            completed: 0,
+            vantages: live_run::planned_results(&parts, rounds, subject.is_mesh),
             ended: None,
             outcome: None,
             sentence: String::new(),
             verdict: None,
         };
         let settings = Settings {
-            interval: INTERVAL,
+            interval: ROUND_INTERVAL,
             timeout,
         };
         let names = subject.names.zip(request.names.clone());
-        self.enter((run.clone(), names), subject.topology, settings, parts)?;
-        self.bell.notify_one();
+        self.admit((run.clone(), names), subject.topology, settings, parts)?;
+        self.run_may_have_ended.notify_one();
         Ok(run)
     }
 
     /// Checks the limits, stores the run, and publishes its order.
-    fn enter(
+    fn admit(
         &self,
-        (run, names): (PreflightRun, Option<live_run::NameAudience>),
+        (run, names): (PreflightRun, Option<live_run::NameRequest>),
         topology: Arc<Topology>,
         settings: Settings,
         parts: BTreeMap<Vantage, Vec<Assignment>>,
     ) -> Result<(), RunRefusedError> {
         let mut inner = self.inner.lock();
         let running = inner.runs.iter().filter(|live| live.is_running()).count();
-        if running >= AT_ONCE {
-            return Err(RunRefusedError::TooMany(INTERVAL));
+        if running >= MAX_CONCURRENT_RUNS {
+            return Err(RunRefusedError::RateLimited(ROUND_INTERVAL));
         }
         inner
             .limit
-            .take(&run.by, run.asked)
-            .map_err(RunRefusedError::TooMany)?;
+            .take(&run.requested_by, run.requested_at)
+            .map_err(RunRefusedError::RateLimited)?;
         inner.number += 1;
-        let ordered = OrderedProbes {
+        let ordered = ProbeOrder {
             number: inner.number,
             id: run.id.clone(),
             rounds: run.rounds,
-            until: run.deadline,
-            parts: Arc::new(parts),
+            expires: run.deadline,
+            assignments: Arc::new(parts),
         };
-        if inner.runs.len() >= KEPT {
+        if inner.runs.len() >= MAX_KEPT_RUNS {
             inner.runs.pop_front();
         }
         inner
             .runs
             .push_back(LiveRun::new((run, names), topology, settings));
-        self.tell(ordered);
+        self.publish_order(ordered);
         Ok(())
     }
 
     /// Publishes an order to the plan streams.
-    fn tell(&self, ordered: OrderedProbes) {
+    fn publish_order(&self, ordered: ProbeOrder) {
         let now = self.clock.now();
         self.orders.send_modify(|orders| {
-            let standing = orders.iter().filter(|order| order.until > now).cloned();
+            let standing = orders.iter().filter(|order| order.expires > now).cloned();
             *orders = standing.chain([ordered]).collect();
         });
     }
 
     /// Records an observation that belongs to a run. Observations of runs that are not in progress are dropped.
-    pub fn observed(&self, recorded: &Recorded) {
+    pub fn record(&self, recorded: &Recorded) {
         let Some(id) = recorded
             .observation
             .assignment
             .as_ref()
-            .and_then(AssignmentId::run)
+            .and_then(AssignmentId::run_id)
         else {
             return;
         };
         let mut inner = self.inner.lock();
-        if let Some(look) = RunId::new(id).ok().and_then(|id| inner.looks.get_mut(&id)) {
-            look.take(recorded);
+        if let Some(look) = RunId::new(id).ok().and_then(|id| inner.host_checks.get_mut(&id)) {
+            look.record(recorded);
             return;
         }
         let live = inner.runs.iter_mut().find(|live| live.run().id.as_str() == id);
-        if live.is_some_and(|live| live.take(recorded)) {
-            self.bell.notify_one();
+        if live.is_some_and(|live| live.record(recorded)) {
+            self.run_may_have_ended.notify_one();
         }
     }
 
@@ -340,46 +353,47 @@ impl RunManager {
     /// Judges ended runs, until cancelled.
     pub async fn run(self: Arc<Self>, cancelled: CancellationToken) {
         loop {
-            let (over, next) = self.over();
+            let (over, next) = self.due_runs();
             for (id, case) in over {
                 // Takes milliseconds for a small cluster and up to a second for thousands of nodes, so it runs off
                 // the serving threads.
-                let judged = tokio::task::spawn_blocking(move || judge::judge(&case)).await;
+                let judged = tokio::task::spawn_blocking(move || judge::judge_run(&case)).await;
                 let ended = {
                     let mut inner = self.inner.lock();
                     let live = inner.runs.iter_mut().find(|live| live.run().id == id);
-                    live.map(|live| live.end(judged.ok(), self.clock.now()).clone())
+                    live.map(|live| live.finish(judged.ok(), self.clock.now()).clone())
                 };
                 if let Some(run) = ended {
                     if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
-                        self.metrics.ends(outcome, ended - run.asked, run.first_probe);
+                        self.metrics
+                            .run_ended(outcome, ended - run.requested_at, run.first_probe);
                     }
-                    self.keep(run).await;
+                    self.store_run(run).await;
                 }
             }
             let wait = next.map_or(Duration::from_hours(1), |at| (at - self.clock.now()).into());
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = self.bell.notified() => {}
+                () = self.run_may_have_ended.notified() => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
     /// Writes an ended run to the store, with a limited number of vantages.
-    async fn keep(&self, mut run: PreflightRun) {
-        run.vantages.truncate(KEPT_VANTAGES);
+    async fn store_run(&self, mut run: PreflightRun) {
+        run.vantages.truncate(MAX_STORED_VANTAGES);
         let Ok(value) = serde_json::to_value(&run) else {
             return;
         };
         let document = StoredDocument {
-            sort: DocumentKind::Run,
+            kind: DocumentKind::Run,
             id: run.id.to_string(),
-            at: self.clock.now(),
+            changed_at: self.clock.now(),
             value,
         };
-        match self.store.ask(move |store| store.put(&document)).await {
-            Ok(()) | Err(QueryError::Off) => {}
+        match self.store.query(move |store| store.put_document(&document)).await {
+            Ok(()) | Err(QueryError::NotConfigured) => {}
             Err(error) => {
                 tracing::warn!(run = %run.id, %error, "cannot write the run to the store; it is kept in memory only");
             }
@@ -387,23 +401,23 @@ impl RunManager {
     }
 
     /// Returns one run from the store, as it was written.
-    pub async fn kept(&self, id: &str) -> Option<serde_json::Value> {
+    pub async fn stored_run(&self, id: &str) -> Option<serde_json::Value> {
         let id = id.to_owned();
         let kept = self
             .store
-            .ask(move |store| store.document(DocumentKind::Run, &id))
+            .query(move |store| store.document(DocumentKind::Run, &id))
             .await;
         kept.ok().flatten().map(|document| document.value)
     }
 
     /// Returns the runs to judge now, and the next deadline.
-    fn over(&self) -> (Vec<(RunId, judge::JudgementInput)>, Option<EventTime>) {
+    fn due_runs(&self) -> (Vec<(RunId, judge::JudgementInput)>, Option<EventTime>) {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
         let over = inner
             .runs
             .iter_mut()
-            .filter_map(|live| Some((live.run().id.clone(), live.case(now)?)))
+            .filter_map(|live| Some((live.run().id.clone(), live.judgement_input(now)?)))
             .collect();
         let next = inner
             .runs
@@ -415,13 +429,13 @@ impl RunManager {
     }
 }
 
-fn within(
+fn check_range(
     field: &'static str,
     (low, high): (u64, u64),
     found: Option<u64>,
 ) -> Result<Option<u64>, RunRefusedError> {
     match found {
-        Some(found) if !(low..=high).contains(&found) => Err(RunRefusedError::Value {
+        Some(found) if !(low..=high).contains(&found) => Err(RunRefusedError::OutOfRange {
             field,
             low,
             high,

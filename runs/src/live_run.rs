@@ -15,18 +15,22 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    MESH,
-    judge::{JudgementInput, RunJudgement, counts},
-    names,
+    MESH_SUBJECT,
+    judge::{JudgementInput, RunJudgement, decides_outcome},
+    name_request,
 };
 
 /// Returns the expected results per vantage, counting only the probes that decide the outcome.
-pub(super) fn planned(
+pub(super) fn planned_results(
     parts: &BTreeMap<Vantage, Vec<Assignment>>,
     rounds: u32,
     of_the_mesh: bool,
 ) -> Vec<VantageResult> {
-    let asked = |own: &[Assignment]| own.iter().filter(|a| counts(a.channel, of_the_mesh)).count() as u64;
+    let asked = |own: &[Assignment]| {
+        own.iter()
+            .filter(|a| decides_outcome(a.channel, of_the_mesh))
+            .count() as u64
+    };
     parts
         .iter()
         .map(|(vantage, own)| VantageResult {
@@ -35,9 +39,9 @@ pub(super) fn planned(
             planned: asked(own) * u64::from(rounds),
             probes: 0,
             failures: 0,
-            not_asked: 0,
-            said: None,
-            quickest: None,
+            not_made: 0,
+            detail: None,
+            fastest: None,
         })
         .collect()
 }
@@ -53,12 +57,12 @@ enum RunStage {
 /// The events so far, and whether more will follow. Bounded by the maximum number of probes per run.
 #[derive(Debug, Default)]
 struct RunLog {
-    lines: Vec<Arc<RunEvent>>,
+    events: Vec<Arc<RunEvent>>,
     ended: bool,
 }
 
 /// The name probe, and the CA for which its results are evaluated.
-pub(super) type NameAudience = (NamesProbe, NameFactsRequest);
+pub(super) type NameRequest = (NamesProbe, NameFactsRequest);
 
 #[derive(Debug)]
 pub(super) struct LiveRun {
@@ -67,18 +71,18 @@ pub(super) struct LiveRun {
     topology: Arc<Topology>,
     settings: Settings,
     /// The name query, and each vantage's latest response.
-    names: Option<(NameAudience, BTreeMap<Vantage, NameSight>)>,
-    seen: Vec<Recorded>,
+    names: Option<(NameRequest, BTreeMap<Vantage, NameSight>)>,
+    observations: Vec<Recorded>,
     /// Sequence numbers already counted, by vantage and incarnation: a report may arrive twice.
     counted: BTreeSet<(Vantage, String, u64)>,
     rounds: BTreeMap<(Vantage, AssignmentId), u32>,
     log: Arc<Mutex<RunLog>>,
-    grown: watch::Sender<usize>,
+    length: watch::Sender<usize>,
 }
 
 impl LiveRun {
     pub(super) fn new(
-        (run, names): (PreflightRun, Option<NameAudience>),
+        (run, names): (PreflightRun, Option<NameRequest>),
         topology: Arc<Topology>,
         settings: Settings,
     ) -> Self {
@@ -87,15 +91,15 @@ impl LiveRun {
             topology,
             settings,
             names: names.map(|asked| (asked, BTreeMap::new())),
-            seen: Vec::new(),
+            observations: Vec::new(),
             counted: BTreeSet::new(),
             rounds: BTreeMap::new(),
             log: Arc::default(),
-            grown: watch::Sender::new(0),
+            length: watch::Sender::new(0),
             run,
         };
         let run = Box::new(live.run.clone());
-        live.say(RunEvent::Started { run });
+        live.append(RunEvent::Started { run });
         live
     }
 
@@ -111,15 +115,15 @@ impl LiveRun {
         self.stage == RunStage::Waiting
     }
 
-    fn say(&self, event: RunEvent) {
+    fn append(&self, event: RunEvent) {
         let mut log = self.log.lock();
         log.ended |= matches!(event, RunEvent::Done { .. });
-        log.lines.push(Arc::new(event));
-        self.grown.send_replace(log.lines.len());
+        log.events.push(Arc::new(event));
+        self.length.send_replace(log.events.len());
     }
 
     /// Records one result. Returns whether it was the last one.
-    pub(super) fn take(&mut self, recorded: &Recorded) -> bool {
+    pub(super) fn record(&mut self, recorded: &Recorded) -> bool {
         let observation = &recorded.observation;
         let Some(part) = self
             .run
@@ -138,7 +142,7 @@ impl LiveRun {
             observation.seq.0,
         );
         if self.stage != RunStage::Waiting
-            || self.run.answered >= self.run.expected
+            || self.run.completed >= self.run.expected
             || !self.counted.insert(number)
         {
             return false;
@@ -146,8 +150,8 @@ impl LiveRun {
         let round = self.rounds.entry((recorded.vantage.clone(), id)).or_default();
         *round += 1;
         let round = *round;
-        self.run.answered += 1;
-        let after = observation.at - self.run.asked;
+        self.run.completed += 1;
+        let after = observation.started - self.run.requested_at;
         self.run.first_probe = Some(self.run.first_probe.map_or(after, |first| first.min(after)));
         let placement = observation.front.is_some().then(|| {
             self.topology.placement(
@@ -156,21 +160,21 @@ impl LiveRun {
                 observation.entry.as_ref(),
             )
         });
-        if counts(observation.channel, self.run.target.as_str() == MESH) {
+        if decides_outcome(observation.channel, self.run.target.as_str() == MESH_SUBJECT) {
             part.probes += 1;
             match &observation.outcome {
                 Outcome::Ok { .. } => {
                     let total = observation.times.total;
-                    part.quickest = part.quickest.into_iter().chain(total).min();
+                    part.fastest = part.fastest.into_iter().chain(total).min();
                 }
                 Outcome::Failed { phase, kind, status } => {
                     part.failures += 1;
                     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-                    part.said = Some(format!("{} in {phase}{status}", kind.label().replace('_', " ")));
+                    part.detail = Some(format!("{} in {phase}{status}", kind.label().replace('_', " ")));
                 }
-                Outcome::NotAsked { own } => {
-                    part.not_asked += 1;
-                    part.said = Some(own.to_string().replace('_', " "));
+                Outcome::NotProbed { fault: own } => {
+                    part.not_made += 1;
+                    part.detail = Some(own.to_string().replace('_', " "));
                 }
             }
             part.placement = placement.unwrap_or(part.placement);
@@ -178,24 +182,24 @@ impl LiveRun {
         if let (Some((_, sights)), Some(sight)) = (&mut self.names, &observation.names) {
             sights.insert(recorded.vantage.clone(), NameSight::clone(sight));
         }
-        self.seen.push(recorded.clone());
-        self.say(RunEvent::Result {
+        self.observations.push(recorded.clone());
+        self.append(RunEvent::Result {
             vantage: recorded.vantage.clone(),
             channel: observation.channel,
             round,
-            at: observation.at,
+            started: observation.started,
             target: observation.target.clone(),
             outcome: observation.outcome.clone(),
             total: observation.times.total,
             challenge: observation.challenge.clone(),
             placement: observation.challenge.as_ref().and(placement),
         });
-        self.run.answered >= self.run.expected
+        self.run.completed >= self.run.expected
     }
 
     /// Returns the input of the judgement once the run is due.
-    pub(super) fn case(&mut self, now: EventTime) -> Option<JudgementInput> {
-        let over = self.run.answered >= self.run.expected || now >= self.run.deadline;
+    pub(super) fn judgement_input(&mut self, now: EventTime) -> Option<JudgementInput> {
+        let over = self.run.completed >= self.run.expected || now >= self.run.deadline;
         if self.stage != RunStage::Waiting || !over {
             return None;
         }
@@ -210,15 +214,15 @@ impl LiveRun {
             topology: Arc::clone(&self.topology),
             settings: self.settings,
             rounds: self.run.rounds,
-            asked: self.run.asked,
-            seen: std::mem::take(&mut self.seen),
+            requested_at: self.run.requested_at,
+            observations: std::mem::take(&mut self.observations),
             vantages: self.run.vantages.clone(),
         })
     }
 
     /// Ends the run. `None` means that the judgement itself failed, which is a defect of the aggregator and never a
     /// pass.
-    pub(super) fn end(&mut self, judged: Option<RunJudgement>, now: EventTime) -> &PreflightRun {
+    pub(super) fn finish(&mut self, judged: Option<RunJudgement>, now: EventTime) -> &PreflightRun {
         let judged = judged.unwrap_or_else(|| RunJudgement {
             outcome: parallax_api::runs::RunOutcome::Unknown,
             sentence: "the aggregator failed to judge the run; see its log".to_owned(),
@@ -231,18 +235,18 @@ impl LiveRun {
         self.run.sentence = judged.sentence;
         self.run.verdict = judged.verdict;
         if let Some(((probe, ask), sights)) = &self.names {
-            self.run.names = Some(Box::new(names::found((probe, ask), sights)));
+            self.run.names = Some(Box::new(name_request::name_facts_result((probe, ask), sights)));
         }
         let run = Box::new(self.run.clone());
-        self.say(RunEvent::Done { run });
+        self.append(RunEvent::Done { run });
         &self.run
     }
 
     pub(super) fn follow(&self) -> LogReader {
         LogReader {
             log: Arc::clone(&self.log),
-            grown: self.grown.subscribe(),
-            told: 0,
+            length: self.length.subscribe(),
+            position: 0,
         }
     }
 }
@@ -251,27 +255,27 @@ impl LiveRun {
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<Mutex<RunLog>>,
-    grown: watch::Receiver<usize>,
-    told: usize,
+    length: watch::Receiver<usize>,
+    position: usize,
 }
 
 impl LogReader {
     /// Returns the next events; `None` after the last one, or if the run was dropped.
     pub async fn next(&mut self) -> Option<Vec<Arc<RunEvent>>> {
         loop {
-            self.grown.borrow_and_update();
+            self.length.borrow_and_update();
             {
                 let log = self.log.lock();
-                if self.told < log.lines.len() {
-                    let new = log.lines[self.told..].to_vec();
-                    self.told = log.lines.len();
+                if self.position < log.events.len() {
+                    let new = log.events[self.position..].to_vec();
+                    self.position = log.events.len();
                     return Some(new);
                 }
                 if log.ended {
                     return None;
                 }
             }
-            self.grown.changed().await.ok()?;
+            self.length.changed().await.ok()?;
         }
     }
 }

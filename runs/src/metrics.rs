@@ -2,7 +2,7 @@
 
 use parallax_api::runs::RunOutcome;
 use parallax_model::Micros;
-use parallax_runtime::metrics::{ResultLabel, histogram};
+use parallax_runtime::metrics::{ResultLabel, duration_histogram};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 
 const PASSED: &str = "passed";
@@ -36,8 +36,8 @@ impl RunMetrics {
         let metrics = Self {
             results: Family::default(),
             active: Gauge::default(),
-            seconds: histogram(),
-            first_probe_seconds: histogram(),
+            seconds: duration_histogram(),
+            first_probe_seconds: duration_histogram(),
         };
         for result in [PASSED, FAILED, UNKNOWN, REFUSED] {
             drop(metrics.results.get_or_create(&ResultLabel { result }));
@@ -46,18 +46,18 @@ impl RunMetrics {
     }
 
     /// Counts a rejected run.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn run_rejected(&self) {
         self.results.get_or_create(&ResultLabel { result: REFUSED }).inc();
     }
 
     /// Counts a run that starts.
-    pub(crate) fn begins(&self) {
+    pub(crate) fn run_started(&self) {
         self.active.inc();
     }
 
     /// Counts a judged run with its duration since the request and, if any probe started, the time to its first
     /// probe.
-    pub(crate) fn ends(&self, outcome: RunOutcome, lasted: Micros, first_probe: Option<Micros>) {
+    pub(crate) fn run_ended(&self, outcome: RunOutcome, lasted: Micros, first_probe: Option<Micros>) {
         let result = match outcome {
             RunOutcome::Passed => PASSED,
             RunOutcome::Failed => FAILED,
@@ -73,7 +73,7 @@ impl RunMetrics {
 
     /// The numbers of active, passed and rejected runs.
     #[cfg(test)]
-    pub(crate) fn figures(&self) -> (i64, u64, u64) {
+    pub(crate) fn counts(&self) -> (i64, u64, u64) {
         let of = |result| self.results.get_or_create(&ResultLabel { result }).get();
         (self.active.get(), of(PASSED), of(REFUSED))
     }

@@ -6,7 +6,7 @@ use parallax_model::AddressRange;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Whether runs may probe anything in addition to known targets.
-    pub any_target: bool,
+    pub allow_any_target: bool,
     /// Addresses that runs may probe even if another rule refuses them.
     pub allow: Vec<AddressRange>,
     /// Addresses that no run may probe, in addition to the API server's and those local to the machine.

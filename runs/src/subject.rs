@@ -7,7 +7,7 @@ use std::{
 
 use parallax_api::runs::{ChallengeRequest, NameFactsRequest, RunVantages};
 use parallax_diagnosis::{
-    plan::{PlanConfig, mesh, on_demand},
+    plan::{PlanConfig, mesh_run_assignments, run_assignments},
     topology::Topology,
     view::{VantageState, View},
 };
@@ -16,20 +16,20 @@ use parallax_model::{
     TargetId, TargetSpec, Vantage, dns::NamesProbe,
 };
 
-use super::{RunRefusedError, challenge, judge, names, scope};
+use super::{RunRefusedError, challenge_request, judge, name_request, scope};
 use crate::RunOptions;
 
 /// Given in place of a URL, it selects a run of the mesh (the network between nodes).
-pub const MESH: &str = "mesh";
+pub const MESH_SUBJECT: &str = "mesh";
 
 /// With more vantages than this, only some of them probe the endpoints directly, and none the controls.
-const SMALL: usize = 24;
+const SMALL_FLEET: usize = 24;
 
 /// The subject of a run, and its limits.
 pub(super) struct RunSubject {
     pub(super) id: TargetId,
     /// Every prober probes the echoes of the others, and no target.
-    pub(super) of_the_mesh: bool,
+    pub(super) is_mesh: bool,
     /// The current topology, with the target added if it was unknown.
     pub(super) topology: Arc<Topology>,
     /// Where its probes may connect.
@@ -43,17 +43,17 @@ pub(super) struct RunSubject {
 }
 
 impl RunSubject {
-    pub(super) fn of(
+    pub(super) fn from_url(
         url: &str,
         topology: &Arc<Topology>,
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
-        if url == MESH {
+        if url == MESH_SUBJECT {
             return Ok(Self {
-                id: TargetId::new(MESH).map_err(InvalidTarget::from)?,
-                of_the_mesh: true,
+                id: TargetId::new(MESH_SUBJECT).map_err(InvalidTarget::from)?,
+                is_mesh: true,
                 topology: Arc::clone(topology),
-                scope: scope::scope(topology, options),
+                scope: scope::probe_scope(topology, options),
                 timeout: None,
                 challenge: None,
                 names: None,
@@ -63,23 +63,23 @@ impl RunSubject {
         let named = TargetId::new(url).ok();
         let target = match named.and_then(|id| topology.targets().get(&id)) {
             Some(placed) => placed.target.clone(),
-            None => Target::try_from(TargetSpec::of(url))?,
+            None => Target::try_from(TargetSpec::new(url))?,
         };
-        let topology = match scope::admitted(topology, &target, options)? {
+        let topology = match scope::admit_target(topology, &target, options)? {
             Some(with) => Arc::new(with),
             None => Arc::clone(topology),
         };
-        let scope = scope::scope(&topology, options);
+        let scope = scope::probe_scope(&topology, options);
         let placed = &topology.targets()[&target.id];
-        scope::literal(
+        scope::check_literal_address(
             &placed.target.probe,
-            placed.dial.map(|address| address.ip()),
+            placed.dial_address.map(|address| address.ip()),
             &scope,
         )?;
         Ok(Self {
             timeout: placed.target.timeout,
             id: target.id,
-            of_the_mesh: false,
+            is_mesh: false,
             topology,
             scope,
             challenge: None,
@@ -90,16 +90,16 @@ impl RunSubject {
     /// A challenge, fetched by one client's rules.
     pub(super) fn challenge(
         url: &str,
-        ask: &ChallengeRequest,
+        request: &ChallengeRequest,
         topology: &Arc<Topology>,
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
-        let asked = challenge::ChallengeQuery::of(url, ask, topology, options)?;
-        let scope = scope::scope(&asked.topology, options);
-        scope::literal(&ProbeSpec::Challenge(asked.probe.clone()), None, &scope)?;
+        let asked = challenge_request::ChallengeQuery::from_request(url, request, topology, options)?;
+        let scope = scope::probe_scope(&asked.topology, options);
+        scope::check_literal_address(&ProbeSpec::Challenge(asked.probe.clone()), None, &scope)?;
         Ok(Self {
             id: asked.id,
-            of_the_mesh: false,
+            is_mesh: false,
             topology: Arc::new(asked.topology),
             scope,
             timeout: Some(asked.timeout),
@@ -111,15 +111,15 @@ impl RunSubject {
     /// The DNS facts of a name.
     pub(super) fn names(
         url: &str,
-        ask: &NameFactsRequest,
+        request: &NameFactsRequest,
         topology: &Arc<Topology>,
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
-        let asked = names::NameFactsQuery::of(url, ask, topology, options)?;
+        let asked = name_request::NameFactsQuery::from_request(url, request, topology, options)?;
         Ok(Self {
             id: asked.id,
-            of_the_mesh: false,
-            scope: scope::scope(&asked.topology, options),
+            is_mesh: false,
+            scope: scope::probe_scope(&asked.topology, options),
             topology: Arc::new(asked.topology),
             timeout: Some(asked.timeout),
             challenge: None,
@@ -128,62 +128,66 @@ impl RunSubject {
     }
 
     /// Returns the vantages that take part.
-    pub(super) fn asked_of(&self, vantages: Vec<Vantage>) -> Vec<Vantage> {
+    pub(super) fn select_vantages(&self, vantages: Vec<Vantage>) -> Vec<Vantage> {
         if self.names.is_some() {
-            names::few(&self.topology, &vantages)
+            name_request::select_vantages(&self.topology, &vantages)
         } else {
             vantages
         }
     }
 
     /// Returns the longest duration of one probe.
-    pub(super) fn longest(&self, timeout: Micros) -> Micros {
+    pub(super) fn max_duration(&self, timeout: Micros) -> Micros {
         match &self.challenge {
-            Some(probe) => challenge::longest(probe, timeout),
+            Some(probe) => challenge_request::max_duration(probe, timeout),
             None => timeout,
         }
     }
 
     /// Returns the assignments of each vantage; vantages without a counted probe are left out.
-    pub(super) fn parts(
+    pub(super) fn assignments(
         &self,
         run: &RunId,
         vantages: &[Vantage],
         config: &PlanConfig,
     ) -> BTreeMap<Vantage, Vec<Assignment>> {
         if let Some(probe) = &self.names {
-            return names::parts(run, (&self.id, probe), &self.scope, vantages, config);
+            return name_request::assignments(run, (&self.id, probe), &self.scope, vantages, config);
         }
-        let few = vantages.len() <= SMALL;
+        let few = vantages.len() <= SMALL_FLEET;
         let mut parts = BTreeMap::new();
         for (i, vantage) in vantages.iter().enumerate() {
-            let endpoints = few || i % (vantages.len() / SMALL + 1) == 0;
-            let planned = if self.of_the_mesh {
-                mesh(&self.topology, config, vantage)
+            let endpoints = few || i % (vantages.len() / SMALL_FLEET + 1) == 0;
+            let planned = if self.is_mesh {
+                mesh_run_assignments(&self.topology, config, vantage)
             } else {
-                on_demand(&self.topology, config, vantage, &self.id, endpoints)
+                run_assignments(&self.topology, config, vantage, &self.id, endpoints)
             };
             let planned = match &self.challenge {
-                Some(probe) => challenge::planned(probe, vantage, planned),
+                Some(probe) => challenge_request::challenge_assignments(probe, vantage, planned),
                 None => planned,
             };
             let own: Vec<Assignment> = planned
                 .into_iter()
-                .filter(|a| few || self.of_the_mesh || a.peer.is_none())
+                .filter(|a| few || self.is_mesh || a.peer.is_none())
                 .filter_map(|assignment| {
                     // Fails only if the id is too long; such a probe is left out.
                     let id =
-                        AssignmentId::new(format!("{}{run}|{}", AssignmentId::RUN, assignment.id)).ok()?;
+                        AssignmentId::new(format!("{}{run}|{}", AssignmentId::RUN_PREFIX, assignment.id))
+                            .ok()?;
                     Some(Assignment {
                         id,
-                        probe: assignment.probe.within(&self.scope),
+                        probe: assignment.probe.with_scope(&self.scope),
                         interval: config.interval,
                         timeout: config.timeout,
                         ..assignment
                     })
                 })
                 .collect();
-            if own.iter().any(|a| judge::counts(a.channel, self.of_the_mesh)) {
+            if own
+                .iter()
+                .any(|a| judge::decides_outcome(a.channel, self.is_mesh))
+            {
                 parts.insert(vantage.clone(), own);
             }
         }
@@ -192,7 +196,7 @@ impl RunSubject {
 }
 
 /// Returns the reporting vantages of a group.
-pub(super) fn chosen(topology: &Topology, view: &View, from: RunVantages) -> Vec<Vantage> {
+pub(super) fn reporting_vantages(topology: &Topology, view: &View, from: RunVantages) -> Vec<Vantage> {
     let reporting: BTreeSet<&Vantage> = view
         .vantages
         .iter()

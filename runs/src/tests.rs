@@ -61,7 +61,7 @@ impl Bench {
             clock,
             options,
             config,
-            ReplicaState::alone(1, "nonce"),
+            ReplicaState::standalone(1, "nonce"),
             (StoreHandle::off(), RunMetrics::new()),
         ));
         let settings = Settings {
@@ -85,7 +85,7 @@ impl Bench {
 
     fn begin(&self, request: Value) -> Result<PreflightRun, RunRefusedError> {
         let request: RunRequest = serde_json::from_value(request).unwrap();
-        self.desk.begin(&request, "ann", &self.topology, &self.view)
+        self.desk.start(&request, "ann", &self.topology, &self.view)
     }
 
     /// The assignments in the latest order, with their vantages.
@@ -98,7 +98,7 @@ impl Bench {
                 .map(move |a| (vantage.clone(), a.clone()))
                 .collect::<Vec<_>>()
         };
-        order.parts.iter().flat_map(own).collect()
+        order.assignments.iter().flat_map(own).collect()
     }
 
     /// Reports a result for every assignment of the latest order and every round.
@@ -124,7 +124,7 @@ impl Bench {
             }
             let observation: Observation = serde_json::from_value(line).unwrap();
             let incarnation = "life-1".parse().unwrap();
-            self.desk.observed(&Recorded {
+            self.desk.record(&Recorded {
                 vantage,
                 incarnation,
                 observation,
@@ -153,7 +153,7 @@ impl Bench {
 
     /// Waits until ended runs are also counted.
     async fn counted(&self) {
-        while self.desk.metrics.figures().0 > 0 {
+        while self.desk.metrics.counts().0 > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -176,7 +176,7 @@ async fn a_run_in_which_every_probe_of_every_vantage_succeeds_has_passed() {
     bench.answer(3, ok);
     let (events, run) = bench.end(&run).await;
     assert_eq!(
-        (run.outcome, run.answered),
+        (run.outcome, run.completed),
         (Some(RunOutcome::Passed), run.expected)
     );
     assert!(
@@ -214,7 +214,7 @@ async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked
     let failing: Vec<_> = run.vantages.iter().filter(|v| v.failures > 0).collect();
     assert_eq!(failing.len(), 2);
     assert_eq!(
-        (failing[0].failures, failing[0].said.as_deref()),
+        (failing[0].failures, failing[0].detail.as_deref()),
         (4, Some("refused in connect"))
     );
     assert!(run.vantages[0].failures > 0, "failing ones first");
@@ -264,7 +264,7 @@ async fn a_run_of_the_mesh_where_nobody_has_anybody_to_ask_says_so() {
     .unwrap();
     bench.topology = Arc::new(Topology::try_from(spec).unwrap());
     let refused = bench.begin(json!({"url": "mesh"})).unwrap_err();
-    assert!(matches!(refused, RunRefusedError::NoMesh(1)), "{refused}");
+    assert!(matches!(refused, RunRefusedError::MeshTooSmall(1)), "{refused}");
     assert!(refused.to_string().contains("there is one"), "{refused}");
     bench.stop().await;
 }
@@ -319,13 +319,13 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
 async fn runs_are_counted_by_what_they_came_to() {
     let bench = Bench::new(RunOptions::default());
     let run = bench.begin(json!({"url": A})).unwrap();
-    let figures = || bench.desk.metrics.figures();
+    let figures = || bench.desk.metrics.counts();
     assert_eq!(figures(), (1, 0, 0));
     bench.answer(3, ok);
     bench.end(&run).await;
     bench.begin(json!({"url": "shop"})).unwrap_err();
     assert_eq!(figures().2, 0, "the caller decides whether a rejected run counts");
-    bench.desk.refused();
+    bench.desk.count_rejected();
     bench.counted().await;
     assert_eq!(figures(), (0, 1, 1));
     bench.stop().await;
@@ -375,12 +375,12 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
     ] {
         let refused = bench.begin(json!({"url": url})).unwrap_err();
         assert!(
-            matches!(refused, RunRefusedError::Forbidden(_)),
+            matches!(refused, RunRefusedError::OutOfScope(_)),
             "{url}: {refused}"
         );
     }
     let any = Bench::new(RunOptions {
-        any_target: true,
+        allow_any_target: true,
         ..RunOptions::default()
     });
     assert!(
@@ -389,7 +389,7 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
     );
     assert!(matches!(
         any.begin(json!({"url": "https://10.96.0.1/"})),
-        Err(RunRefusedError::Forbidden(_))
+        Err(RunRefusedError::OutOfScope(_))
     ));
     bench.stop().await;
     any.stop().await;
@@ -418,7 +418,10 @@ async fn from_says_who_takes_part_and_silent_vantages_do_not() {
         }
     }
     let refused = bench.begin(json!({"url": A, "from": "outside"})).unwrap_err();
-    assert!(matches!(refused, RunRefusedError::Nobody(RunVantages::Outside)));
+    assert!(matches!(
+        refused,
+        RunRefusedError::NoReportingVantage(RunVantages::Outside)
+    ));
     bench.stop().await;
 }
 
@@ -439,12 +442,12 @@ async fn a_bad_request_says_what_was_expected_and_too_many_are_asked_to_wait() {
         let said = bench.begin(request).unwrap_err().to_string();
         assert!(said.contains(words), "{said}");
     }
-    for _ in 0..AT_ONCE {
+    for _ in 0..MAX_CONCURRENT_RUNS {
         bench.begin(json!({"url": A})).unwrap();
     }
     assert!(matches!(
         bench.begin(json!({"url": A})),
-        Err(RunRefusedError::TooMany(_))
+        Err(RunRefusedError::RateLimited(_))
     ));
     bench.stop().await;
 }
@@ -458,18 +461,18 @@ async fn a_report_that_comes_twice_counts_once_and_a_stranger_not_at_all() {
     bench.answer(1, ok);
     bench.answer(1, ok);
     let half = bench.desk.get(run.id.as_str()).unwrap();
-    assert_eq!(half.answered * 2, run.expected, "the same numbers again");
+    assert_eq!(half.completed * 2, run.expected, "the same numbers again");
     let mut stranger = bench.told()[0].clone();
     stranger.0 = "n9/pod".parse().unwrap();
     let observation = serde_json::from_value(json!({"seq": 99, "t_us": 1, "target": A, "channel": "vip",
         "assignment": stranger.1.id, "result": "failed", "phase": "connect", "kind": "refused"}))
     .unwrap();
-    bench.desk.observed(&Recorded {
+    bench.desk.record(&Recorded {
         vantage: stranger.0,
         incarnation: "x".parse().unwrap(),
         observation,
     });
-    assert_eq!(bench.desk.get(run.id.as_str()).unwrap().answered, half.answered);
+    assert_eq!(bench.desk.get(run.id.as_str()).unwrap().completed, half.completed);
     bench.stop().await;
 }
 
@@ -539,7 +542,7 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
     let five = json!({"url": CHALLENGE, "challenge": {"client": "cert-manager", "passes": 5}});
     let five = bench.begin(five).unwrap();
     assert_eq!(
-        five.deadline - five.asked,
+        five.deadline - five.requested_at,
         Micros::from_secs(5 * 10 + 4 * 2 + 1),
         "five fetches and the pauses between them"
     );
@@ -583,7 +586,7 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
     let key = begin(CHALLENGE, json!({"client": "boulder", "expected": "a b"})).unwrap_err();
     assert!(key.to_string().contains("challenge.expected"), "{key}");
     let any = Bench::new(RunOptions {
-        any_target: true,
+        allow_any_target: true,
         ..RunOptions::default()
     });
     let unknown =
@@ -592,7 +595,7 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
     let local = json!({"url": "http://localhost/.well-known/acme-challenge/t0ken", "challenge": plain()});
     assert!(matches!(
         any.begin(local).unwrap_err(),
-        RunRefusedError::Forbidden(_)
+        RunRefusedError::OutOfScope(_)
     ));
     any.stop().await;
     bench.stop().await;
@@ -647,7 +650,7 @@ async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds()
     });
     let (_, run) = bench.end(&run).await;
     assert_eq!(
-        run.answered, run.expected,
+        run.completed, run.expected,
         "no probe was waited for to its deadline"
     );
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
@@ -684,7 +687,7 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
             panic!("{assignment:?}")
         };
         assert!(
-            !probe.authorities && probe.public.is_empty(),
+            !probe.query_authorities && probe.public_resolvers.is_empty(),
             "the configuration does not enable these queries"
         );
         assert!(
@@ -702,14 +705,14 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
     let found = run.names.unwrap();
     assert_eq!(found.facts.views.len(), 2, "three nodes with equal responses");
     assert_eq!(
-        found.judged.problems.len(),
+        found.verdict.problems.len(),
         1,
         "the internet's answer counts: {found:?}"
     );
     assert!(
         found
             .facts
-            .not_asked
+            .not_queried
             .iter()
             .any(|what| what.contains("resolvers.authoritative"))
     );
@@ -729,8 +732,8 @@ async fn public_resolvers_and_a_zones_own_servers_are_asked_where_the_configurat
         let parallax_model::ProbeSpec::Names(probe) = assignment.probe else {
             panic!("expected a name probe")
         };
-        assert!(probe.authorities);
-        assert_eq!(probe.public, ["192.0.2.53:53".parse().unwrap()]);
+        assert!(probe.query_authorities);
+        assert_eq!(probe.public_resolvers, ["192.0.2.53:53".parse().unwrap()]);
     }
     bench.stop().await;
 }
@@ -777,7 +780,7 @@ async fn probers_that_do_not_know_the_question_leave_it_unknown() {
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
     let found = run.names.unwrap();
     assert_eq!(found.facts.views, []);
-    assert_eq!(found.judged.problems, []);
+    assert_eq!(found.verdict.problems, []);
     bench.stop().await;
 }
 
@@ -787,7 +790,7 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
     let host = "a.example.test".parse().unwrap();
     let mut asked = Vec::new();
     for turn in 0..3 {
-        let at = LookedHost {
+        let at = HostCheck {
             host: &host,
             token: "t0ken",
             turn,
@@ -809,19 +812,19 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
                     observation: serde_json::from_value(line).unwrap(),
                 };
                 // A duplicate counts once, and a vantage that was not asked does not count.
-                bench.desk.observed(&recorded);
-                bench.desk.observed(&recorded);
+                bench.desk.record(&recorded);
+                bench.desk.record(&recorded);
                 let stranger = "internet:stranger".parse().unwrap();
-                bench.desk.observed(&Recorded {
+                bench.desk.record(&Recorded {
                     vantage: stranger,
                     ..recorded
                 });
             }
         };
-        let look = bench.desk.look_at(at, &bench.topology, &bench.view);
+        let look = bench.desk.check_host(at, &bench.topology, &bench.view);
         let (looked, ()) = tokio::join!(look, only_outside);
         assert_eq!(
-            looked.unwrap().seen.len(),
+            looked.unwrap().observations.len(),
             2,
             "the name, and a fetch by the CA's rules"
         );
@@ -841,17 +844,17 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
 async fn nobody_looks_at_a_host_that_nobody_publishes() {
     let bench = Bench::new(RunOptions::default());
     let host = "b.example.test".parse().unwrap();
-    let at = LookedHost {
+    let at = HostCheck {
         host: &host,
         token: "t0ken",
         turn: 0,
     };
     let refused = bench
         .desk
-        .look_at(at, &bench.topology, &bench.view)
+        .check_host(at, &bench.topology, &bench.view)
         .await
         .unwrap_err();
-    assert!(matches!(refused, LookError::Forbidden(_)), "{refused}");
+    assert!(matches!(refused, HostCheckError::OutOfScope(_)), "{refused}");
     assert!(bench.desk.orders().borrow().is_empty());
     bench.stop().await;
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: EventTime,
-    started: Instant,
+    start_instant: Instant,
 }
 
 impl Clock {
@@ -31,14 +31,14 @@ impl Clock {
     pub fn starting_at(start: EventTime) -> Self {
         Self {
             start,
-            started: Instant::now(),
+            start_instant: Instant::now(),
         }
     }
 
     /// Returns the current event time.
     #[must_use]
     pub fn now(&self) -> EventTime {
-        self.start.plus(self.started.elapsed().into())
+        self.start.plus(self.start_instant.elapsed().into())
     }
 
     /// Returns the event time at which the clock was started.

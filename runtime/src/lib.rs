@@ -8,4 +8,4 @@ mod snapshot;
 
 pub use clock::Clock;
 pub use random::{random, random_fraction};
-pub use snapshot::{SnapshotReader, SnapshotWriter, snapshot};
+pub use snapshot::{SnapshotReader, SnapshotWriter, snapshot_channel};

@@ -9,7 +9,7 @@ use prometheus_client::{
 /// Upper bounds of the classic buckets in seconds. They match typical phase durations: a handshake on the
 /// same node, in the same rack, across a continent; one and two lost SYNs; the timeouts. Native buckets need
 /// no bounds.
-pub const BUCKETS: [f64; 15] = [
+pub const DURATION_BUCKETS: [f64; 15] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0,
 ];
 
@@ -19,8 +19,11 @@ pub const NATIVE_SCHEMA: i8 = 3;
 
 /// Creates a histogram of durations with classic and native buckets.
 #[must_use]
-pub fn histogram() -> Histogram {
-    Histogram::new_classic_and_native(BUCKETS, NativeHistogramConfig::with_schema(NATIVE_SCHEMA))
+pub fn duration_histogram() -> Histogram {
+    Histogram::new_classic_and_native(
+        DURATION_BUCKETS,
+        NativeHistogramConfig::with_schema(NATIVE_SCHEMA),
+    )
 }
 
 /// Label for the result of an operation.

@@ -9,11 +9,11 @@ use tokio::{
 };
 
 /// Maximum age of a snapshot that satisfies a request without being computed again.
-const CURRENT: Duration = Duration::from_millis(500);
+const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Maximum time that a reader waits for the owner. After it, the reader gets the latest snapshot, whose
 /// timestamp shows its age.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The owner's handle.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl<T> Clone for SnapshotReader<T> {
 }
 
 /// Creates both handles, with an initial snapshot.
-pub fn snapshot<T>(first: T) -> (SnapshotWriter<T>, SnapshotReader<T>) {
+pub fn snapshot_channel<T>(first: T) -> (SnapshotWriter<T>, SnapshotReader<T>) {
     let (sender, latest) = watch::channel(Arc::new(first));
     let requests = Arc::new(Notify::new());
     let writer = SnapshotWriter {
@@ -53,14 +53,14 @@ pub fn snapshot<T>(first: T) -> (SnapshotWriter<T>, SnapshotReader<T>) {
 
 impl<T> SnapshotWriter<T> {
     /// Waits until a reader requests a current snapshot.
-    pub async fn requested(&self) {
+    pub async fn wait_for_request(&self) {
         self.requests.notified().await;
     }
 
     /// Whether the latest snapshot is too old to satisfy a request.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        self.published.elapsed() >= CURRENT
+        self.published.elapsed() >= MAX_AGE
     }
 
     /// Publishes a new snapshot.
@@ -70,7 +70,7 @@ impl<T> SnapshotWriter<T> {
     }
 
     /// Satisfies pending requests with the latest snapshot.
-    pub fn confirm(&self) {
+    pub fn answer_with_latest(&self) {
         self.latest.send_modify(|_| {});
     }
 }
@@ -101,14 +101,14 @@ impl<T> SnapshotReader<T> {
         latest.mark_unchanged();
         self.requests.notify_one();
         // On a timeout or if the owner was dropped, the latest snapshot stays in place.
-        let _ = timeout(PATIENCE, latest.changed()).await;
+        let _ = timeout(REQUEST_TIMEOUT, latest.changed()).await;
         latest.borrow().clone()
     }
 
     /// Waits for a snapshot that satisfies the condition. Returns the latest one if the owner is dropped
     /// first.
     pub async fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) -> Arc<T> {
-        let mut tick = interval(CURRENT);
+        let mut tick = interval(MAX_AGE);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut latest = self.latest.clone();
         loop {
@@ -134,19 +134,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_gets_a_new_snapshot_once_the_last_one_is_old_and_the_last_one_before() {
-        let (mut writer, reader) = snapshot(0);
+        let (mut writer, reader) = snapshot_channel(0);
         let owner = tokio::spawn(async move {
             for made in 1.. {
-                writer.requested().await;
+                writer.wait_for_request().await;
                 if writer.is_stale() {
                     writer.publish(Arc::new(made));
                 } else {
-                    writer.confirm();
+                    writer.answer_with_latest();
                 }
             }
         });
         assert_eq!(*reader.current().await, 0);
-        tokio::time::sleep(CURRENT).await;
+        tokio::time::sleep(MAX_AGE).await;
         let new = *reader.current().await;
         assert!(new > 0);
         assert_eq!(*reader.latest(), new);

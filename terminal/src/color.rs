@@ -8,7 +8,7 @@ pub enum ColorMode {
     /// Symbols only.
     Plain,
     /// Symbols and ANSI colors.
-    Coloured,
+    Colored,
 }
 
 impl ColorMode {
@@ -17,12 +17,12 @@ impl ColorMode {
     pub fn paint(self, code: &str, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
-            Self::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            Self::Colored => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
         }
     }
 
     /// The symbol of a cell's state.
-    pub(crate) fn state(self, state: CellState) -> String {
+    pub(crate) fn state_symbol(self, state: CellState) -> String {
         match state {
             CellState::Ok => self.paint("32", "✓"),
             CellState::Failing => self.paint("1;31", "✗"),

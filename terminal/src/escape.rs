@@ -2,18 +2,18 @@
 //! hide text.
 
 /// Maximum number of characters of one text.
-const MOST: usize = 160;
+const MAX_CHARS: usize = 160;
 
 /// Escapes all characters that a terminal would interpret or not display, and truncates long text.
 #[must_use]
 pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len().min(MOST));
+    let mut safe = String::with_capacity(text.len().min(MAX_CHARS));
     for (n, c) in text.chars().enumerate() {
-        if n == MOST {
+        if n == MAX_CHARS {
             safe.push('…');
             break;
         }
-        if acts(c) {
+        if is_unsafe(c) {
             safe.extend(c.escape_unicode());
         } else {
             safe.push(c);
@@ -24,7 +24,7 @@ pub fn escape(text: &str) -> String {
 
 /// Whether the character controls the terminal, or reorders or hides text (Unicode's bidirectional and
 /// invisible format characters).
-fn acts(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -50,9 +50,9 @@ mod tests {
         #[test]
         fn whatever_comes_is_bounded_and_acts_on_nothing(text in "(?s).{0,400}") {
             let safe = escape(&text);
-            prop_assert!(!safe.chars().any(acts));
+            prop_assert!(!safe.chars().any(is_unsafe));
             // An escaped character has at most ten characters.
-            prop_assert!(safe.chars().count() <= MOST * 10 + 1);
+            prop_assert!(safe.chars().count() <= MAX_CHARS * 10 + 1);
         }
     }
 }

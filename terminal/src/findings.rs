@@ -10,7 +10,7 @@ use parallax_diagnosis::{
 
 use crate::{
     color::ColorMode,
-    sections::{list, remedies},
+    sections::{write_list, write_remedies},
 };
 
 /// Formats findings, hazards and unknowns, that is, everything except the matrix and the incidents. Empty if
@@ -26,7 +26,7 @@ pub fn findings(view: &View, style: ColorMode) -> String {
             finding.subject
         );
         let seen = ("evidence", finding.evidence.as_slice());
-        notice(
+        write_notice(
             &mut out,
             (finding.severity, &finding.sentence),
             &about,
@@ -43,7 +43,7 @@ pub fn findings(view: &View, style: ColorMode) -> String {
             hazard.subject
         );
         let rests = ("evidence", hazard.evidence.as_slice());
-        notice(
+        write_notice(
             &mut out,
             (hazard.severity, &hazard.sentence),
             &about,
@@ -55,7 +55,7 @@ pub fn findings(view: &View, style: ColorMode) -> String {
     let mut unknown = |all: usize, known: usize, of: &str, what: &str| {
         let unknown = all - known;
         if unknown > 0 {
-            let state = style.state(CellState::Unknown);
+            let state = style.state_symbol(CellState::Unknown);
             let _ = writeln!(
                 out,
                 "{state} {unknown} of {all} {of}: not known yet whether {what}"
@@ -80,18 +80,18 @@ pub fn findings(view: &View, style: ColorMode) -> String {
         let lines: Vec<_> = view
             .not_excluded
             .iter()
-            .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+            .map(|open| format!("{} {} (needs {})", open.id, open.title, open.requirement))
             .collect();
         let _ = writeln!(out, "{}", style.paint("1", "what these probes can't rule out"));
         for line in lines {
-            let _ = writeln!(out, "  {} {line}", style.state(CellState::Unknown));
+            let _ = writeln!(out, "  {} {line}", style.state_symbol(CellState::Unknown));
         }
     }
     out
 }
 
 /// Formats a finding or a hazard.
-fn notice(
+fn write_notice(
     out: &mut String,
     (severity, sentence): (Severity, &str),
     about: &str,
@@ -99,14 +99,19 @@ fn notice(
     actions: &[Remedy],
     style: ColorMode,
 ) {
-    let _ = writeln!(out, "{} {}", sign(severity, style), style.paint("1", sentence));
+    let _ = writeln!(
+        out,
+        "{} {}",
+        severity_symbol(severity, style),
+        style.paint("1", sentence)
+    );
     let _ = writeln!(out, "  {about}");
-    list(out, heading, evidence, style);
-    remedies(out, actions, style);
+    write_list(out, heading, evidence, style);
+    write_remedies(out, actions, style);
     out.push('\n');
 }
 
-fn sign(severity: Severity, style: ColorMode) -> String {
+fn severity_symbol(severity: Severity, style: ColorMode) -> String {
     match severity {
         Severity::Critical => style.paint("1;31", "✗"),
         Severity::Warning => style.paint("33", "!"),

@@ -10,7 +10,7 @@ use parallax_model::EventTime;
 
 use crate::{
     color::ColorMode,
-    sections::{list, plural, remedies},
+    sections::{plural, write_list, write_remedies},
 };
 
 /// Formats all details of one incident.
@@ -34,41 +34,46 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         "  probability {}   failing: {}   for {}   {} target{}",
         verdict.probability,
         verdict.region.description(),
-        (now - incident.since).rounded(),
+        (now - incident.since).humanize(),
         verdict.targets.len(),
         plural(verdict.targets.len()),
     );
-    if let Some(departed) = &incident.departed {
+    if let Some(departed) = &incident.departure_reason {
         let _ = writeln!(out, "  closed because {departed}");
     }
-    list(&mut out, "causes", &causes, style);
+    write_list(&mut out, "causes", &causes, style);
     if verdict.class.len() > 1 {
         let class: Vec<_> = verdict.class.iter().map(RegionRef::description).collect();
-        list(&mut out, "cannot be told apart", &[class.join(", ")], style);
-        list(&mut out, "would settle it", &verdict.separating, style);
+        write_list(&mut out, "cannot be told apart", &[class.join(", ")], style);
+        write_list(&mut out, "would settle it", &verdict.separating_probes, style);
     }
     if !verdict.evidence.is_empty() {
         let _ = writeln!(out, "\n  {}", style.paint("1", "evidence (failed / probes)"));
         let width = verdict
             .evidence
             .iter()
-            .map(|r| r.who.chars().count())
+            .map(|r| r.clients.chars().count())
             .max()
             .unwrap_or(0);
         for row in &verdict.evidence {
             let _ = writeln!(out, "  {}", evidence_row(row, width, style));
         }
     }
-    let decided: Vec<String> = verdict.decided_by.iter().cloned().collect();
-    list(&mut out, "decided by", &decided, style);
-    list(&mut out, "results of on-demand probes", &verdict.answers, style);
-    list(&mut out, "who responds", &verdict.locality, style);
+    let decided: Vec<String> = verdict.deciding_probe.iter().cloned().collect();
+    write_list(&mut out, "decided by", &decided, style);
+    write_list(
+        &mut out,
+        "results of on-demand probes",
+        &verdict.on_demand_results,
+        style,
+    );
+    write_list(&mut out, "who responds", &verdict.locality, style);
     let ruled_out: Vec<_> = verdict
         .ruled_out
         .iter()
-        .map(|r| format!("{}: {}", r.region.description(), r.because))
+        .map(|r| format!("{}: {}", r.region.description(), r.reason))
         .collect();
-    list(&mut out, "ruled out", &ruled_out, style);
+    write_list(&mut out, "ruled out", &ruled_out, style);
     let facts: Vec<_> = verdict
         .facts
         .iter()
@@ -77,14 +82,14 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
             None => format!("{} (×{})", f.text, f.multiplier),
         })
         .collect();
-    list(&mut out, "facts that moved the prior", &facts, style);
-    remedies(&mut out, &verdict.remedies, style);
+    write_list(&mut out, "facts that moved the prior", &facts, style);
+    write_remedies(&mut out, &verdict.remedies, style);
     let not_excluded: Vec<_> = verdict
         .not_excluded
         .iter()
-        .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+        .map(|open| format!("{} {} (needs {})", open.id, open.title, open.requirement))
         .collect();
-    list(&mut out, "not excluded", &not_excluded, style);
+    write_list(&mut out, "not excluded", &not_excluded, style);
     out
 }
 
@@ -100,8 +105,8 @@ fn evidence_row(row: &EvidenceRow, width: usize, style: ColorMode) -> String {
     let counts = format!("{}/{}", row.failures, row.probes);
     let line = format!(
         "{} {:width$}  {counts:>9}  {} {mark}",
-        style.state(state),
-        row.who,
+        style.state_symbol(state),
+        row.clients,
         kinds.join(", ")
     );
     line.trim_end().to_owned()

@@ -7,7 +7,7 @@ use parallax_diagnosis::verdict::Remedy;
 use crate::color::ColorMode;
 
 /// Formats remedies with their commands and trade-offs under a heading.
-pub(crate) fn remedies(out: &mut String, remedies: &[Remedy], style: ColorMode) {
+pub(crate) fn write_remedies(out: &mut String, remedies: &[Remedy], style: ColorMode) {
     if remedies.is_empty() {
         return;
     }
@@ -17,19 +17,19 @@ pub(crate) fn remedies(out: &mut String, remedies: &[Remedy], style: ColorMode) 
         if let Some(command) = &remedy.command {
             let _ = writeln!(out, "      {}", style.paint("36", command));
         }
-        let _ = writeln!(out, "      trade-off: {}", remedy.price);
-        not_when(out, remedy);
+        let _ = writeln!(out, "      trade-off: {}", remedy.trade_off);
+        write_limitation(out, remedy);
     }
 }
 
-fn not_when(out: &mut String, remedy: &Remedy) {
-    if let Some(when) = &remedy.not_when {
+fn write_limitation(out: &mut String, remedy: &Remedy) {
+    if let Some(when) = &remedy.ineffective_when {
         let _ = writeln!(out, "      won't help if {when}");
     }
 }
 
 /// Formats lines under a heading; omits the heading if there are no lines.
-pub(crate) fn list(out: &mut String, title: &str, lines: &[String], style: ColorMode) {
+pub(crate) fn write_list(out: &mut String, title: &str, lines: &[String], style: ColorMode) {
     if lines.is_empty() {
         return;
     }

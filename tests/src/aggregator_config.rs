@@ -171,7 +171,7 @@ struct IngressConfig<'a> {
 }
 
 impl<'a> Topology<'a> {
-    fn of(cluster: &'a Cluster) -> Self {
+    fn from_cluster(cluster: &'a Cluster) -> Self {
         Self {
             proxy_mode: match cluster.dataplane {
                 Dataplane::IpvsOld | Dataplane::Ipvs => "ipvs",
@@ -179,11 +179,11 @@ impl<'a> Topology<'a> {
                 Dataplane::Nftables | Dataplane::NftablesOld | Dataplane::NftablesNoClusterCidr => "nftables",
             },
             nodes: cluster
-                .present()
+                .present_nodes()
                 .map(|node| Node {
                     name: node.name.as_str(),
                     zone: node.zone.as_str(),
-                    addresses: both(cluster, addresses::underlay(node.number)),
+                    addresses: with_counterpart(cluster, addresses::underlay_address(node.number)),
                     prober: node.probes.then(|| ProberConfig {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
@@ -203,10 +203,13 @@ impl<'a> Topology<'a> {
                     } else {
                         "ClusterIP"
                     },
-                    cluster_ips: service.cluster_ip.map(|ip| both(cluster, ip)).unwrap_or_default(),
+                    cluster_ips: service
+                        .cluster_ip
+                        .map(|ip| with_counterpart(cluster, ip))
+                        .unwrap_or_default(),
                     load_balancer: service
                         .load_balancer_ip
-                        .map(|ip| both(cluster, ip))
+                        .map(|ip| with_counterpart(cluster, ip))
                         .into_iter()
                         .flatten()
                         .map(|ip| BalancerConfig {
@@ -218,7 +221,7 @@ impl<'a> Topology<'a> {
                     internal_traffic_policy: service.internal_policy,
                     ingress_class: service.class.as_ref().map(ObjectName::as_str),
                     ports: &service.ports,
-                    guarded_by: service.policed.as_ref().map(|(name, _)| [name.as_str()]),
+                    guarded_by: service.network_policy.as_ref().map(|(name, _)| [name.as_str()]),
                     endpoints: service
                         .endpoints
                         .iter()
@@ -257,16 +260,16 @@ impl<'a> Topology<'a> {
 }
 
 /// Returns an address, with its IPv6 counterpart in a dual-stack cluster.
-fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
+fn with_counterpart(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
     let six = cluster
         .is_dual_stack()
-        .then(|| IpAddr::V6(addresses::six(address)));
+        .then(|| IpAddr::V6(addresses::ipv6_counterpart(address)));
     [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
 }
 
 /// Renders the topology file.
 pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
-    serde_saphyr::to_string(&Topology::of(cluster)).context("writing the topology as YAML")
+    serde_saphyr::to_string(&Topology::from_cluster(cluster)).context("writing the topology as YAML")
 }
 
 fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> anyhow::Result<String> {
@@ -292,7 +295,7 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
             .map(|outside| outside.vantage.to_string())
             .chain(
                 cluster
-                    .present()
+                    .present_nodes()
                     .filter(|node| node.host_prober)
                     .map(|node| format!("{}/host", node.name)),
             )
@@ -320,7 +323,7 @@ pub fn write(
 
 /// Returns the path of a run's configuration.
 #[must_use]
-pub fn path(run: &RunDir) -> PathBuf {
+pub fn config_path(run: &RunDir) -> PathBuf {
     run.file(CONFIG)
 }
 
@@ -338,7 +341,7 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Returns the page's URL for a browser on this machine; an unspecified address becomes the loopback.
 #[must_use]
-pub fn page(listen: SocketAddr) -> String {
+pub fn page_url(listen: SocketAddr) -> String {
     let ip = if listen.ip().is_unspecified() {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     } else {

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
 /// Timeout of a request; the aggregator is on this machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of a response, in bytes.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// `GET /v1/state`, as far as the lab needs it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -128,7 +128,7 @@ pub struct Incident {
     pub targets: Vec<String>,
     /// The unparsed JSON: shown, never judged.
     #[serde(skip)]
-    pub whole: serde_json::Value,
+    pub raw: serde_json::Value,
 }
 
 /// Subject of a verdict.
@@ -145,7 +145,7 @@ pub struct Subject {
 impl Subject {
     /// Returns its name, or its kind if there is only one of it (the network).
     #[must_use]
-    pub fn called(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         if self.name.is_empty() {
             &self.kind
         } else {
@@ -198,7 +198,7 @@ impl AggregatorState {
 
     /// Counts the cells in a state.
     #[must_use]
-    pub fn cells(&self, state: &str) -> usize {
+    pub fn count_cells(&self, state: &str) -> usize {
         self.matrix
             .iter()
             .flat_map(|row| &row.cells)
@@ -208,7 +208,7 @@ impl AggregatorState {
 
     /// Describes the first few problems.
     #[must_use]
-    pub fn not_well(&self) -> String {
+    pub fn describe_problems(&self) -> String {
         let silent = self
             .vantages
             .iter()
@@ -227,7 +227,7 @@ impl AggregatorState {
     /// Reports whether every vantage reports and every cell is fresh and ok. A client outside does not probe everything
     /// (cluster addresses are unreachable there): what it never probed may be unknown.
     #[must_use]
-    pub fn all_well(&self) -> bool {
+    pub fn is_all_ok(&self) -> bool {
         let reporting = self.vantages.iter().all(|vantage| vantage.state == "reporting");
         let well = |at: usize, vantage: &Vantage| {
             let mut cells = self.matrix.iter().filter_map(|row| row.cells.get(at));
@@ -250,12 +250,12 @@ impl AggregatorState {
 }
 
 /// Fetches the state.
-pub async fn state(aggregator: SocketAddr) -> anyhow::Result<AggregatorState> {
-    let body = match timeout(PATIENCE, get(aggregator, "/v1/state")).await {
+pub async fn fetch_state(aggregator: SocketAddr) -> anyhow::Result<AggregatorState> {
+    let body = match timeout(REQUEST_TIMEOUT, get(aggregator, "/v1/state")).await {
         Ok(body) => body?,
         Err(_) => bail!(
             "no response from the aggregator at {aggregator} within {} s",
-            PATIENCE.as_secs()
+            REQUEST_TIMEOUT.as_secs()
         ),
     };
     read(&body).context("parsing the response of GET /v1/state")
@@ -265,7 +265,7 @@ fn read(body: &[u8]) -> serde_json::Result<AggregatorState> {
     let whole: serde_json::Value = serde_json::from_slice(body)?;
     let mut state = AggregatorState::deserialize(&whole)?;
     for (i, incident) in state.incidents.iter_mut().enumerate() {
-        incident.whole = whole["incidents"][i].clone();
+        incident.raw = whole["incidents"][i].clone();
     }
     Ok(state)
 }
@@ -291,7 +291,9 @@ pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes>
         if !status.is_success() {
             bail!("GET {path} answered {status}");
         }
-        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+        let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES)
+            .collect()
+            .await;
         Ok(body
             .map_err(|error| anyhow::anyhow!("reading the response of GET {path}: {error}"))?
             .to_bytes())

@@ -8,13 +8,13 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use crate::{
     incident::{BalancingMode, Incident},
     run_dir::RunDir,
-    workloads::{AUTHORITY, CERTIFICATE},
+    workloads::{CA_FILE, CERTIFICATE_FILE},
 };
 
 /// Returns the path of the CA certificate, if the incident has TLS servers.
 #[must_use]
-pub fn authority(run: &RunDir, incident: &Incident) -> Option<String> {
-    speaks_tls(incident).then(|| run.file(AUTHORITY).display().to_string())
+pub fn ca_path(run: &RunDir, incident: &Incident) -> Option<String> {
+    speaks_tls(incident).then(|| run.file(CA_FILE).display().to_string())
 }
 
 fn speaks_tls(incident: &Incident) -> bool {
@@ -35,8 +35,9 @@ pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
     }
     let records = incident.topology.records.iter().map(|record| &record.host);
     let names: BTreeSet<String> = incident.hosts().chain(records).map(ToString::to_string).collect();
-    let (authority, certificate) = make(names.into_iter().collect()).context("making certificates")?;
-    for (name, text) in [(AUTHORITY, authority), (CERTIFICATE, certificate)] {
+    let (authority, certificate) =
+        create_certificates(names.into_iter().collect()).context("making certificates")?;
+    for (name, text) in [(CA_FILE, authority), (CERTIFICATE_FILE, certificate)] {
         let path = run.file(name);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
@@ -44,7 +45,7 @@ pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
 }
 
 /// Returns the CA certificate, and a server certificate with its key, as PEM.
-fn make(names: Vec<String>) -> Result<(String, String), rcgen::Error> {
+fn create_certificates(names: Vec<String>) -> Result<(String, String), rcgen::Error> {
     let call = |params: &mut CertificateParams, name: &str| {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);

@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
-    control::MOST_BYTES,
+    control::MAX_LINE_BYTES,
     incident::{ClientSight, ServiceApproach},
     origin::POD_HEADER,
 };
 
 /// Timeout for a response that must not arrive; dropped packets stay dropped.
-const SILENCE: Duration = Duration::from_secs(3);
+const EXPECTED_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Timeout for a response that must arrive. Linux retransmits a SYN after 1, 3 and 7 s (RFC 6298): a SYN lost while the
 /// machine is starved of CPU says nothing about forwarding.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `ping` sends an echo request each second.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of response bytes to read.
-const MOST: u64 = 4096;
+const MAX_RESPONSE_BYTES: u64 = 4096;
 
 /// A single request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClientRequest {
+pub enum Request {
     /// `GET /` over a new connection.
     Http {
         /// Where to connect to.
@@ -50,41 +50,44 @@ pub enum ClientRequest {
 
 /// A request and its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TimedAsk {
+pub struct TimedRequest {
     /// The request.
     #[serde(flatten)]
-    pub ask: ClientRequest,
+    pub request: Request,
     /// Timeout of the connection, and of each part of the response.
     #[serde(default = "silence")]
     pub timeout: Duration,
 }
 
 fn silence() -> Duration {
-    SILENCE
+    EXPECTED_TIMEOUT
 }
 
-impl TimedAsk {
+impl TimedRequest {
     /// Sets the timeout that the expected result requires.
     #[must_use]
-    pub fn expecting(ask: ClientRequest, sight: ClientSight) -> Self {
+    pub fn expecting(ask: Request, sight: ClientSight) -> Self {
         let timeout = match sight {
-            ClientSight::Mixed | ClientSight::TimedOut | ClientSight::NotConnected => SILENCE,
+            ClientSight::Mixed | ClientSight::TimedOut | ClientSight::NotConnected => EXPECTED_TIMEOUT,
             ClientSight::Answered
             | ClientSight::CutOff
             | ClientSight::NotFound
             | ClientSight::Unavailable
             | ClientSight::GatewayTimeout
             | ClientSight::Refused
-            | ClientSight::OwnNode => PATIENCE,
+            | ClientSight::OwnNode => RESPONSE_TIMEOUT,
         };
-        Self { ask, timeout }
+        Self {
+            request: ask,
+            timeout,
+        }
     }
 }
 
 /// Result of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClientAnswer {
+pub enum ClientResult {
     /// An HTTP answer.
     Http {
         /// Its status.
@@ -108,10 +111,10 @@ pub enum ClientAnswer {
     },
 }
 
-impl ClientAnswer {
+impl ClientResult {
     /// Reports whether this is the result that an incident file expects.
     #[must_use]
-    pub fn is(&self, sight: ClientSight, way: ServiceApproach) -> bool {
+    pub fn matches(&self, sight: ClientSight, way: ServiceApproach) -> bool {
         match sight {
             ClientSight::Answered if way == ServiceApproach::Ping => matches!(self, Self::Echo { .. }),
             ClientSight::Answered => matches!(
@@ -136,24 +139,24 @@ impl ClientAnswer {
 }
 
 /// Concurrent requests, so that timeouts of dropped packets overlap.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Reads requests and writes results, as JSON lines.
-pub fn answer_questions() -> anyhow::Result<()> {
+pub fn serve_requests() -> anyhow::Result<()> {
     let mut asks = Vec::new();
-    for line in stdin().lock().take(MOST_BYTES).lines() {
-        let ask: TimedAsk =
+    for line in stdin().lock().take(MAX_LINE_BYTES).lines() {
+        let ask: TimedRequest =
             serde_json::from_str(&line.context("reading a request")?).context("parsing a request")?;
         asks.push(ask);
     }
     let mut out = stdout().lock();
-    for asks in asks.chunks(AT_ONCE) {
-        let answers: Vec<ClientAnswer> = std::thread::scope(|scope| {
+    for asks in asks.chunks(MAX_CONCURRENT_REQUESTS) {
+        let answers: Vec<ClientResult> = std::thread::scope(|scope| {
             let asking: Vec<_> = asks
                 .iter()
-                .map(|ask| scope.spawn(move || self::ask(ask)))
+                .map(|ask| scope.spawn(move || self::send_request(ask)))
                 .collect();
-            let gone = |_| ClientAnswer::Other {
+            let gone = |_| ClientResult::Other {
                 what: "the client thread panicked".to_owned(),
             };
             let joined = asking.into_iter();
@@ -169,21 +172,21 @@ pub fn answer_questions() -> anyhow::Result<()> {
 
 /// Sends one request.
 #[must_use]
-pub fn ask(ask: &TimedAsk) -> ClientAnswer {
-    let tried = match &ask.ask {
-        ClientRequest::Http { to, host } => http(*to, host, ask.timeout),
-        ClientRequest::Ping { to } => ping(*to, ask.timeout),
+pub fn send_request(ask: &TimedRequest) -> ClientResult {
+    let tried = match &ask.request {
+        Request::Http { to, host } => http(*to, host, ask.timeout),
+        Request::Ping { to } => ping(*to, ask.timeout),
     };
     tried.unwrap_or_else(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => ClientAnswer::Refused,
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientAnswer::TimedOut,
-        _ => ClientAnswer::Other {
+        ErrorKind::ConnectionRefused => ClientResult::Refused,
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientResult::TimedOut,
+        _ => ClientResult::Other {
             what: error.to_string(),
         },
     })
 }
 
-fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<ClientAnswer> {
+fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<ClientResult> {
     let mut stream = TcpStream::connect_timeout(&to, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     write!(
@@ -191,13 +194,13 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Client
         "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     )?;
     let mut bytes = Vec::new();
-    stream.take(MOST).read_to_end(&mut bytes)?;
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let status = text
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3)?.parse().ok());
     let Some(status) = status else {
-        return Ok(ClientAnswer::Other {
+        return Ok(ClientResult::Other {
             what: "not an HTTP response".to_owned(),
         });
     };
@@ -206,11 +209,11 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Client
         name.eq_ignore_ascii_case(POD_HEADER)
             .then(|| value.trim().to_owned())
     });
-    Ok(ClientAnswer::Http { status, pod })
+    Ok(ClientResult::Http { status, pod })
 }
 
 /// Sends an ICMP echo request over a raw socket, which returns the IP header and so the TTL. The lab is root inside.
-fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
+fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientResult> {
     let begun = Instant::now();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
     socket.set_read_timeout(Some(PING_INTERVAL))?;
@@ -226,7 +229,7 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
         match (&socket).read(&mut buffer) {
             Ok(length) => {
                 if let Some(ttl) = reply_ttl(&buffer[..length], [id[2], id[3]]) {
-                    return Ok(ClientAnswer::Echo { ttl });
+                    return Ok(ClientResult::Echo { ttl });
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < timeout => {
@@ -235,7 +238,7 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
             Err(error) => return Err(error),
         }
     }
-    Ok(ClientAnswer::Other {
+    Ok(ClientResult::Other {
         what: "only unrelated ICMP packets".to_owned(),
     })
 }
@@ -268,16 +271,16 @@ mod tests {
 
     use super::*;
 
-    fn get(to: SocketAddr) -> TimedAsk {
+    fn get(to: SocketAddr) -> TimedRequest {
         let host = "a.test".into();
-        TimedAsk::expecting(ClientRequest::Http { to, host }, ClientSight::Answered)
+        TimedRequest::expecting(Request::Http { to, host }, ClientSight::Answered)
     }
 
     #[test]
     fn what_must_come_is_waited_for_longer_than_a_syn_that_is_lost_twice() {
         let timeout = |sight| {
-            TimedAsk::expecting(
-                ClientRequest::Ping {
+            TimedRequest::expecting(
+                Request::Ping {
                     to: Ipv4Addr::LOCALHOST,
                 },
                 sight,
@@ -301,12 +304,15 @@ mod tests {
     #[test]
     fn a_line_without_a_timeout_is_a_question_as_well() {
         let line = r#"{"http":{"to":"203.0.113.10:80","host":"a.test"}}"#;
-        let asked: TimedAsk = serde_json::from_str(line).unwrap();
-        assert_eq!(asked.timeout, SILENCE);
+        let asked: TimedRequest = serde_json::from_str(line).unwrap();
+        assert_eq!(asked.timeout, EXPECTED_TIMEOUT);
         let timed = get("203.0.113.10:80".parse().unwrap());
-        assert_eq!(asked.ask, timed.ask);
+        assert_eq!(asked.request, timed.request);
         let there_and_back = serde_json::to_string(&timed).unwrap();
-        assert_eq!(serde_json::from_str::<TimedAsk>(&there_and_back).unwrap(), timed);
+        assert_eq!(
+            serde_json::from_str::<TimedRequest>(&there_and_back).unwrap(),
+            timed
+        );
     }
 
     #[test]
@@ -314,10 +320,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         drop(listener);
-        let answer = ask(&get(to));
-        assert_eq!(answer, ClientAnswer::Refused);
-        assert!(answer.is(ClientSight::Refused, ServiceApproach::Vip));
-        assert!(!answer.is(ClientSight::Answered, ServiceApproach::Vip));
+        let answer = send_request(&get(to));
+        assert_eq!(answer, ClientResult::Refused);
+        assert!(answer.matches(ClientSight::Refused, ServiceApproach::Vip));
+        assert!(!answer.matches(ClientSight::Answered, ServiceApproach::Vip));
     }
 
     #[tokio::test]
@@ -334,8 +340,8 @@ mod tests {
         );
         let client = tokio::task::spawn_blocking(move || {
             loop {
-                match ask(&get(to)) {
-                    ClientAnswer::Refused => std::thread::yield_now(),
+                match send_request(&get(to)) {
+                    ClientResult::Refused => std::thread::yield_now(),
                     answer => return answer,
                 }
             }
@@ -346,7 +352,7 @@ mod tests {
         };
         assert_eq!(
             answer,
-            ClientAnswer::Http {
+            ClientResult::Http {
                 status: 200,
                 pod: Some("ingress-1".into())
             }

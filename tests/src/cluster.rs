@@ -61,12 +61,12 @@ pub struct Cluster {
     /// Deviating answers, by resolver.
     deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
     /// Nodes whose rules are no longer updated.
-    frozen: BTreeSet<NodeName>,
+    frozen_nodes: BTreeSet<NodeName>,
     /// Number of the next workload Pod of a node. Addresses are never reused: a probe to a deleted Pod must not reach
     /// its successor.
     next_pod: BTreeMap<NodeName, u8>,
     /// Deleted Pods; their network namespaces keep the names.
-    gone: BTreeSet<PodName>,
+    deleted_pods: BTreeSet<PodName>,
     /// Pods that answer challenges now.
     pub solvers: Vec<SolverPod>,
     /// Challenge routes of the ingress controllers.
@@ -98,7 +98,7 @@ pub struct Node {
     /// Its condition `Ready`.
     pub ready: bool,
     /// Whether it is connected to the others.
-    pub wired: bool,
+    pub connected: bool,
 }
 
 /// A pod.
@@ -168,9 +168,9 @@ pub struct Service {
     /// Endpoints that are not ready.
     pub states: BTreeMap<PodName, PodState>,
     /// Additional Pods that are selected in any case.
-    pub behind: Option<BackendPods>,
+    pub backend_pods: Option<BackendPods>,
     /// The `NetworkPolicy` that selects its Pods, and the Services whose Pods it admits.
-    pub policed: Option<(ObjectName, Vec<ServiceKey>)>,
+    pub network_policy: Option<(ObjectName, Vec<ServiceKey>)>,
 }
 
 impl Service {
@@ -208,13 +208,13 @@ impl Cluster {
     }
 
     /// Returns the nodes that are part of the cluster now.
-    pub fn present(&self) -> impl Iterator<Item = &Node> {
+    pub fn present_nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.present)
     }
 
     /// Returns the network namespace of a client: a node's prober Pod, or a client outside.
     #[must_use]
-    pub fn client(&self, name: &NodeName) -> Option<String> {
+    pub fn client_namespace(&self, name: &NodeName) -> Option<String> {
         let node = self.node(name).map(|node| node.prober.name.to_string());
         let outside = || self.outside.iter().find(|outside| outside.name == *name);
         node.or_else(|| Some(outside()?.name.to_string()))
@@ -231,8 +231,8 @@ impl Cluster {
 
     /// Reports whether a node's kube-proxy is stopped.
     #[must_use]
-    pub fn is_frozen(&self, node: &NodeName) -> bool {
-        self.frozen.contains(node)
+    pub fn is_kube_proxy_stopped(&self, node: &NodeName) -> bool {
+        self.frozen_nodes.contains(node)
     }
 
     /// Reports whether there is a balancer outside the nodes.

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Maximum length of a failed command's output in an error.
-const TAIL: usize = 400;
+const MAX_OUTPUT_CHARS: usize = 400;
 
 /// One command in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl GuestCommand {
     }
 
     /// Builds a command in a network namespace.
-    pub fn within(netns: impl Into<String>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn in_namespace(netns: impl Into<String>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             netns: Some(netns.into()),
             ..Self::new(argv)
@@ -64,7 +64,7 @@ impl GuestCommand {
 
     /// Sets the lines of its standard input.
     #[must_use]
-    pub fn reading(mut self, lines: &[String]) -> Self {
+    pub fn with_stdin(mut self, lines: &[String]) -> Self {
         self.stdin = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         self
     }
@@ -116,7 +116,11 @@ impl GuestCommand {
             said
         };
         let said = said.trim();
-        let from = said.char_indices().rev().nth(TAIL).map_or(0, |(at, _)| at);
+        let from = said
+            .char_indices()
+            .rev()
+            .nth(MAX_OUTPUT_CHARS)
+            .map_or(0, |(at, _)| at);
         Err(CmdError::Failed {
             command: self.to_string(),
             status: output.status,

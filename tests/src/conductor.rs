@@ -1,13 +1,13 @@
 //! Runs an incident: a healthy cluster, real probers and a real aggregator, a fault, and the expected verdict.
 
-mod alarmed;
+mod alerts;
 mod api_server;
 mod faults;
 mod node_controller;
 mod preflight;
 mod report;
 mod restart;
-mod setting_up;
+mod setup;
 mod status;
 
 use std::{
@@ -26,9 +26,8 @@ use tokio::{
 
 use crate::{
     aggregator_config,
-    alarms::LabPrometheus,
     api_client::AggregatorState,
-    client::ClientRequest,
+    client::Request,
     incident::{ClientSight, Incident, Outcome, PreflightTime, ServiceApproach},
     judge::{self, OutcomeJudgement},
     kernel::Kernel,
@@ -36,25 +35,26 @@ use crate::{
     packets,
     parallax::RunningAggregator,
     preflight::ReportedPreflight,
+    prometheus::LabPrometheus,
     publisher::Publisher,
     screen::ProgressScreen,
 };
 
 pub use report::Report;
 
-use setting_up::ground_truth;
+use setup::ground_truth;
 
 /// Interval between queries of the aggregator's state.
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// State queries between two checks of the guest's processes.
-const LOOKS_PER_CHECK: u32 = 10;
+const POLLS_PER_PROCESS_CHECK: u32 = 10;
 
 /// Timeout from the start of the probers until everything is ok.
-const ALL_WELL: Duration = Duration::from_mins(3);
+const HEALTHY_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Maximum number of packets to keep of a request.
-const MOST_PACKETS: usize = 12;
+const MAX_PACKETS: usize = 12;
 
 /// Options of a run.
 #[derive(Debug, Clone)]
@@ -122,12 +122,12 @@ pub async fn report(
         publisher: None,
         lab: None,
         ended: None,
-        instead: None,
+        substitute: None,
         preflights: Vec::new(),
         known_revision: 0,
-        silent: BTreeMap::new(),
-        kept: BTreeSet::new(),
-        lives: 1,
+        disconnected_nodes: BTreeMap::new(),
+        kept_incidents: BTreeSet::new(),
+        aggregator_processes: 1,
     };
     let interrupted = interruption()?;
     let played = tokio::select! {
@@ -162,17 +162,17 @@ struct IncidentRun {
     lab: Option<Lab>,
     ended: Option<Report>,
     /// Substitute kernel or rules, with the reason.
-    instead: Option<String>,
+    substitute: Option<String>,
     /// Preflights that were run.
     preflights: Vec<ReportedPreflight>,
     /// Topology revision when the API server became unavailable.
     known_revision: u64,
     /// Disconnected nodes, and when the node controller notices.
-    silent: BTreeMap<NodeName, Instant>,
+    disconnected_nodes: BTreeMap<NodeName, Instant>,
     /// Incidents that must stay open across a restart of the aggregator.
-    kept: BTreeSet<String>,
+    kept_incidents: BTreeSet<String>,
     /// Number of aggregator processes so far.
-    lives: u32,
+    aggregator_processes: u32,
 }
 
 impl IncidentRun {
@@ -185,7 +185,7 @@ impl IncidentRun {
         }
         let mut begun = Instant::now();
         if broken.is_none() && !incident.faults.is_empty() {
-            broken = self.faults(&incident).await?;
+            broken = self.apply_faults(&incident).await?;
             begun = Instant::now();
         }
         let judgement = match broken {
@@ -193,8 +193,8 @@ impl IncidentRun {
             None => self.judge(&incident, begun).await?,
         };
         let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
-        report.instead = self.instead.clone();
-        self.alarmed(&incident, &mut report).await?;
+        report.substitute = self.substitute.clone();
+        self.report_alerts(&incident, &mut report).await?;
         if report.ok
             && let Some(wrong) = self.preflights(&incident, PreflightTime::Faulty).await?
         {
@@ -203,7 +203,7 @@ impl IncidentRun {
         }
         report.preflights = std::mem::take(&mut self.preflights);
         if report.ok {
-            self.prove(&incident, &mut report).await?;
+            self.capture_ground_truth(&incident, &mut report).await?;
         }
         self.ended = Some(report.clone());
         self.screen.line(if report.ok {
@@ -213,7 +213,7 @@ impl IncidentRun {
         });
         if !self.options.once {
             report.print(self.options.json)?;
-            let page = aggregator_config::page(self.aggregator()?.address());
+            let page = aggregator_config::page_url(self.aggregator()?.address());
             self.screen
                 .line(&format!("the cluster stays until Ctrl-C; page: {page}"));
             self.watch(Duration::MAX, |_| OutcomeJudgement::Waiting(String::new()))
@@ -229,7 +229,7 @@ impl IncidentRun {
         match &expected.outcome {
             Outcome::Verdict(wanted) => {
                 self.watch(left(wanted.within_seconds), |state| {
-                    judge::verdict(incident, wanted, state)
+                    judge::judge_verdict(incident, wanted, state)
                 })
                 .await
             }
@@ -238,16 +238,16 @@ impl IncidentRun {
                 besides,
             } => {
                 self.watch(left(*within_seconds), |state| {
-                    judge::shown_only(expected, besides, state)
+                    judge::judge_notices(expected, besides, state)
                 })
                 .await
             }
             Outcome::Quiet { seconds } => {
                 let judgement = self
-                    .watch(left(*seconds), |state| judge::quiet(expected, state))
+                    .watch(left(*seconds), |state| judge::judge_quiet(expected, state))
                     .await?;
                 // No verdict until the end; the expected findings and hazards must be shown then.
-                let missing = judge::not_shown(expected, &self.state().await?);
+                let missing = judge::missing_notice(expected, &self.state().await?);
                 Ok(match (judgement, missing) {
                     (OutcomeJudgement::Waiting(_), Some(missing)) => OutcomeJudgement::Wrong(missing),
                     (judgement, _) => judgement,
@@ -257,7 +257,7 @@ impl IncidentRun {
     }
 
     /// Checks what an ordinary client sees after the faults, and captures the packets of the first result of interest.
-    async fn prove(&mut self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
+    async fn capture_ground_truth(&mut self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
         let looks = &incident.expected.packets.faulty;
         let lab = self.lab.as_mut().context("the lab is not running")?;
         let truth = ground_truth(lab, looks).await?;
@@ -265,17 +265,17 @@ impl IncidentRun {
             self.screen.line(&format!("after the faults, {truth}"));
         }
         let lab = self.lab.as_mut().context("the lab is not running")?;
-        let questions = packets::questions(lab.cluster(), looks);
+        let questions = packets::packet_checks(lab.cluster(), looks);
         let telling = questions.into_iter().find(|question| {
-            question.expected != ClientSight::Answered && question.way != ServiceApproach::Ping
+            question.expected != ClientSight::Answered && question.approach != ServiceApproach::Ping
         });
         if let Some(question) = telling {
-            let address = match &question.ask {
-                ClientRequest::Http { to, .. } => to.ip(),
-                ClientRequest::Ping { to } => (*to).into(),
+            let address = match &question.request {
+                Request::Http { to, .. } => to.ip(),
+                Request::Ping { to } => (*to).into(),
             };
-            let (_, packets) = lab.capture(&question.from, address, question.ask).await?;
-            report.packets = packets.into_iter().take(MOST_PACKETS).collect();
+            let (_, packets) = lab.capture(&question.from, address, question.request).await?;
+            report.packets = packets.into_iter().take(MAX_PACKETS).collect();
             report.packets_of = Some(question.from.to_string());
         }
         Ok(())
@@ -286,13 +286,13 @@ impl IncidentRun {
         let start = Instant::now();
         // An aggregator that watches an API server may know the outside clients before it knows any node.
         let wanted = api_server::vantages(self.lab.as_ref().context("the lab is not running")?.cluster());
-        while start.elapsed() < ALL_WELL {
+        while start.elapsed() < HEALTHY_TIMEOUT {
             let state = self.state().await?;
-            if let OutcomeJudgement::Wrong(wrong) = judge::healthy(&state) {
+            if let OutcomeJudgement::Wrong(wrong) = judge::judge_healthy(&state) {
                 return Ok(Some(wrong));
             }
             let known = |wanted: &String| state.vantages.iter().any(|vantage| vantage.vantage == *wanted);
-            if state.all_well() && wanted.iter().all(known) {
+            if state.is_all_ok() && wanted.iter().all(known) {
                 self.screen.line(&format!(
                     "all well: {} targets from {} vantages",
                     state.matrix.len(),
@@ -300,15 +300,15 @@ impl IncidentRun {
                 ));
                 return Ok(None);
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
         let lab = self.lab.as_mut().context("the lab is not running")?;
         let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
         let state = self.state().await?;
         Ok(Some(format!(
             "not everything is ok {} s after the start of the probers, although {truth}: {}",
-            ALL_WELL.as_secs(),
-            state.not_well()
+            HEALTHY_TIMEOUT.as_secs(),
+            state.describe_problems()
         )))
     }
 
@@ -321,9 +321,9 @@ impl IncidentRun {
         let start = Instant::now();
         let mut looks = 0_u32;
         loop {
-            self.check_nodes().await?;
+            self.mark_expired_nodes().await?;
             let state = self.state().await?;
-            let judgement = match restart::lost(&self.kept, &state) {
+            let judgement = match restart::lost_incident(&self.kept_incidents, &state) {
                 Some(lost) => OutcomeJudgement::Wrong(lost),
                 None => judge(&state),
             };
@@ -331,14 +331,14 @@ impl IncidentRun {
                 return Ok(judgement);
             }
             looks += 1;
-            if looks.is_multiple_of(LOOKS_PER_CHECK) {
+            if looks.is_multiple_of(POLLS_PER_PROCESS_CHECK) {
                 self.lab
                     .as_mut()
                     .context("the lab is not running")?
                     .check_processes()
                     .await?;
             }
-            sleep(PAUSE.min(longest.saturating_sub(start.elapsed()))).await;
+            sleep(POLL_INTERVAL.min(longest.saturating_sub(start.elapsed()))).await;
         }
     }
 

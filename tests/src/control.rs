@@ -7,14 +7,14 @@ use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{ClientAnswer, ClientRequest, TimedAsk},
+    client::{ClientResult, Request, TimedRequest},
     cluster::{ChallengeRoute, SolverPod},
     incident::Incident,
     kernel::Kernel,
 };
 
 /// Maximum length of a line, in bytes: an incident with a thousand hosts has about 40 KiB.
-pub const MOST_BYTES: u64 = 1 << 20;
+pub const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// Message of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub enum HostCommand {
         index: usize,
     },
     /// The node controller's grace period for a node has passed.
-    Unheard {
+    NodeGracePeriodPassed {
         /// The node.
         node: NodeName,
     },
@@ -66,9 +66,9 @@ pub enum HostCommand {
         solver: ServiceKey,
     },
     /// Send requests from the prober Pods of nodes or from clients outside.
-    Look {
+    SendRequests {
         /// Client and request.
-        asks: Vec<(NodeName, TimedAsk)>,
+        asks: Vec<(NodeName, TimedRequest)>,
     },
     /// Send one request and capture the packets between the client and an address meanwhile.
     Capture {
@@ -77,7 +77,7 @@ pub enum HostCommand {
         /// The address.
         address: IpAddr,
         /// The request.
-        ask: ClientRequest,
+        ask: Request,
     },
     /// Check that all processes still run.
     Alive,
@@ -106,14 +106,14 @@ pub enum Event {
     /// The command is completed.
     Done,
     /// Results in the order of the requests.
-    Looked {
+    Results {
         /// The results.
-        answers: Vec<ClientAnswer>,
+        answers: Vec<ClientResult>,
     },
     /// Result and captured packets.
     Captured {
         /// The result.
-        answer: ClientAnswer,
+        answer: ClientResult,
         /// One line per packet, as printed by tcpdump.
         packets: Vec<String>,
     },

@@ -2,10 +2,10 @@
 
 pub mod balancer;
 mod iptables;
+pub(crate) mod ipv6;
 mod ipvs;
 mod nftables;
 mod policy;
 mod rules;
-pub(crate) mod six;
 
 pub use rules::{NodeRules, prepare, prepare_plugin};

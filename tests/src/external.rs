@@ -104,13 +104,13 @@ struct Resolver {
 impl<'a> HookInput<'a> {
     /// Builds the hook's input from a cluster.
     #[must_use]
-    pub fn of(cluster: &'a Cluster) -> Self {
+    pub fn from_cluster(cluster: &'a Cluster) -> Self {
         let node = |node: &'a crate::cluster::Node| Node {
             name: &node.name,
-            address: addresses::underlay(node.number),
+            address: addresses::underlay_address(node.number),
             pod_cidr: addresses::pod_cidr(node.number),
             present: node.present,
-            frozen: cluster.is_frozen(&node.name),
+            frozen: cluster.is_kube_proxy_stopped(&node.name),
         };
         Self {
             pod_cidr: addresses::POD_CIDR,
@@ -132,7 +132,7 @@ impl<'a> HookInput<'a> {
 }
 
 fn service(service: &Service) -> ServiceOf<'_> {
-    let endpoints = service.usable().into_iter().map(|pod| Endpoint {
+    let endpoints = service.usable_pods().into_iter().map(|pod| Endpoint {
         pod: &pod.name,
         node: &pod.node,
         address: pod.address,
@@ -169,6 +169,6 @@ mod tests {
         let text = include_str!("../incidents/i1.yaml");
         let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();
-        insta::assert_snapshot!(serde_json::to_string_pretty(&HookInput::of(&cluster)).unwrap());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&HookInput::from_cluster(&cluster)).unwrap());
     }
 }

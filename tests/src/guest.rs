@@ -21,10 +21,10 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, PodName};
 
 use crate::{
-    client::{ClientAnswer, TimedAsk},
+    client::{ClientResult, TimedRequest},
     cluster::{Cluster, Pod, Service, addresses},
     command::GuestCommand,
-    control::{self, Event, HostCommand, MOST_BYTES},
+    control::{self, Event, HostCommand, MAX_LINE_BYTES},
     dataplane::NodeRules,
     incident::TimedFault,
     kernel::Kernel,
@@ -62,13 +62,13 @@ pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
     let mut guest = GuestMachine::new()?;
     loop {
         let mut line = Vec::new();
-        host.by_ref().take(MOST_BYTES).read_until(b'\n', &mut line)?;
+        host.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(());
         }
         let event = match serde_json::from_slice(&line).context("parsing a command") {
             Ok(HostCommand::Stop) => return Ok(()),
-            Ok(order) => guest.obey(order).unwrap_or_else(|error| Event::Failed {
+            Ok(order) => guest.execute(order).unwrap_or_else(|error| Event::Failed {
                 what: format!("{error:#}"),
             }),
             Err(error) => Event::Failed {
@@ -132,7 +132,7 @@ impl GuestMachine {
         })
     }
 
-    fn obey(&mut self, order: HostCommand) -> anyhow::Result<Event> {
+    fn execute(&mut self, order: HostCommand) -> anyhow::Result<Event> {
         match order {
             HostCommand::Build {
                 incident,
@@ -148,49 +148,50 @@ impl GuestMachine {
                 self.probers = Some(ProberSettings {
                     parallax,
                     aggregator,
-                    authority,
+                    ca: authority,
                 });
                 self.start_probers()?;
                 Ok(Event::Done)
             }
             HostCommand::Fault { index } => self.fault(index),
-            HostCommand::Unheard { node } => self.unheard(&node),
+            HostCommand::NodeGracePeriodPassed { node } => self.mark_node_unheard(&node),
             HostCommand::StartSolver { solver } => self.start_solver(*solver),
             HostCommand::Route { route } => self.route(route),
             HostCommand::EndSolver { solver } => self.end_solver(&solver),
-            HostCommand::Look { asks } => Ok(Event::Looked {
-                answers: self.look(&asks)?,
+            HostCommand::SendRequests { asks } => Ok(Event::Results {
+                answers: self.send_requests(&asks)?,
             }),
             HostCommand::Capture { node, address, ask } => {
-                let cluster = &self.built()?.cluster;
-                let gateway = cluster
-                    .node(&node)
-                    .map_or(addresses::OUTSIDE_GATEWAY, |node| addresses::gateway(node.number));
+                let cluster = &self.built_cluster()?.cluster;
+                let gateway = cluster.node(&node).map_or(addresses::OUTSIDE_GATEWAY, |node| {
+                    addresses::gateway_address(node.number)
+                });
                 let namespace = namespace(cluster, &node)?;
-                let (answer, packets) = capture::around(&self.lab, &namespace, gateway, address, &ask)?;
+                let (answer, packets) =
+                    capture::capture_request(&self.lab, &namespace, gateway, address, &ask)?;
                 Ok(Event::Captured { answer, packets })
             }
             HostCommand::Alive => Ok(Event::Alive {
-                ended: self.processes.ended()?,
+                ended: self.processes.exited()?,
             }),
             HostCommand::Stop => bail!("unexpected command Stop"),
         }
     }
 
-    fn built(&self) -> anyhow::Result<&BuiltCluster> {
+    fn built_cluster(&self) -> anyhow::Result<&BuiltCluster> {
         self.built.as_ref().context("the cluster is not built yet")
     }
 
-    fn look(&self, asks: &[(NodeName, TimedAsk)]) -> anyhow::Result<Vec<ClientAnswer>> {
-        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &TimedAsk)>> = BTreeMap::new();
+    fn send_requests(&self, asks: &[(NodeName, TimedRequest)]) -> anyhow::Result<Vec<ClientResult>> {
+        let mut by_client: BTreeMap<&NodeName, Vec<(usize, &TimedRequest)>> = BTreeMap::new();
         for (i, (client, ask)) in asks.iter().enumerate() {
             by_client.entry(client).or_default().push((i, ask));
         }
         // Clients run in parallel, so that timeouts of dropped packets overlap.
-        let said: Vec<anyhow::Result<Vec<(usize, ClientAnswer)>>> = std::thread::scope(|scope| {
+        let said: Vec<anyhow::Result<Vec<(usize, ClientResult)>>> = std::thread::scope(|scope| {
             let asking: Vec<_> = by_client
                 .into_iter()
-                .map(|(client, asks)| scope.spawn(move || self.look_from(client, &asks)))
+                .map(|(client, asks)| scope.spawn(move || self.send_requests_from(client, &asks)))
                 .collect();
             let joined = asking.into_iter();
             joined
@@ -208,19 +209,19 @@ impl GuestMachine {
         Ok(answers.into_values().collect())
     }
 
-    fn look_from(
+    fn send_requests_from(
         &self,
         client: &NodeName,
-        asks: &[(usize, &TimedAsk)],
-    ) -> anyhow::Result<Vec<(usize, ClientAnswer)>> {
+        asks: &[(usize, &TimedRequest)],
+    ) -> anyhow::Result<Vec<(usize, ClientResult)>> {
         let lines: Vec<String> = asks
             .iter()
             .map(|(_, ask)| serde_json::to_string(ask))
             .collect::<Result<_, _>>()?;
-        let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
-            .reading(&lines)
+        let said = workloads::client(&self.lab, &namespace(&self.built_cluster()?.cluster, client)?)
+            .with_stdin(&lines)
             .run()?;
-        let said: Vec<ClientAnswer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let said: Vec<ClientResult> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         if said.len() != asks.len() {
             bail!(
                 "the client on {client} returned {} results for {} requests",
@@ -234,6 +235,6 @@ impl GuestMachine {
 
 fn namespace(cluster: &Cluster, client: &NodeName) -> anyhow::Result<String> {
     cluster
-        .client(client)
+        .client_namespace(client)
         .with_context(|| format!("no client {client} in the cluster"))
 }

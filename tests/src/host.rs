@@ -50,7 +50,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::R
 
 fn init_script(program: &Path, run: &str) -> String {
     let host = addresses::HOST;
-    let port = uplink::PORT;
+    let port = uplink::LISTEN_PORT;
     format!(
         r#"# First process of the namespaces. Mounts and settings made here are invisible to other processes.
 set -e

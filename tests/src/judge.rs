@@ -5,7 +5,7 @@ use crate::{
     incident::{
         ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedVerdict, Incident, Outcome, ProbeShare,
     },
-    packets::printable,
+    packets::sanitize,
 };
 
 /// Judgement of the aggregator's state.
@@ -23,7 +23,7 @@ pub enum OutcomeJudgement {
 
 /// Judges the time before the first fault, or without any: any verdict and any unexpected finding is wrong.
 #[must_use]
-pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudgement {
+pub fn judge_quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudgement {
     if let Some(named) = state.incidents.first() {
         return OutcomeJudgement::Wrong(format!("nothing is wrong, but: {}", summary(named)));
     }
@@ -31,7 +31,7 @@ pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudg
         return OutcomeJudgement::Wrong(format!(
             "nothing is wrong, but a finding ({}): {}",
             finding.kind,
-            printable(&finding.sentence)
+            sanitize(&finding.sentence)
         ));
     }
     OutcomeJudgement::Waiting("no verdict".to_owned())
@@ -39,7 +39,7 @@ pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudg
 
 /// Judges the time before the first fault, in which findings are wrong too.
 #[must_use]
-pub fn healthy(state: &AggregatorState) -> OutcomeJudgement {
+pub fn judge_healthy(state: &AggregatorState) -> OutcomeJudgement {
     let nothing = ExpectedOutcome {
         outcome: Outcome::Quiet { seconds: 1 },
         findings: Vec::new(),
@@ -47,12 +47,12 @@ pub fn healthy(state: &AggregatorState) -> OutcomeJudgement {
         alerts: Vec::new(),
         packets: crate::incident::ExpectedPackets::default(),
     };
-    quiet(&nothing, state)
+    judge_quiet(&nothing, state)
 }
 
 /// Judges an incident without a verdict: all expected findings and hazards, and only verdicts of the allowed regions.
 #[must_use]
-pub fn shown_only(
+pub fn judge_notices(
     expected: &ExpectedOutcome,
     besides: &[String],
     state: &AggregatorState,
@@ -60,8 +60,8 @@ pub fn shown_only(
     let mut rest = state.clone();
     rest.incidents
         .retain(|named| !besides.contains(&named.region.region));
-    match quiet(expected, &rest) {
-        OutcomeJudgement::Waiting(_) => match not_shown(expected, state) {
+    match judge_quiet(expected, &rest) {
+        OutcomeJudgement::Waiting(_) => match missing_notice(expected, state) {
             Some(missing) => OutcomeJudgement::Waiting(missing),
             None => OutcomeJudgement::Shown(
                 notices(&expected.findings, &state.findings)
@@ -76,7 +76,7 @@ pub fn shown_only(
 
 /// Returns the first expected finding or hazard that is missing.
 #[must_use]
-pub fn not_shown(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<String> {
+pub fn missing_notice(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<String> {
     let missing = |what: &str, wanted: &[ExpectedNotice], there: &[FindingOrHazard]| {
         let lacking = wanted
             .iter()
@@ -89,7 +89,7 @@ pub fn not_shown(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<
                 "the {what} {} does not contain {:?}: {}",
                 lacking.kind,
                 lacking.says,
-                printable(&other.sentence)
+                sanitize(&other.sentence)
             ),
         })
     };
@@ -128,7 +128,11 @@ fn unexpected<'a>(expected: &ExpectedOutcome, state: &'a AggregatorState) -> Opt
 
 /// Judges the time after the last fault: exactly the expected verdict must be named.
 #[must_use]
-pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &AggregatorState) -> OutcomeJudgement {
+pub fn judge_verdict(
+    incident: &Incident,
+    expected: &ExpectedVerdict,
+    state: &AggregatorState,
+) -> OutcomeJudgement {
     if let Some(named) = state
         .incidents
         .iter()
@@ -144,7 +148,7 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &Aggregat
         return OutcomeJudgement::Wrong(format!(
             "an unexpected finding ({}): {}",
             finding.kind,
-            printable(&finding.sentence)
+            sanitize(&finding.sentence)
         ));
     }
     let open: Vec<&Named> = state.open().collect();
@@ -161,7 +165,7 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &Aggregat
     if let Some(missing) = mismatch(incident, expected, named) {
         return OutcomeJudgement::Waiting(missing);
     }
-    if let Some(missing) = not_shown(&incident.expected, state) {
+    if let Some(missing) = missing_notice(&incident.expected, state) {
         return OutcomeJudgement::Waiting(missing);
     }
     if open.len() > 1 {
@@ -176,7 +180,7 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &Aggregat
 }
 
 /// Returns what the verdict should cover and does not.
-fn uncovered(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
+fn missing_coverage(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
     let members = incident
         .hosts()
         .filter(|host| {
@@ -208,26 +212,26 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         .front
         .map(|front| front.to_string())
         .or_else(|| expected.subject.clone());
-    if let Some(subject) = subject.filter(|subject| *subject != named.subject.called()) {
+    if let Some(subject) = subject.filter(|subject| *subject != named.subject.display_name()) {
         return Some(format!(
             "its subject is {}, expected {subject}",
-            printable(named.subject.called())
+            sanitize(named.subject.display_name())
         ));
     }
     if let Some(service) = &expected.service
         && !incident
             .fronts_of(service)
-            .any(|front| front.to_string() == named.subject.called())
+            .any(|front| front.to_string() == named.subject.display_name())
     {
         return Some(format!(
             "its subject is {}, expected a front of {service}",
-            printable(named.subject.called())
+            sanitize(named.subject.display_name())
         ));
     }
     if !expected.on.is_empty() && expected.on != named.region.members {
         return Some(format!(
             "its subject is {}, expected {}",
-            printable(&named.region.members.join(", ")),
+            sanitize(&named.region.members.join(", ")),
             expected.on.join(", ")
         ));
     }
@@ -240,11 +244,11 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         if class != tie {
             return Some(format!(
                 "it is tied with {:?}, expected {tie:?}",
-                printable(&class.join(", "))
+                sanitize(&class.join(", "))
             ));
         }
     }
-    if let Some(missing) = uncovered(incident, expected, named) {
+    if let Some(missing) = missing_coverage(incident, expected, named) {
         return Some(missing);
     }
     if let Some(words) = expected
@@ -254,7 +258,7 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
     {
         return Some(format!(
             "the sentence lacks {words:?}: {}",
-            printable(&named.sentence)
+            sanitize(&named.sentence)
         ));
     }
     if let Some(line) = expected.evidence.iter().find(|line| !shown(line, named)) {
@@ -272,7 +276,7 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
                 ProbeShare::Rarely => "rarely",
                 ProbeShare::Never => "never",
             },
-            printable(&table.join("; "))
+            sanitize(&table.join("; "))
         ));
     }
     if let Some(words) = expected.remedies.iter().find(|words| {
@@ -295,7 +299,7 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
         .evidence
         .iter()
         // A single probe beyond the plan is not representative.
-        .filter(|row| expected.begins(&row.who) && row.probes >= 2)
+        .filter(|row| expected.matches_row(&row.who) && row.probes >= 2)
         .peekable();
     rows.peek().is_some()
         && rows.all(|row| match expected.fails {
@@ -316,7 +320,7 @@ fn target_host(target: &str) -> Option<&str> {
 
 fn summary(named: &Named) -> String {
     let cause = named.causes.first().map_or("no cause", |cause| cause.id.as_str());
-    printable(&format!("{} / {cause}: {}", named.region.region, named.sentence))
+    sanitize(&format!("{} / {cause}: {}", named.region.region, named.sentence))
 }
 
 #[cfg(test)]

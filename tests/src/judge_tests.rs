@@ -48,7 +48,7 @@ fn fifty() -> Vec<String> {
 #[test]
 fn the_expected_verdict_with_all_its_members_is_named() {
     let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
-    let judged = verdict(&incident, &expected, &state("nolocal", "F1", &fifty()));
+    let judged = judge_verdict(&incident, &expected, &state("nolocal", "F1", &fifty()));
     assert!(matches!(judged, OutcomeJudgement::Named(_)), "{judged:?}");
 }
 
@@ -67,7 +67,7 @@ fn another_cause_or_a_missing_member_is_not_it() {
         (AggregatorState::default(), "no verdict"),
     ] {
         assert_eq!(
-            verdict(&incident, &expected, &state),
+            judge_verdict(&incident, &expected, &state),
             OutcomeJudgement::Waiting(why.to_owned())
         );
     }
@@ -79,12 +79,12 @@ fn a_region_that_covers_the_same_probes_may_stand_in_place_of_the_expected_one()
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
     state.incidents[0].region.region = "same".to_owned();
     assert!(matches!(
-        verdict(&incident, &expected, &state),
+        judge_verdict(&incident, &expected, &state),
         OutcomeJudgement::Waiting(_)
     ));
     expected.or_region = vec!["same".to_owned()];
     assert!(matches!(
-        verdict(&incident, &expected, &state),
+        judge_verdict(&incident, &expected, &state),
         OutcomeJudgement::Named(_)
     ));
 }
@@ -94,14 +94,14 @@ fn a_verdict_that_leaves_a_target_out_is_not_it() {
     let (incident, expected) = incident(include_str!("../incidents/i1-dual-stack.yaml"));
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
     assert_eq!(
-        verdict(&incident, &expected, &state),
+        judge_verdict(&incident, &expected, &state),
         OutcomeJudgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
     );
     state.incidents[0]
         .targets
         .push("http://[2001:db8::cb00:710a]/".to_owned());
     assert!(matches!(
-        verdict(&incident, &expected, &state),
+        judge_verdict(&incident, &expected, &state),
         OutcomeJudgement::Named(_)
     ));
 }
@@ -117,11 +117,11 @@ fn a_verdict_without_its_evidence_is_not_it() {
     let mut silent = whole.clone();
     silent.incidents[0].locality.clear();
     assert!(matches!(
-        verdict(&incident, &expected, &whole),
+        judge_verdict(&incident, &expected, &whole),
         OutcomeJudgement::Named(_)
     ));
     for state in [flaky, lacking, silent] {
-        let judged = verdict(&incident, &expected, &state);
+        let judged = judge_verdict(&incident, &expected, &state);
         assert!(matches!(judged, OutcomeJudgement::Waiting(_)), "{judged:?}");
     }
 }
@@ -132,10 +132,10 @@ fn of_what_always_fails_one_in_twenty_may_have_been_asked_before_the_fault() {
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
     state.incidents[0].evidence[0].probes = 20;
     state.incidents[0].evidence[0].failures = 19;
-    let judged = verdict(&incident, &expected, &state);
+    let judged = judge_verdict(&incident, &expected, &state);
     assert!(matches!(judged, OutcomeJudgement::Named(_)), "{judged:?}");
     state.incidents[0].evidence[0].failures = 18;
-    let judged = verdict(&incident, &expected, &state);
+    let judged = judge_verdict(&incident, &expected, &state);
     assert!(matches!(judged, OutcomeJudgement::Waiting(_)), "{judged:?}");
 }
 
@@ -146,9 +146,9 @@ fn a_line_may_begin_with_the_one_or_the_other_words() {
         or_who: vec!["through [2001:db8::1]:80 from".to_owned()],
         fails: ProbeShare::Always,
     };
-    assert!(evidence.begins("through 203.0.113.10:80 from nodes without an ingress Pod"));
-    assert!(evidence.begins("through [2001:db8::1]:80 from nodes without an ingress Pod"));
-    assert!(!evidence.begins("through the ClusterIP 10.96.0.50:80 from nodes"));
+    assert!(evidence.matches_row("through 203.0.113.10:80 from nodes without an ingress Pod"));
+    assert!(evidence.matches_row("through [2001:db8::1]:80 from nodes without an ingress Pod"));
+    assert!(!evidence.matches_row("through the ClusterIP 10.96.0.50:80 from nodes"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn two_verdicts_for_one_fault_are_one_too_many() {
     let mut second = state.incidents[0].clone();
     second.region.region = "pair".to_owned();
     state.incidents.push(second);
-    let judged = verdict(&incident, &expected, &state);
+    let judged = judge_verdict(&incident, &expected, &state);
     let OutcomeJudgement::Waiting(why) = judged else {
         panic!("{judged:?}")
     };
@@ -171,7 +171,7 @@ fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back(
     let mut state = state("vip", "F12", &["shop.example.test".to_owned()]);
     state.incidents[0].state = "closed".to_owned();
     assert!(matches!(
-        verdict(&incident, &expected, &state),
+        judge_verdict(&incident, &expected, &state),
         OutcomeJudgement::Wrong(_)
     ));
 }
@@ -179,11 +179,11 @@ fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back(
 #[test]
 fn any_verdict_is_wrong_while_nothing_is_wrong() {
     assert!(matches!(
-        healthy(&state("nolocal", "F1", &[])),
+        judge_healthy(&state("nolocal", "F1", &[])),
         OutcomeJudgement::Wrong(_)
     ));
     assert!(matches!(
-        healthy(&AggregatorState::default()),
+        judge_healthy(&AggregatorState::default()),
         OutcomeJudgement::Waiting(_)
     ));
 }
@@ -205,17 +205,17 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
     }];
     let there = noticed("intern.example.test is served");
     assert!(matches!(
-        shown_only(&incident.expected, &[], &there),
+        judge_notices(&incident.expected, &[], &there),
         OutcomeJudgement::Shown(_)
     ));
-    assert!(matches!(healthy(&there), OutcomeJudgement::Wrong(_)));
+    assert!(matches!(judge_healthy(&there), OutcomeJudgement::Wrong(_)));
     for state in [noticed("something else"), AggregatorState::default()] {
         assert!(matches!(
-            shown_only(&incident.expected, &[], &state),
+            judge_notices(&incident.expected, &[], &state),
             OutcomeJudgement::Waiting(_)
         ));
         incident.expected.findings[0].optional = true;
-        assert_eq!(not_shown(&incident.expected, &state), None);
+        assert_eq!(missing_notice(&incident.expected, &state), None);
         incident.expected.findings[0].optional = false;
     }
 }

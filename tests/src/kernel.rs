@@ -30,7 +30,7 @@ pub struct LabKernel {
     /// The kernel.
     pub kernel: Kernel,
     /// Substitute and its reason, in one line.
-    pub instead: Option<String>,
+    pub substitute: Option<String>,
 }
 
 /// No kernel on this machine can be used.
@@ -96,44 +96,44 @@ impl LabKernel {
             (Some(Kernel::Host), Some(needs)) => Err(NoUsableKernel::Host(needs.to_owned())),
             (Some(Kernel::Host), None) => machine
                 .host(dataplane)
-                .map(|()| Self::plain(Kernel::Host))
+                .map(|()| Self::without_substitute(Kernel::Host))
                 .map_err(NoUsableKernel::Host),
             (Some(Kernel::Uml), _) if dataplane.is_nftables() => {
                 Ok(Self::iptables_for_nftables("user-mode Linux was requested"))
             }
             (None, None) if dataplane.is_nftables() => Ok(match machine.host(dataplane) {
-                Ok(()) => Self::plain(Kernel::Host),
+                Ok(()) => Self::without_substitute(Kernel::Host),
                 Err(why) => {
                     Self::iptables_for_nftables(&format!("no nftables on this machine's kernel ({why})"))
                 }
             }),
             (None, None) => match machine.uml() {
-                Ok(()) => Ok(Self::plain(Kernel::Uml)),
+                Ok(()) => Ok(Self::without_substitute(Kernel::Uml)),
                 Err(uml) => match machine.host(dataplane) {
                     Ok(()) => Ok(Self {
                         kernel: Kernel::Host,
-                        instead: Some(format!(
+                        substitute: Some(format!(
                             "user-mode Linux does not boot here: {uml}; iptables rules on this machine's kernel have the same effect on packets"
                         )),
                     }),
                     Err(host) => Err(NoUsableKernel::Neither { uml, host }),
                 },
             },
-            (None | Some(Kernel::Uml), _) => Ok(Self::plain(Kernel::Uml)),
+            (None | Some(Kernel::Uml), _) => Ok(Self::without_substitute(Kernel::Uml)),
         }
     }
 
-    const fn plain(kernel: Kernel) -> Self {
+    const fn without_substitute(kernel: Kernel) -> Self {
         Self {
             kernel,
-            instead: None,
+            substitute: None,
         }
     }
 
     fn iptables_for_nftables(why: &str) -> Self {
         Self {
             kernel: Kernel::Uml,
-            instead: Some(format!(
+            substitute: Some(format!(
                 "{why}: iptables rules in user-mode Linux have the same effect on packets"
             )),
         }
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn nftables_takes_this_machines_kernel_where_it_can_and_says_why_where_not() {
         let can = choose(&host(Ok(())), Dataplane::Nftables, None).unwrap();
-        assert_eq!((can.kernel, can.instead), (Kernel::Host, None));
+        assert_eq!((can.kernel, can.substitute), (Kernel::Host, None));
         let cannot = choose(&host(Err("root is required")), Dataplane::NftablesOld, None).unwrap();
         assert_eq!(cannot.kernel, Kernel::Uml);
-        let line = cannot.instead.unwrap();
+        let line = cannot.substitute.unwrap();
         assert!(
             line.contains("root is required") && line.contains("iptables rules in user-mode Linux"),
             "{line}"
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn ipvs_has_a_kernel_of_its_own_and_cannot_ask_for_another() {
         let ground = choose(&UNTRIED, Dataplane::IpvsOld, None).unwrap();
-        assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
+        assert_eq!((ground.kernel, ground.substitute), (Kernel::Uml, None));
         let error = choose(&UNTRIED, Dataplane::Ipvs, Some(Kernel::Host)).unwrap_err();
         assert!(error.to_string().contains("IPVS"), "{error}");
     }
@@ -218,13 +218,13 @@ mod tests {
     #[test]
     fn iptables_takes_this_machines_kernel_if_it_is_asked_for_or_user_mode_linux_does_not_boot() {
         let boots = choose(&both(Ok(()), None), Dataplane::Iptables, None).unwrap();
-        assert_eq!((boots.kernel, boots.instead), (Kernel::Uml, None));
+        assert_eq!((boots.kernel, boots.substitute), (Kernel::Uml, None));
         let asked = choose(&host(Ok(())), Dataplane::Iptables, Some(Kernel::Host)).unwrap();
-        assert_eq!((asked.kernel, asked.instead), (Kernel::Host, None));
+        assert_eq!((asked.kernel, asked.substitute), (Kernel::Host, None));
         let machine = both(Err("ptrace is not permitted"), Some(Ok(())));
         let instead = choose(&machine, Dataplane::IptablesNoClusterCidr, None).unwrap();
         assert_eq!(instead.kernel, Kernel::Host);
-        assert!(instead.instead.unwrap().contains("ptrace is not permitted"));
+        assert!(instead.substitute.unwrap().contains("ptrace is not permitted"));
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         let error = LabKernel::on(&UNTRIED, &incident, Some(Kernel::Host)).unwrap_err();
         assert!(error.to_string().contains("step-clock"), "{error}");
         let ground = LabKernel::on(&UNTRIED, &incident, None).unwrap();
-        assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
+        assert_eq!((ground.kernel, ground.substitute), (Kernel::Uml, None));
     }
 
     #[test]
@@ -264,6 +264,6 @@ mod tests {
         );
         let uml = choose(&UNTRIED, Dataplane::Nftables, Some(Kernel::Uml)).unwrap();
         assert_eq!(uml.kernel, Kernel::Uml);
-        assert!(uml.instead.is_some());
+        assert!(uml.substitute.is_some());
     }
 }

@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, ServiceKey};
 
 use crate::{
-    client::{ClientAnswer, ClientRequest, TimedAsk},
+    client::{ClientResult, Request, TimedRequest},
     cluster::{ChallengeRoute, Cluster, SolverPod, addresses},
     control::{Event, HostCommand},
+    guest_connection::{GuestAddress, GuestConnection},
     host,
     incident::{Incident, PacketLine},
-    inside::{GuestAddress, GuestConnection},
     kernel::Kernel,
     machine::RunningMachine,
     packets::{self, PacketResult},
@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// Timeout from start to the guest's first message.
-const BOOT: Duration = Duration::from_mins(3);
+const BOOT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Timeout to halt; afterwards the process group is killed.
-const HALT: Duration = Duration::from_secs(5);
+const HALT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum part of a log that is shown, in bytes.
-const TAIL: usize = 4000;
+const MAX_TAIL_BYTES: usize = 4000;
 
 /// A running lab. Dropping it kills the machine.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct BuildTimes {
     /// Number of Pods started.
     pub pods: usize,
     /// Duration.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 /// The machine did not boot.
@@ -83,9 +83,9 @@ impl Lab {
             }
         };
         let ready = tokio::select! {
-            ready = tokio::time::timeout(BOOT, awaited.ready()) => match ready {
+            ready = tokio::time::timeout(BOOT_TIMEOUT, awaited.ready()) => match ready {
                 Ok(ready) => ready.map_err(|error| format!("{error:#}")),
-                Err(_) => Err(format!("no message within {} s", BOOT.as_secs())),
+                Err(_) => Err(format!("no message within {} s", BOOT_TIMEOUT.as_secs())),
             },
             ended = machine.wait() => Err(match ended {
                 Ok(status) => format!("it exited with {status}"),
@@ -112,7 +112,7 @@ impl Lab {
                 Err(BootError {
                     kernel,
                     why: match kernel {
-                        Kernel::Uml => uml::explain(&why, machine.log()).await,
+                        Kernel::Uml => uml::add_reason(&why, machine.log()).await,
                         Kernel::Host => why,
                     },
                     log: machine.log().display().to_string(),
@@ -123,7 +123,7 @@ impl Lab {
     }
 
     /// Leaves the Services to a hook (see [`crate::external`]); call it before the cluster is built.
-    pub fn leave_services_to(&mut self, hook: &Path) -> anyhow::Result<()> {
+    pub fn set_service_hook(&mut self, hook: &Path) -> anyhow::Result<()> {
         let hook = hook
             .canonicalize()
             .with_context(|| format!("looking for the hook {}", hook.display()))?;
@@ -140,10 +140,10 @@ impl Lab {
             hook: self.hook.clone(),
             kernel: self.kernel,
         };
-        match self.order(&order).await? {
+        match self.execute(&order).await? {
             Event::Built { pods, millis } => Ok(BuildTimes {
                 pods,
-                took: Duration::from_millis(millis),
+                duration: Duration::from_millis(millis),
             }),
             other => bail!("unexpected reply to Build: {other:?}"),
         }
@@ -166,10 +166,11 @@ impl Lab {
     }
 
     /// Marks a node and its Pods not ready: the node controller's grace period has passed.
-    pub async fn unheard(&mut self, node: &NodeName) -> anyhow::Result<()> {
+    pub async fn mark_node_unheard(&mut self, node: &NodeName) -> anyhow::Result<()> {
         let mut cluster = self.cluster.clone();
         cluster.set_heard(node, false)?;
-        self.done(&HostCommand::Unheard { node: node.clone() }).await?;
+        self.done(&HostCommand::NodeGracePeriodPassed { node: node.clone() })
+            .await?;
         self.cluster = cluster;
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Lab {
         let order = HostCommand::StartProbers {
             parallax: parallax.display().to_string(),
             aggregator: format!("http://{}:{aggregator_port}", addresses::HOST),
-            authority: crate::certificates::authority(&self.run, &self.incident),
+            authority: crate::certificates::ca_path(&self.run, &self.incident),
         };
         self.done(&order).await
     }
@@ -201,13 +202,18 @@ impl Lab {
     }
 
     /// Sends the requests for what an incident file expects of an ordinary client.
-    pub async fn look(&mut self, looks: &[PacketLine]) -> anyhow::Result<Vec<PacketResult>> {
-        let questions = packets::questions(&self.cluster, looks);
+    pub async fn send_requests(&mut self, looks: &[PacketLine]) -> anyhow::Result<Vec<PacketResult>> {
+        let questions = packets::packet_checks(&self.cluster, looks);
         let asks = questions
             .iter()
-            .map(|q| (q.from.clone(), TimedAsk::expecting(q.ask.clone(), q.expected)))
+            .map(|q| {
+                (
+                    q.from.clone(),
+                    TimedRequest::expecting(q.request.clone(), q.expected),
+                )
+            })
             .collect();
-        let Event::Looked { answers } = self.order(&HostCommand::Look { asks }).await? else {
+        let Event::Results { answers } = self.execute(&HostCommand::SendRequests { asks }).await? else {
             bail!("unexpected reply to Look");
         };
         if answers.len() != questions.len() {
@@ -216,7 +222,10 @@ impl Lab {
         Ok(questions
             .into_iter()
             .zip(answers)
-            .map(|(question, answer)| PacketResult { question, answer })
+            .map(|(question, answer)| PacketResult {
+                check: question,
+                result: answer,
+            })
             .collect())
     }
 
@@ -225,10 +234,10 @@ impl Lab {
         &mut self,
         node: &NodeName,
         address: IpAddr,
-        ask: ClientRequest,
-    ) -> anyhow::Result<(ClientAnswer, Vec<String>)> {
+        ask: Request,
+    ) -> anyhow::Result<(ClientResult, Vec<String>)> {
         match self
-            .order(&HostCommand::Capture {
+            .execute(&HostCommand::Capture {
                 node: node.clone(),
                 address,
                 ask,
@@ -242,7 +251,7 @@ impl Lab {
 
     /// Fails if a process inside has exited unexpectedly.
     pub async fn check_processes(&mut self) -> anyhow::Result<()> {
-        match self.order(&HostCommand::Alive).await? {
+        match self.execute(&HostCommand::Alive).await? {
             Event::Alive { ended } if ended.is_empty() => Ok(()),
             Event::Alive { ended } => bail!("processes exited unexpectedly: {}", ended.join(", ")),
             other => bail!("unexpected reply to Alive: {other:?}"),
@@ -250,14 +259,14 @@ impl Lab {
     }
 
     async fn done(&mut self, order: &HostCommand) -> anyhow::Result<()> {
-        match self.order(order).await? {
+        match self.execute(order).await? {
             Event::Done => Ok(()),
             other => bail!("unexpected reply: {other:?}"),
         }
     }
 
-    async fn order(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
-        self.inside.order(order).await
+    async fn execute(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
+        self.inside.execute(order).await
     }
 
     /// Returns the current cluster.
@@ -303,7 +312,7 @@ impl Lab {
         }
         // A machine that does not respond or halt is killed by the drop below.
         if self.inside.stop().await.is_ok() {
-            let _ = tokio::time::timeout(HALT, self.machine.wait()).await;
+            let _ = tokio::time::timeout(HALT_TIMEOUT, self.machine.wait()).await;
         }
     }
 }
@@ -312,7 +321,7 @@ impl Lab {
 #[must_use]
 pub fn tail(file: &Path) -> String {
     let bytes = std::fs::read(file).unwrap_or_default();
-    let from = bytes.len().saturating_sub(TAIL);
+    let from = bytes.len().saturating_sub(MAX_TAIL_BYTES);
     let text = String::from_utf8_lossy(&bytes[from..]);
     text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }

@@ -11,8 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregator_config;
-pub mod alarms;
 pub mod api_client;
+pub mod prometheus;
 // The same API server as in the aggregator's tests.
 pub mod certificates;
 pub mod client;
@@ -24,9 +24,9 @@ pub mod corpus;
 pub mod dataplane;
 pub mod external;
 pub mod guest;
+pub mod guest_connection;
 pub mod host;
 pub mod incident;
-pub mod inside;
 pub mod judge;
 pub mod kernel;
 pub mod lab;

@@ -190,7 +190,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Exit code if the lab could not run.
-const COULD_NOT: u8 = 3;
+const EXIT_COULD_NOT_RUN: u8 = 3;
 
 // A single thread: children are bound to the lifetime of the thread that starts them (`setpriv --pdeathsig`).
 #[tokio::main(flavor = "current_thread")]
@@ -201,7 +201,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             eprintln!("parallax-lab: {error:#}");
             let usage = error.is::<LoadError>() || error.is::<InvalidSetting>();
-            ExitCode::from(if usage { 2 } else { COULD_NOT })
+            ExitCode::from(if usage { 2 } else { EXIT_COULD_NOT_RUN })
         }
     }
 }
@@ -298,7 +298,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             origin::serve(&listen, &pod, &node, manner).await.map(|()| 0)
         }
         Command::Balancer => balancer::serve().map(|()| 0),
-        Command::Client => client::answer_questions().map(|()| 0),
+        Command::Client => client::serve_requests().map(|()| 0),
     }
 }
 
@@ -319,14 +319,14 @@ async fn packets(
 ) -> anyhow::Result<u8> {
     let ground = LabKernel::choose(&incident, kernel)?;
     tools::check(ground.kernel)?;
-    if let Some(instead) = &ground.instead {
+    if let Some(instead) = &ground.substitute {
         eprintln!("{instead}");
     }
     let program = std::env::current_exe().context("finding the path of this program")?;
     let run = RunDir::create(keep_log)?;
     let mut lab = Lab::boot(&program, run, incident.clone(), ground.kernel).await?;
     if let Some(hook) = hook {
-        lab.leave_services_to(hook)?;
+        lab.set_service_hook(hook)?;
     }
     let shown = show_packets(&mut lab, &incident).await;
     if keep_log {
@@ -342,7 +342,7 @@ async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool
         "kernel {}, {} pods, built in {:.1} s",
         lab.kernel(),
         built.pods,
-        built.took.as_secs_f64()
+        built.duration.as_secs_f64()
     );
     let mut ok = true;
     let packets = &incident.expected.packets;
@@ -356,7 +356,7 @@ async fn show_packets(lab: &mut Lab, incident: &Incident) -> anyhow::Result<bool
             }
         }
         println!("\n{phase}:");
-        for seen in lab.look(looks).await? {
+        for seen in lab.send_requests(looks).await? {
             println!("  {seen}");
             ok &= seen.as_expected();
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::{
     cluster::{Cluster, Node, OutsideClient, Pod, addresses},
     command::GuestCommand,
-    dataplane::six,
+    dataplane::ipv6,
 };
 
 /// Builds the cloud, all nodes, all Pods and the clients outside.
@@ -69,9 +69,9 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
     ];
     let underlay = addresses::UNDERLAY_CIDR;
     let mut commands = vec![
-        set_up(None, &sysctls[..3], &links),
-        set_up(None, &sysctls[3..], &[]),
-        iptables_restore(None, &translation(cluster)),
+        configure_namespace(None, &sysctls[..3], &links),
+        configure_namespace(None, &sysctls[3..], &[]),
+        iptables_restore(None, &nat_rules(cluster)),
         // A balancer does not forward a node's refusal: its clients see silence (incident I7).
         GuestCommand::new([
             "iptables",
@@ -92,11 +92,11 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
             ("net/ipv6/conf/all/forwarding", "1"),
             ("net/bridge/bridge-nf-call-ip6tables", "0"),
         ];
-        commands.push(set_up(None, &sysctls, &counterparts(&links)));
-        commands.push(restore_six(None, "nat", &six::rules(&translation(cluster))));
+        commands.push(configure_namespace(None, &sysctls, &ipv6_counterparts(&links)));
+        commands.push(restore_six(None, "nat", &ipv6::rules(&nat_rules(cluster))));
         let silence = format!(
             "-A FORWARD -s {} -p icmpv6 --icmpv6-type destination-unreachable -j DROP",
-            six::rule(underlay)
+            ipv6::rule(underlay)
         );
         commands.push(restore_six(None, "filter", &[silence]));
     }
@@ -105,22 +105,22 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
 
 /// Adds the IPv6 counterparts of addresses and routes to lines of `ip`. Without duplicate address detection, which
 /// would delay their use by a second.
-fn counterparts(links: &[String]) -> Vec<String> {
+fn ipv6_counterparts(links: &[String]) -> Vec<String> {
     let all = links.iter().map(String::as_str);
     let addresses = all.clone().filter(|line| line.starts_with("addr "));
     let routes = all.filter(|line| line.starts_with("route "));
     addresses
-        .map(|line| format!("{} nodad", six::rule(line)))
-        .chain(routes.map(six::rule))
+        .map(|line| format!("{} nodad", ipv6::rule(line)))
+        .chain(routes.map(ipv6::rule))
         .collect()
 }
 
 /// Returns the NAT rules of the cloud.
-fn translation(cluster: &Cluster) -> Vec<String> {
+fn nat_rules(cluster: &Cluster) -> Vec<String> {
     let (underlay, outside) = (addresses::UNDERLAY_CIDR, addresses::OUTSIDE_CIDR);
     let mut rules = vec![
-        format!(":{BALANCER} - [0:0]"),
-        format!("-A PREROUTING -j {BALANCER}"),
+        format!(":{BALANCER_CHAIN} - [0:0]"),
+        format!("-A PREROUTING -j {BALANCER_CHAIN}"),
         format!("-A POSTROUTING -s {underlay} -o eth0 -j MASQUERADE"),
         format!("-A POSTROUTING -s {outside} -o eth0 -j MASQUERADE"),
     ];
@@ -141,7 +141,7 @@ fn translation(cluster: &Cluster) -> Vec<String> {
 }
 
 /// Chain of the cloud with the balancers' NAT rules.
-pub const BALANCER: &str = "BALANCER";
+pub const BALANCER_CHAIN: &str = "BALANCER";
 
 /// Builds a client outside the cluster.
 fn outside(cluster: &Cluster, client: &OutsideClient) -> Vec<GuestCommand> {
@@ -154,14 +154,17 @@ fn outside(cluster: &Cluster, client: &OutsideClient) -> Vec<GuestCommand> {
     ];
     let inner = [
         "link set lo up".to_owned(),
-        format!("addr add {}/24 dev eth0", addresses::outside(number)),
+        format!("addr add {}/24 dev eth0", addresses::outside_address(number)),
         "link set eth0 up".to_owned(),
         format!("route add default via {}", addresses::OUTSIDE_GATEWAY),
     ];
     let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
-    let mut commands = vec![set_up(None, &[], &outer), set_up(Some(name), &sysctls, &inner)];
+    let mut commands = vec![
+        configure_namespace(None, &[], &outer),
+        configure_namespace(Some(name), &sysctls, &inner),
+    ];
     if cluster.is_dual_stack() {
-        commands.push(set_up(Some(name), &[], &counterparts(&inner)));
+        commands.push(configure_namespace(Some(name), &[], &ipv6_counterparts(&inner)));
     }
     commands
 }
@@ -169,7 +172,10 @@ fn outside(cluster: &Cluster, client: &OutsideClient) -> Vec<GuestCommand> {
 fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let mut links = vec![
         "link set lo up".to_owned(),
-        format!("addr add {}/24 dev eth0", addresses::underlay(node.number)),
+        format!(
+            "addr add {}/24 dev eth0",
+            addresses::underlay_address(node.number)
+        ),
         "link set eth0 up".to_owned(),
         format!("route add default via {}", addresses::ROUTER),
         // A fixed MAC address, as CNI plugins set it: otherwise it is the lowest of the bridge's ports and changes with
@@ -178,7 +184,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
             "link add cbr0 address 02:70:78:00:00:{:02x} type bridge",
             node.number
         ),
-        format!("addr add {}/24 dev cbr0", addresses::gateway(node.number)),
+        format!("addr add {}/24 dev cbr0", addresses::gateway_address(node.number)),
         "link set cbr0 up".to_owned(),
     ];
     links.extend(
@@ -190,7 +196,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
                 format!(
                     "route add {} via {}",
                     addresses::pod_cidr(other.number),
-                    addresses::underlay(other.number)
+                    addresses::underlay_address(other.number)
                 )
             }),
     );
@@ -207,13 +213,13 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         ("net/bridge/bridge-nf-call-iptables", "1"),
     ];
     let name = Some(node.name.as_str());
-    let mut commands = vec![set_up(name, &sysctls, &links)];
+    let mut commands = vec![configure_namespace(name, &sysctls, &links)];
     if cluster.is_dual_stack() {
         let sysctls = [
             ("net/ipv6/conf/all/forwarding", "1"),
             ("net/bridge/bridge-nf-call-ip6tables", "1"),
         ];
-        commands.push(set_up(name, &sysctls, &counterparts(&links)));
+        commands.push(configure_namespace(name, &sysctls, &ipv6_counterparts(&links)));
         if cluster.has_balancers() {
             let rule = [
                 "ip",
@@ -225,7 +231,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
                 "lookup",
                 "100",
             ];
-            commands.push(GuestCommand::within(node.name.as_str(), rule));
+            commands.push(GuestCommand::in_namespace(node.name.as_str(), rule));
         }
     }
     commands
@@ -243,7 +249,7 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         .map(|port| {
             format!(
                 "-A PREROUTING -i eth0 -d {} -p tcp --dport {port} -j CONNMARK --set-xmark 0x100/0x100",
-                addresses::underlay(node.number)
+                addresses::underlay_address(node.number)
             )
         })
         .collect();
@@ -254,7 +260,7 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let name = Some(node.name.as_str());
     let mut commands = vec![restore(name, "mangle", &rules)];
     if cluster.is_dual_stack() {
-        commands.push(restore_six(name, "mangle", &six::rules(&rules)));
+        commands.push(restore_six(name, "mangle", &ipv6::rules(&rules)));
     }
     commands
 }
@@ -265,7 +271,7 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
     let Some(node) = cluster.node(&pod.node) else {
         return Vec::new();
     };
-    let port = port_of(pod);
+    let port = bridge_port(pod);
     let outside = [
         format!("netns add {}", pod.name),
         format!("link add {port} type veth peer name eth0 netns {}", pod.name),
@@ -277,36 +283,43 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
         "link set lo up".to_owned(),
         format!("addr add {}/24 dev eth0", pod.address),
         "link set eth0 up".to_owned(),
-        format!("route add default via {}", addresses::gateway(node.number)),
+        format!(
+            "route add default via {}",
+            addresses::gateway_address(node.number)
+        ),
     ];
     // Pods may send ICMP echo requests without privileges, as the DaemonSet's safe sysctl allows.
     let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
     let mut commands = vec![
-        set_up(Some(node.name.as_str()), &[], &outside),
-        set_up(Some(pod.name.as_str()), &sysctls, &inside),
+        configure_namespace(Some(node.name.as_str()), &[], &outside),
+        configure_namespace(Some(pod.name.as_str()), &sysctls, &inside),
     ];
     if cluster.is_dual_stack() {
-        commands.push(set_up(Some(pod.name.as_str()), &[], &counterparts(&inside)));
+        commands.push(configure_namespace(
+            Some(pod.name.as_str()),
+            &[],
+            &ipv6_counterparts(&inside),
+        ));
     }
     commands
 }
 
 /// Deletes a Pod's link, as the network plugin does when a Pod is deleted: packets to its address then find no host.
 #[must_use]
-pub fn unplug(pod: &Pod) -> GuestCommand {
-    let port = port_of(pod);
+pub fn delete_link(pod: &Pod) -> GuestCommand {
+    let port = bridge_port(pod);
     GuestCommand::new(["ip", "-n", pod.node.as_str(), "link", "del", &port])
 }
 
 /// Returns the bridge port of a Pod on its node.
-fn port_of(pod: &Pod) -> String {
+fn bridge_port(pod: &Pod) -> String {
     format!("v{}", pod.address.octets()[3])
 }
 
 /// Sets values under `/proc/sys` (network values belong to the namespace of the writing process), then runs lines of
 /// `ip`. A single process for all of it: starting one costs the lab's CPU more than its work.
 #[must_use]
-pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -> GuestCommand {
+pub fn configure_namespace(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -> GuestCommand {
     let mut script: Vec<String> = sysctls
         .iter()
         .map(|(key, value)| format!("echo {value} > /proc/sys/{key}"))
@@ -317,7 +330,7 @@ pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -
         netns: netns.map(str::to_owned),
         ..GuestCommand::new(argv)
     }
-    .reading(links)
+    .with_stdin(links)
 }
 
 /// Replaces the `nat` table.
@@ -347,7 +360,7 @@ fn restore_by(program: &str, netns: Option<&str>, table: &str, rules: &[String])
         netns: netns.map(str::to_owned),
         ..GuestCommand::new([program])
     }
-    .reading(&lines)
+    .with_stdin(&lines)
 }
 
 /// Makes a restore replace only the chains that its lines declare.

@@ -18,7 +18,7 @@ pub type Key = (&'static str, String, String);
 
 /// Builds all objects.
 #[must_use]
-pub fn of(cluster: &Cluster) -> BTreeMap<Key, Value> {
+pub fn from_cluster(cluster: &Cluster) -> BTreeMap<Key, Value> {
     let mut all = BTreeMap::new();
     let mut add = |resource, namespace: &str, name: &str, mut object: Value| {
         object["metadata"]["name"] = name.into();
@@ -27,7 +27,7 @@ pub fn of(cluster: &Cluster) -> BTreeMap<Key, Value> {
         }
         all.insert((resource, namespace.to_owned(), name.to_owned()), object);
     };
-    for node in cluster.present() {
+    for node in cluster.present_nodes() {
         add("nodes", "", node.name.as_str(), self::node(cluster, node));
         if node.probes {
             add("pods", NAMESPACE, node.prober.name.as_str(), prober(node));
@@ -69,10 +69,10 @@ pub fn of(cluster: &Cluster) -> BTreeMap<Key, Value> {
 }
 
 fn node(cluster: &Cluster, node: &Node) -> Value {
-    let address = addresses::underlay(node.number);
+    let address = addresses::underlay_address(node.number);
     let mut all = vec![json!({"type": "InternalIP", "address": address})];
     if cluster.is_dual_stack() {
-        all.push(json!({"type": "InternalIP", "address": addresses::six(address)}));
+        all.push(json!({"type": "InternalIP", "address": addresses::ipv6_counterpart(address)}));
     }
     json!({
         "metadata": {"labels": {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": node.zone}},
@@ -106,7 +106,7 @@ fn host_prober(node: &Node) -> Value {
     json!({
         "metadata": {"labels": labels("prober-host")},
         "spec": {"nodeName": node.name, "hostNetwork": true, "containers": [{"ports": ports}]},
-        "status": {"phase": "Running", "podIP": addresses::underlay(node.number)},
+        "status": {"phase": "Running", "podIP": addresses::underlay_address(node.number)},
     })
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn balancer(cluster: &Cluster, service: &Service) -> Value {
     if let Some(ip) = service.load_balancer_ip {
         ingress.push(json!({"ip": ip, "ipMode": mode}));
         if cluster.is_dual_stack() {
-            ingress.push(json!({"ip": addresses::six(ip), "ipMode": mode}));
+            ingress.push(json!({"ip": addresses::ipv6_counterpart(ip), "ipMode": mode}));
         }
     }
     json!({"loadBalancer": {"ingress": ingress}})
@@ -140,7 +140,7 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
     let six = service.cluster_ip.filter(|_| cluster.is_dual_stack());
     let cluster_ips: Vec<String> = [cluster_ip.clone()]
         .into_iter()
-        .chain(six.map(|ip| addresses::six(ip).to_string()))
+        .chain(six.map(|ip| addresses::ipv6_counterpart(ip).to_string()))
         .collect();
     let ports = service.ports.iter().map(|port| {
         json!({
@@ -155,7 +155,7 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
         "ClusterIP"
     };
     let mut metadata = json!({"labels": {"app.kubernetes.io/name": service.key.name}});
-    if service.behind == Some(BackendPods::Probers) {
+    if service.backend_pods == Some(BackendPods::Probers) {
         // As in the manifests of Parallax.
         metadata["labels"]["parallax.dev/echo"] = "true".into();
         metadata["annotations"] = json!({"parallax.dev/expect": "200", "parallax.dev/path": "/healthz"});
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_objects_of_a_cluster() {
-        let all = of(&cluster());
+        let all = from_cluster(&cluster());
         let shown: Vec<String> = all
             .iter()
             .map(|((resource, ..), object)| format!("{resource} {object}"))
@@ -241,7 +241,7 @@ mod tests {
         let mut after = before.clone();
         let op = "add-endpoint: {service: ingress/ingress-nginx, pod: ingress-9, node: n4}";
         after.apply(&serde_saphyr::from_str(op).unwrap()).unwrap();
-        let (before, after) = (of(&before), of(&after));
+        let (before, after) = (from_cluster(&before), from_cluster(&after));
         let changed = after
             .iter()
             .filter(|(key, object)| before.get(*key) != Some(*object));

@@ -10,7 +10,7 @@ use std::{
 use parallax_model::NodeName;
 
 use crate::{
-    client::{ClientAnswer, ClientRequest},
+    client::{ClientResult, Request},
     cluster::{Cluster, Service, addresses},
     incident::{ClientFamily, ClientSight, PacketLine, ServiceApproach},
 };
@@ -21,35 +21,35 @@ pub struct PacketCheck {
     /// Client: the prober Pod of this node.
     pub from: NodeName,
     /// Destination address.
-    pub way: ServiceApproach,
+    pub approach: ServiceApproach,
     /// Request.
-    pub ask: ClientRequest,
+    pub request: Request,
     /// Expected result.
     pub expected: ClientSight,
     /// Requests with the same number are repeated connections of one kind.
-    pub sort: usize,
+    pub group: usize,
 }
 
 /// A request and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketResult {
     /// The request.
-    pub question: PacketCheck,
+    pub check: PacketCheck,
     /// The result.
-    pub answer: ClientAnswer,
+    pub result: ClientResult,
 }
 
 impl PacketResult {
     /// Reports whether the result is as the incident file expects.
     #[must_use]
     pub fn as_expected(&self) -> bool {
-        self.answer.is(self.question.expected, self.question.way)
+        self.result.matches(self.check.expected, self.check.approach)
     }
 }
 
 /// Describes results that differ from the incident file, each with what was expected.
 #[must_use]
-pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
+pub fn describe_failures(seen: &[PacketResult]) -> Vec<String> {
     let mut wrong: Vec<String> = seen
         .iter()
         .filter(|seen| !seen.as_expected())
@@ -57,13 +57,14 @@ pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
         .collect();
     let mixed = seen
         .iter()
-        .filter(|seen| seen.question.expected == ClientSight::Mixed);
+        .filter(|seen| seen.check.expected == ClientSight::Mixed);
     let mut sorts: BTreeMap<usize, Vec<&PacketResult>> = BTreeMap::new();
     for seen in mixed {
-        sorts.entry(seen.question.sort).or_default().push(seen);
+        sorts.entry(seen.check.group).or_default().push(seen);
     }
     for seen in sorts.values() {
-        let answered = |seen: &&&PacketResult| seen.answer.is(ClientSight::Answered, seen.question.way);
+        let answered =
+            |seen: &&&PacketResult| seen.result.matches(ClientSight::Answered, seen.check.approach);
         let answered = seen.iter().filter(answered).count();
         if let Some(first) = seen.first().filter(|_| answered == 0 || answered == seen.len()) {
             wrong.push(format!(
@@ -77,11 +78,11 @@ pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
 
 /// Number of connections if some must succeed and some fail: with a quarter failing, all forty pass once in a hundred
 /// thousand runs.
-const SEVERAL: usize = 40;
+const MIXED_CONNECTIONS: usize = 40;
 
 /// Returns the requests for a list of expectations, for the current cluster.
 #[must_use]
-pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
+pub fn packet_checks(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
     let mut questions = Vec::new();
     let mut sort = 0;
     for look in looks {
@@ -93,7 +94,7 @@ pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
             .as_ref()
             .map_or_else(|| host_of(cluster, service), ToString::to_string);
         let times = if look.sees == ClientSight::Mixed {
-            SEVERAL
+            MIXED_CONNECTIONS
         } else {
             1
         };
@@ -102,10 +103,10 @@ pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
                 sort += 1;
                 questions.extend((0..times).map(|_| PacketCheck {
                     from: from.clone(),
-                    way: look.to,
-                    ask: ask.clone(),
+                    approach: look.to,
+                    request: ask.clone(),
                     expected: look.sees,
-                    sort,
+                    group: sort,
                 }));
             }
         }
@@ -124,11 +125,11 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
 }
 
 /// Returns the requests of an expectation. The client does not speak TLS; TLS servers are left to the prober.
-fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> {
-    let http = |ip: Ipv4Addr, port| ClientRequest::Http {
+fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<Request> {
+    let http = |ip: Ipv4Addr, port| Request::Http {
         to: match look.family {
             ClientFamily::V4 => SocketAddr::new(IpAddr::V4(ip), port),
-            ClientFamily::V6 => SocketAddr::new(IpAddr::V6(addresses::six(ip)), port),
+            ClientFamily::V6 => SocketAddr::new(IpAddr::V6(addresses::ipv6_counterpart(ip)), port),
         },
         host: host.to_owned(),
     };
@@ -146,7 +147,7 @@ fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> 
         ServiceApproach::Direct => ports
             .flat_map(|port| {
                 service
-                    .usable()
+                    .usable_pods()
                     .into_iter()
                     .map(|pod| http(pod.address, port.target_port))
             })
@@ -154,7 +155,7 @@ fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> 
         ServiceApproach::Ping => service
             .load_balancer_ip
             .into_iter()
-            .map(|to| ClientRequest::Ping { to })
+            .map(|to| Request::Ping { to })
             .collect(),
     }
 }
@@ -162,22 +163,25 @@ fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> 
 impl fmt::Display for PacketResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PacketCheck {
-            from, ask, expected, ..
-        } = &self.question;
+            from,
+            request: ask,
+            expected,
+            ..
+        } = &self.check;
         match ask {
-            ClientRequest::Http { to, .. } => write!(f, "{from} -> {to}: ")?,
-            ClientRequest::Ping { to } => write!(f, "{from} -> ping {to}: ")?,
+            Request::Http { to, .. } => write!(f, "{from} -> {to}: ")?,
+            Request::Ping { to } => write!(f, "{from} -> ping {to}: ")?,
         }
-        match &self.answer {
-            ClientAnswer::Http {
+        match &self.result {
+            ClientResult::Http {
                 status,
                 pod: Some(pod),
-            } => write!(f, "{status} from {}", printable(pod))?,
-            ClientAnswer::Http { status, pod: None } => write!(f, "{status} from an unknown server")?,
-            ClientAnswer::Refused => f.write_str("refused")?,
-            ClientAnswer::TimedOut => f.write_str("timed out")?,
-            ClientAnswer::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
-            ClientAnswer::Other { what } => write!(f, "{}", printable(what))?,
+            } => write!(f, "{status} from {}", sanitize(pod))?,
+            ClientResult::Http { status, pod: None } => write!(f, "{status} from an unknown server")?,
+            ClientResult::Refused => f.write_str("refused")?,
+            ClientResult::TimedOut => f.write_str("timed out")?,
+            ClientResult::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
+            ClientResult::Other { what } => write!(f, "{}", sanitize(what))?,
         }
         if !self.as_expected() {
             let expected = match expected {
@@ -200,7 +204,7 @@ impl fmt::Display for PacketResult {
 
 /// Returns text from inside, limited in length and without control characters.
 #[must_use]
-pub fn printable(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
@@ -215,8 +219,13 @@ mod tests {
         let text = include_str!("../incidents/i1.yaml");
         let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();
-        let questions = questions(&cluster, &incident.expected.packets.healthy);
-        let count = |way| questions.iter().filter(|question| question.way == way).count();
+        let questions = packet_checks(&cluster, &incident.expected.packets.healthy);
+        let count = |way| {
+            questions
+                .iter()
+                .filter(|question| question.approach == way)
+                .count()
+        };
         assert_eq!(
             (
                 count(ServiceApproach::Vip),
@@ -226,7 +235,7 @@ mod tests {
             ),
             (4, 4, 16, 4)
         );
-        let ClientRequest::Http { host, .. } = &questions[0].ask else {
+        let Request::Http { host, .. } = &questions[0].request else {
             panic!("the first is HTTP")
         };
         assert_eq!(host, "shop.example.test");
@@ -235,17 +244,17 @@ mod tests {
     #[test]
     fn a_line_that_is_not_as_expected_says_what_was_expected() {
         let seen = PacketResult {
-            question: PacketCheck {
+            check: PacketCheck {
                 from: "n3".parse().unwrap(),
-                way: ServiceApproach::Vip,
-                ask: ClientRequest::Http {
+                approach: ServiceApproach::Vip,
+                request: Request::Http {
                     to: "203.0.113.10:80".parse().unwrap(),
                     host: "a".into(),
                 },
                 expected: ClientSight::Answered,
-                sort: 1,
+                group: 1,
             },
-            answer: ClientAnswer::Refused,
+            result: ClientResult::Refused,
         };
         assert_eq!(
             seen.to_string(),
@@ -255,26 +264,26 @@ mod tests {
 
     #[test]
     fn where_some_must_be_answered_and_some_not_neither_all_nor_none_will_do() {
-        let seen = |answer: &ClientAnswer| PacketResult {
-            question: PacketCheck {
+        let seen = |answer: &ClientResult| PacketResult {
+            check: PacketCheck {
                 from: "n1".parse().unwrap(),
-                way: ServiceApproach::ClusterIp,
-                ask: ClientRequest::Http {
+                approach: ServiceApproach::ClusterIp,
+                request: Request::Http {
                     to: "10.96.0.50:80".parse().unwrap(),
                     host: "a".into(),
                 },
                 expected: ClientSight::Mixed,
-                sort: 1,
+                group: 1,
             },
-            answer: answer.clone(),
+            result: answer.clone(),
         };
-        let answered = ClientAnswer::Http {
+        let answered = ClientResult::Http {
             status: 200,
             pod: Some("a".into()),
         };
-        assert!(wrong(&[seen(&answered), seen(&ClientAnswer::TimedOut)]).is_empty());
-        for same in [answered, ClientAnswer::TimedOut] {
-            assert_eq!(wrong(&[seen(&same), seen(&same)]).len(), 1);
+        assert!(describe_failures(&[seen(&answered), seen(&ClientResult::TimedOut)]).is_empty());
+        for same in [answered, ClientResult::TimedOut] {
+            assert_eq!(describe_failures(&[seen(&same), seen(&same)]).len(), 1);
         }
     }
 }

@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Timeout until the aggregator responds, and until it has stopped.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Delay between two queries whether it responds.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A running aggregator; killed on drop.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct RunningAggregator {
 
 /// Returns the binary next to this crate's own. It must have been built from the same sources: `make` builds the
 /// workspace first.
-pub fn beside(program: &Path) -> anyhow::Result<PathBuf> {
+pub fn sibling_binary(program: &Path) -> anyhow::Result<PathBuf> {
     let beside = program.with_file_name("parallax");
     if beside.is_file() {
         return Ok(beside);
@@ -96,20 +96,20 @@ impl RunningAggregator {
             }
             match aggregator.state().await {
                 Ok(_) => return Ok(aggregator),
-                Err(error) if start.elapsed() > PATIENCE => {
+                Err(error) if start.elapsed() > START_TIMEOUT => {
                     return Err(error.context(format!(
                         "the aggregator did not start:\n{}",
                         tail(&aggregator.log)
                     )));
                 }
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => sleep(POLL_INTERVAL).await,
             }
         }
     }
 
     /// Fetches its state.
     pub async fn state(&self) -> anyhow::Result<AggregatorState> {
-        api_client::state(self.address).await
+        api_client::fetch_state(self.address).await
     }
 
     /// Returns the end of its log.
@@ -134,7 +134,7 @@ impl RunningAggregator {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             // If it has exited already, no signal is needed; if it does not exit, the drop kills it.
             let _ = kill_process(pid, Signal::TERM);
-            let _ = timeout(PATIENCE, self.child.wait()).await;
+            let _ = timeout(START_TIMEOUT, self.child.wait()).await;
         }
     }
 }

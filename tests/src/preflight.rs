@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     incident::{ExpectedCheck, ExpectedPreflight, PASSES, PreflightRun},
-    packets::printable,
+    packets::sanitize,
 };
 
 /// The part of the document that the lab needs.
@@ -59,9 +59,11 @@ pub struct Verdict {
 #[serde(default)]
 pub struct VantageGroup {
     /// The failure in Parallax's words.
-    pub words: String,
+    #[serde(rename = "words")]
+    pub summary: String,
     /// The error of cert-manager or the CA.
-    pub theirs: String,
+    #[serde(rename = "theirs")]
+    pub authority_error: String,
     /// Causes.
     pub causes: Vec<Cause>,
     /// Remedies.
@@ -114,7 +116,7 @@ impl VantageAnswer {
     }
 
     /// Returns the result as a single word.
-    fn sees(&self) -> &str {
+    fn result_word(&self) -> &str {
         match self.result.as_str() {
             "ok" => PASSES,
             "failed" => &self.kind,
@@ -128,7 +130,11 @@ impl VantageAnswer {
             .total_us
             .map_or(String::new(), |us| format!(" in {} ms", us / 1_000));
         let sign = if self.result == "ok" { "✓" } else { "✗" };
-        let kind = if self.result == "ok" { "" } else { self.sees() };
+        let kind = if self.result == "ok" {
+            ""
+        } else {
+            self.result_word()
+        };
         format!(
             "{sign}{}{status}{time}",
             if kind.is_empty() {
@@ -195,7 +201,7 @@ impl ReportedPreflight {
                 } else {
                     format!(" [{causes}]")
                 };
-                shown.sentences.push(printable(&format!(
+                shown.sentences.push(sanitize(&format!(
                     "{}, {name}, {}: {}{causes}",
                     host.host, verdict.standing, verdict.sentence
                 )));
@@ -213,9 +219,9 @@ impl ReportedPreflight {
                 let [own, ca] = both.map(|answer| answer.map_or("-".to_owned(), VantageAnswer::words));
                 shown
                     .table
-                    .push([vantage, &any.placement, &own, &ca].map(printable));
+                    .push([vantage, &any.placement, &own, &ca].map(sanitize));
             }
-            left_out.extend(host.not_checked.iter().map(|line| printable(line)));
+            left_out.extend(host.not_checked.iter().map(|line| sanitize(line)));
         }
         shown.not_checked = left_out.into_iter().collect();
         shown
@@ -228,7 +234,11 @@ fn causes(verdict: &Verdict) -> impl Iterator<Item = &Cause> {
 
 /// Returns the first difference from the expectations.
 #[must_use]
-pub fn wrong(step: &PreflightRun, exit: Option<i32>, document: &PreflightDocument) -> Option<String> {
+pub fn first_difference(
+    step: &PreflightRun,
+    exit: Option<i32>,
+    document: &PreflightDocument,
+) -> Option<String> {
     let expected = &step.expected;
     let problem = differs(expected, step, document);
     let problem = problem.or_else(|| {
@@ -262,20 +272,23 @@ fn differs(
 }
 
 fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswer]) -> Option<String> {
-    let seen: BTreeMap<&str, &str> = answers.iter().map(|a| (a.name(), a.sees())).collect();
+    let seen: BTreeMap<&str, &str> = answers.iter().map(|a| (a.name(), a.result_word())).collect();
     let fits = |(name, sees): (&String, &crate::incident::ExpectedSight)| {
         seen.get(name.as_str())
             .is_some_and(|word| sees.words().iter().any(|known| known == word))
     };
     if seen.len() != expected.from.len() || !expected.from.iter().all(fits) {
-        return Some(format!("vantages see {seen:?}, expected {:?}", told(expected)));
+        return Some(format!(
+            "vantages see {seen:?}, expected {:?}",
+            describe(expected)
+        ));
     }
-    if verdict.standing != expected.standing.word() {
+    if verdict.standing != expected.standing.argument() {
         return Some(format!(
             "it is {}, expected {}: {}",
             verdict.standing,
-            expected.standing.word(),
-            printable(&verdict.sentence)
+            expected.standing.argument(),
+            sanitize(&verdict.sentence)
         ));
     }
     let named: BTreeSet<&str> = causes(verdict).map(|cause| cause.id.as_str()).collect();
@@ -301,13 +314,13 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
     let missing = expected.says.iter().find(|words| !says(verdict, words))?;
     Some(format!(
         "the output does not contain {missing:?}: {}; {:?}; {:?}",
-        printable(&verdict.sentence),
+        sanitize(&verdict.sentence),
         verdict.caveats,
         verdict.failing
     ))
 }
 
-fn told(expected: &ExpectedCheck) -> BTreeMap<&str, &[String]> {
+fn describe(expected: &ExpectedCheck) -> BTreeMap<&str, &[String]> {
     let from = expected.from.iter();
     from.map(|(name, sees)| (name.as_str(), sees.words())).collect()
 }
@@ -317,7 +330,7 @@ fn says(verdict: &Verdict, words: &str) -> bool {
     all.extend(&verdict.caveats);
     all.extend(verdict.findings.iter().map(|finding| &finding.text));
     for group in &verdict.failing {
-        all.extend([&group.words, &group.theirs]);
+        all.extend([&group.summary, &group.authority_error]);
         for remedy in &group.remedies {
             all.extend([&remedy.action, &remedy.price]);
         }
@@ -381,7 +394,7 @@ expected:
         if !path.is_empty() {
             *document.pointer_mut(path).unwrap() = value;
         }
-        wrong(&step, Some(1), &serde_json::from_value(document).unwrap())
+        first_difference(&step, Some(1), &serde_json::from_value(document).unwrap())
     }
 
     #[test]
@@ -439,12 +452,12 @@ expected:
         let step: PreflightRun = serde_saphyr::from_str(STEP).unwrap();
         let same: PreflightDocument = serde_json::from_value(document()).unwrap();
         assert!(
-            wrong(&step, Some(0), &same)
+            first_difference(&step, Some(0), &same)
                 .unwrap()
                 .contains("exited with 0, expected 1")
         );
         assert!(
-            wrong(&step, None, &same)
+            first_difference(&step, None, &same)
                 .unwrap()
                 .contains("exited with a signal")
         );

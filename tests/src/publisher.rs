@@ -15,7 +15,7 @@ use crate::{
 use parallax_api_server::ApiServer;
 
 /// Kinds that this cluster does not have.
-const ABSENT: [&str; 2] = ["gateways", "httproutes"];
+const ABSENT_RESOURCES: [&str; 2] = ["gateways", "httproutes"];
 
 /// Publisher of the topology.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Publisher {
         let mut publisher = match incident.topology.published_by {
             PublishedBy::File => Self::File,
             PublishedBy::ApiServer => {
-                let server = ApiServer::start(&ABSENT).await;
+                let server = ApiServer::start(&ABSENT_RESOURCES).await;
                 let path = run.file(aggregator_config::KUBECONFIG);
                 fs::write(&path, server.kubeconfig())
                     .with_context(|| format!("writing {}", path.display()))?;
@@ -56,7 +56,7 @@ impl Publisher {
         match self {
             Self::File => aggregator_config::publish(run, cluster),
             Self::ApiServer { server, known } => {
-                let now = objects::of(cluster);
+                let now = objects::from_cluster(cluster);
                 for (key, object) in &now {
                     if known.get(key) != Some(object) {
                         server.put(key.0, object.clone());
@@ -80,14 +80,14 @@ impl Publisher {
     }
 
     /// Makes the API server unreachable and closes its connections, or makes it reachable again.
-    pub(crate) async fn reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
+    pub(crate) async fn set_reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
         let Self::ApiServer { server, .. } = self else {
             bail!("the topology is published in a file: there is no API server");
         };
         if reachable {
-            server.come_back().await;
+            server.listen_again().await;
         } else {
-            server.go_away().await;
+            server.stop_listening().await;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ pub fn cache(resolver: &Resolver) -> Option<WorkloadProcess> {
         addresses::NAMES_PORT
     );
     Some(WorkloadProcess {
-        command: GuestCommand::within(
+        command: GuestCommand::in_namespace(
             pod,
             ["dnsmasq", "--keep-in-foreground", &format!("--conf-file={path}")],
         ),
@@ -130,7 +130,7 @@ fn unbound<'a>(
         }
     }
     WorkloadProcess {
-        command: GuestCommand::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
+        command: GuestCommand::in_namespace(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
         files: vec![(path.to_owned(), text)],
     }
 }

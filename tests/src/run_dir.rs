@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 
 /// Environment variable that overrides `lab/` in the build directory.
-pub const VARIABLE: &str = "PARALLAX_LAB_DIR";
+pub const DIRECTORY_VARIABLE: &str = "PARALLAX_LAB_DIR";
 
 /// One run's directory; deleted on drop unless it is kept.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct RunDir {
 impl RunDir {
     /// Creates a unique directory, so that concurrent labs do not interfere.
     pub fn create(keep: bool) -> anyhow::Result<Self> {
-        let base = match std::env::var_os(VARIABLE) {
+        let base = match std::env::var_os(DIRECTORY_VARIABLE) {
             Some(folder) => PathBuf::from(folder),
             None => default_base()?,
         };
@@ -30,7 +30,7 @@ impl RunDir {
     }
 
     fn create_in(base: &Path, keep: bool) -> anyhow::Result<Self> {
-        let advice = format!("set {VARIABLE} to a writable directory");
+        let advice = format!("set {DIRECTORY_VARIABLE} to a writable directory");
         fs::create_dir_all(base).with_context(|| format!("creating {}; {advice}", base.display()))?;
         let base = base
             .canonicalize()
@@ -125,7 +125,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         for name in ["a b", "a,b", "a:b", "a\"b"] {
             let error = RunDir::create_in(&base.path().join(name), false).unwrap_err();
-            assert!(error.to_string().contains(VARIABLE), "{error}");
+            assert!(error.to_string().contains(DIRECTORY_VARIABLE), "{error}");
         }
     }
 }

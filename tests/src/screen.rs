@@ -27,7 +27,7 @@ impl Default for ProgressScreen {
 impl ProgressScreen {
     /// Prints only the status line, and only on a terminal.
     #[must_use]
-    pub fn brief() -> Self {
+    pub fn status_only() -> Self {
         let mut screen = Self::default();
         screen.lines = false;
         screen
@@ -36,7 +36,7 @@ impl ProgressScreen {
     /// Prints nothing.
     #[must_use]
     pub fn silent() -> Self {
-        let mut screen = Self::brief();
+        let mut screen = Self::status_only();
         screen.terminal = false;
         screen
     }

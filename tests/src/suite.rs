@@ -90,7 +90,7 @@ impl SuiteOptions {
             write_report(path, &html::page(&reports, start.elapsed()))?;
         }
         let good = reports.iter().filter(|report| report.ok).count();
-        say(&format!(
+        print_line(&format!(
             "{good} of {} as expected, {:.0} min{}",
             reports.len(),
             (start.elapsed().as_secs_f64() / 60.0).ceil(),
@@ -129,7 +129,7 @@ impl SuiteOptions {
             let next = work.waiting.borrow_mut().pop_front();
             let Some(incident) = next else { return Ok(()) };
             let number = work.total - work.waiting.borrow().len();
-            say(&format!(
+            print_line(&format!(
                 "▸ {number}/{} {}: {}",
                 work.total, incident.id, incident.title
             ));
@@ -147,7 +147,7 @@ impl SuiteOptions {
             let screen = if self.jobs > 1 {
                 ProgressScreen::silent()
             } else {
-                ProgressScreen::brief()
+                ProgressScreen::status_only()
             };
             let report = match conductor::report(incident.clone(), options, screen).await {
                 Ok(Some(report)) => report,
@@ -157,9 +157,9 @@ impl SuiteOptions {
                     return Ok(());
                 }
                 // If one cannot run, the others still do.
-                Err(error) => Report::broken(&incident, &error),
+                Err(error) => Report::could_not_run(&incident, &error),
             };
-            say(&result(&report));
+            print_line(&result(&report));
             if self.json {
                 report.print(true)?;
             }
@@ -179,14 +179,14 @@ fn result(report: &Report) -> String {
         (None, _, Some(after)) => format!("{}, after {after:.1} s", report.expected),
         _ => report.expected.clone(),
     };
-    let instead = report.instead.as_ref();
+    let instead = report.substitute.as_ref();
     let instead = instead.map_or(String::new(), |instead| format!("\n    {instead}"));
-    let alarms = report.alarms_in_words();
+    let alarms = report.describe_alerts();
     let alarms = alarms.map_or(String::new(), |alarms| format!("\n    {alarms}"));
     format!("  ✓ {}: {named}{instead}{alarms}", report.id)
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     // A closed stderr is no reason to stop.
     let _ = writeln!(stderr(), "{text}");
 }

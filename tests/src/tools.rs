@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use crate::kernel::Kernel;
 
 /// Command that installs all of them on Debian and Ubuntu.
-pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
+pub const INSTALL_COMMAND: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
     tcpdump nginx-light haproxy unbound nftables";
 
 /// Needed on either kernel. `nsenter`, `setpriv` and `unshare` belong to util-linux, which every Debian has.
-const NEEDED: [&str; 10] = [
+const COMMON_PROGRAMS: [&str; 10] = [
     "ip", "dnsmasq", "tcpdump", "nginx", "haproxy", "unbound", "nft", "nsenter", "setpriv", "unshare",
 ];
 
 /// Needed for user-mode Linux.
-const WITH_UML: [&str; 5] = [
+const UML_PROGRAMS: [&str; 5] = [
     "linux.uml",
     "slirp-fullbolt",
     "xtables-legacy-multi",
@@ -23,14 +23,14 @@ const WITH_UML: [&str; 5] = [
 ];
 
 /// Needed on this machine's kernel.
-const ON_HOST: [&str; 1] = ["xtables-nft-multi"];
+const HOST_PROGRAMS: [&str; 1] = ["xtables-nft-multi"];
 
 /// Searched too, because an ordinary user's `PATH` often lacks them.
-const SYSTEM: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+const SYSTEM_PATHS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Missing programs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the lab needs {}; {INSTALL}", missing.join(", "))]
+#[error("the lab needs {}; {INSTALL_COMMAND}", missing.join(", "))]
 pub struct MissingPrograms {
     missing: Vec<&'static str>,
 }
@@ -38,10 +38,10 @@ pub struct MissingPrograms {
 /// Checks that everything is installed that a lab on this kernel needs.
 pub fn check(kernel: Kernel) -> Result<(), MissingPrograms> {
     let more: &[&str] = match kernel {
-        Kernel::Uml => &WITH_UML,
-        Kernel::Host => &ON_HOST,
+        Kernel::Uml => &UML_PROGRAMS,
+        Kernel::Host => &HOST_PROGRAMS,
     };
-    let needed = more.iter().chain(&NEEDED);
+    let needed = more.iter().chain(&COMMON_PROGRAMS);
     let missing: Vec<_> = needed.copied().filter(|tool| find(tool).is_none()).collect();
     if missing.is_empty() {
         Ok(())
@@ -55,7 +55,7 @@ pub fn check(kernel: Kernel) -> Result<(), MissingPrograms> {
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain(SYSTEM.iter().map(PathBuf::from))
+        .chain(SYSTEM_PATHS.iter().map(PathBuf::from))
         .map(|folder| folder.join(tool))
         .find(|file| is_program(file))
 }

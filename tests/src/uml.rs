@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Memory of the machine in MiB, allocated on use.
-const MEMORY: u64 = 512;
+const MEMORY_MIB: u64 = 512;
 
 /// All modules, loaded at once: the nodes' namespaces must not race for the module loader.
 const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrack iptable_nat iptable_filter \
@@ -40,7 +40,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
         // If the lab is killed, the kernel signals the machine. (It also halts by itself when the control connection
         // closes.)
         .args(["--pdeathsig", "TERM", "--", "linux.uml"])
-        .arg(format!("mem={MEMORY}M"))
+        .arg(format!("mem={MEMORY_MIB}M"))
         .args([
             "root=/dev/root",
             "rootfstype=hostfs",
@@ -56,7 +56,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
         .env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin"))
         // slirp and user-mode Linux look for their settings there.
         .env("HOME", run.path())
-        .env("TMPDIR", memory::folder(run.path(), MEMORY << 20))
+        .env("TMPDIR", memory::folder(run.path(), MEMORY_MIB << 20))
         .stdin(Stdio::null());
     if let Some(libraries) = xstate::preload(program, run)? {
         command.env("LD_PRELOAD", libraries);
@@ -65,7 +65,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
 }
 
 /// Appends the reason why it did not boot to its exit status, if the reason is known.
-pub(crate) async fn explain(ended: &str, log: &Path) -> String {
+pub(crate) async fn add_reason(ended: &str, log: &Path) -> String {
     let reason = match xstate::hint(&fs::read(log).unwrap_or_default()) {
         Some(hint) => Some(hint),
         None => tokio::task::spawn_blocking(kernel::try_uml)

@@ -29,10 +29,10 @@ use tokio::{
 use crate::cluster::addresses;
 
 /// Port on which the lab listens inside.
-pub(crate) const PORT: u16 = 1;
+pub(crate) const LISTEN_PORT: u16 = 1;
 
 /// Maximum number of concurrent connections; further ones wait in the kernel's queue.
-const MOST: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
 /// A running proxy. Stops on drop, with its connections.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl OutsideProxy {
         let listener = thread::spawn(move || listen_inside(of))
             .join()
             .map_err(|_| anyhow::anyhow!("the thread that enters the namespace panicked"))?
-            .with_context(|| format!("listening at {}:{PORT} inside", addresses::HOST))?;
+            .with_context(|| format!("listening at {}:{LISTEN_PORT} inside", addresses::HOST))?;
         let listener = TcpListener::from_std(listener).context("listening inside")?;
         Ok(Self(tokio::spawn(serve(listener))))
     }
@@ -60,7 +60,7 @@ impl Drop for OutsideProxy {
 fn listen_inside(of: Pid) -> io::Result<StdListener> {
     let namespace = File::open(format!("/proc/{}/ns/net", of.as_raw_nonzero()))?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-    let listener = StdListener::bind((addresses::HOST, PORT))?;
+    let listener = StdListener::bind((addresses::HOST, LISTEN_PORT))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -68,14 +68,14 @@ fn listen_inside(of: Pid) -> io::Result<StdListener> {
 async fn serve(listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
-        while connections.len() >= MOST {
+        while connections.len() >= MAX_CONNECTIONS {
             connections.join_next().await;
         }
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((inside, _)) => {
                 // Errors of a connection are ignored: its two ends notice.
-                connections.spawn(async move { pass_on(inside).await.ok() });
+                connections.spawn(async move { forward(inside).await.ok() });
             }
             // Temporarily out of file descriptors: wait until connections close.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -84,7 +84,7 @@ async fn serve(listener: TcpListener) {
 }
 
 /// Forwards a connection. If nothing listens outside, it is reset inside, because it has been accepted already.
-async fn pass_on(mut inside: TcpStream) -> anyhow::Result<()> {
+async fn forward(mut inside: TcpStream) -> anyhow::Result<()> {
     let port = SockRef::from(&inside)
         .original_dst_v4()
         .context("reading the original destination")?

@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// Certificate and key for every host of the lab, in the run's directory.
-pub const CERTIFICATE: &str = "server.pem";
+pub const CERTIFICATE_FILE: &str = "server.pem";
 
 /// The CA that signed it.
-pub const AUTHORITY: &str = "ca.pem";
+pub const CA_FILE: &str = "ca.pem";
 
 /// A process and the files that it reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn outside_resolv_conf() -> String {
 pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> WorkloadProcess {
     if let Some(solver) = cluster.solver(&service.key) {
         return WorkloadProcess {
-            command: GuestCommand::within(pod.name.as_str(), &solver.argv),
+            command: GuestCommand::in_namespace(pod.name.as_str(), &solver.argv),
             files: Vec::new(),
         };
     }
@@ -58,14 +58,17 @@ pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, po
         ServerSoftware::Nginx => {
             let path = format!("/run/nginx-{}.conf", pod.name);
             WorkloadProcess {
-                command: GuestCommand::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
+                command: GuestCommand::in_namespace(
+                    pod.name.as_str(),
+                    ["nginx", "-e", "stderr", "-c", &path],
+                ),
                 files: vec![(path, nginx_conf(folder, cluster, service, pod, &hosts))],
             }
         }
         ServerSoftware::Haproxy => {
             let path = format!("/run/haproxy-{}.conf", pod.name);
             WorkloadProcess {
-                command: GuestCommand::within(pod.name.as_str(), ["haproxy", "-db", "-f", &path]),
+                command: GuestCommand::in_namespace(pod.name.as_str(), ["haproxy", "-db", "-f", &path]),
                 files: vec![(path, haproxy_conf(folder, pod, &service.ports, server, &hosts))],
             }
         }
@@ -94,7 +97,7 @@ fn origin(
     for (port, _) in listens(ports) {
         argv.extend(["--listen".to_owned(), format!("{}:{port}", pod.address)]);
         if cluster.is_dual_stack() {
-            let six = addresses::six(pod.address);
+            let six = addresses::ipv6_counterpart(pod.address);
             argv.extend(["--listen".to_owned(), format!("[{six}]:{port}")]);
         }
     }
@@ -111,7 +114,7 @@ fn origin(
     for host in hosts {
         argv.extend(["--host".to_owned(), host.to_string()]);
     }
-    GuestCommand::within(pod.name.as_str(), argv)
+    GuestCommand::in_namespace(pod.name.as_str(), argv)
 }
 
 fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, hosts: &[&HostName]) -> String {
@@ -136,7 +139,7 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
         );
         let _ = writeln!(listen, "    listen {}:{port}{words};", pod.address);
         if tls {
-            let pem = folder.join(CERTIFICATE);
+            let pem = folder.join(CERTIFICATE_FILE);
             let pem = pem.display();
             let _ = writeln!(
                 listen,
@@ -180,7 +183,7 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
             answer(404)
         );
     }
-    for (host, to) in cluster.passed_on(service) {
+    for (host, to) in cluster.forwarded_hosts(service) {
         // The application's response is forwarded; if it fails, the controller sends a 504 before a prober times out.
         let _ = write!(
             text,
@@ -230,7 +233,7 @@ fn haproxy_conf(
                     timeout server 10s\nfrontend all\n"
             .to_owned();
     for (port, tls) in listens(ports) {
-        let pem = folder.join(CERTIFICATE);
+        let pem = folder.join(CERTIFICATE_FILE);
         let words = format!(
             "{}{}",
             if tls {
@@ -274,7 +277,7 @@ pub struct ProberSettings {
     /// The aggregator's address as seen from inside.
     pub aggregator: String,
     /// The lab's CA, if there are certificates.
-    pub authority: Option<String>,
+    pub ca: Option<String>,
 }
 
 /// Builds the prober of a node.
@@ -285,7 +288,7 @@ pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Work
     let conf = format!("/run/resolv-{}.conf", node.name);
     let vantage = format!("{}/pod", node.name);
     WorkloadProcess {
-        command: GuestCommand::within(pod, settings.words(&vantage, pod, &echo, &conf)),
+        command: GuestCommand::in_namespace(pod, settings.words(&vantage, pod, &echo, &conf)),
         files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
     }
 }
@@ -293,7 +296,11 @@ pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Work
 /// Builds the prober in a node's host network. It sees the node's devices only if `/sys` is the node's own.
 #[must_use]
 pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> WorkloadProcess {
-    let echo = format!("{}:{}", addresses::underlay(node.number), addresses::ECHO_PORT);
+    let echo = format!(
+        "{}:{}",
+        addresses::underlay_address(node.number),
+        addresses::ECHO_PORT
+    );
     let conf = format!("/run/resolv-host-{}.conf", node.name);
     let vantage = format!("{}/host", node.name);
     let words = settings.words(&vantage, node.prober.name.as_str(), &echo, &conf);
@@ -307,7 +314,7 @@ pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) ->
     ];
     let argv = argv.into_iter().map(str::to_owned).chain(words);
     WorkloadProcess {
-        command: GuestCommand::within(node.name.as_str(), argv),
+        command: GuestCommand::in_namespace(node.name.as_str(), argv),
         files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
     }
 }
@@ -320,7 +327,7 @@ pub fn outside_prober(settings: &ProberSettings, outside: &OutsideClient) -> Wor
     let conf = format!("/run/resolv-outside-{name}.conf");
     let words = settings.words(&outside.vantage.to_string(), name, &echo, &conf);
     WorkloadProcess {
-        command: GuestCommand::within(name, words),
+        command: GuestCommand::in_namespace(name, words),
         files: vec![(conf, outside_resolv_conf())],
     }
 }
@@ -343,7 +350,7 @@ impl ProberSettings {
         ]
         .map(str::to_owned)
         .to_vec();
-        if let Some(authority) = &self.authority {
+        if let Some(authority) = &self.ca {
             words.extend(["--extra-roots".to_owned(), authority.clone()]);
         }
         words
@@ -353,7 +360,7 @@ impl ProberSettings {
 /// Builds an ordinary client in a namespace; it reads requests and writes results.
 #[must_use]
 pub fn client(lab: &str, namespace: &str) -> GuestCommand {
-    GuestCommand::within(namespace, [lab, "client"])
+    GuestCommand::in_namespace(namespace, [lab, "client"])
 }
 
 #[cfg(test)]

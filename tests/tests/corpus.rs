@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
     self,
-    ask::read,
+    closed_loop::run_recording,
     draw::{DrawnFault, Plan},
     kinds::DrawnFailure,
     region::{ProbeApproach, ProbeClient, Region, RegionShape, Scope},
@@ -100,12 +100,12 @@ fn run(world: SimulatedCluster, faults: Vec<DrawnFault>) -> SimulatedTrial {
         theta0: 0.0,
         stall: 0.0,
     };
-    simulate::run(plan, OutputForm::Stream, &mut Rng::of(&[1]))
+    simulate::run(plan, OutputForm::Stream, &mut Rng::from_words(&[1]))
 }
 
 /// Returns the regions that no observed cell separates from the first fault.
 fn equivalent(world: SimulatedCluster, faults: Vec<DrawnFault>) -> Vec<String> {
-    let truth = truth::of(&run(world, faults), "by hand", 0);
+    let truth = truth::from_run(&run(world, faults), "by hand", 0);
     truth.faults[0]
         .equivalent
         .iter()
@@ -210,11 +210,11 @@ fn only_paths_in_the_region_fail_where_the_background_is_silent() {
             ..*TrialSet::named(set).unwrap()
         };
         for number in 0..20 {
-            let mut rng = Rng::of(&[5, number]);
+            let mut rng = Rng::from_words(&[5, number]);
             let plan = corpus::draw::plan(&set, usize::try_from(number).unwrap(), &mut rng);
             let run = simulate::run(plan, set.form, &mut rng);
             for shot in run
-                .shots
+                .probes
                 .iter()
                 .filter(|shot| shot.failure.is_some() && shot.path.way != ProbeApproach::Proxied)
             {
@@ -233,7 +233,7 @@ fn only_paths_in_the_region_fail_where_the_background_is_silent() {
 fn a_name_that_does_not_resolve_ends_the_round_of_the_virtual_address() {
     let run = run(world(4, &[0, 1], EVERYTHING), vec![dead(Region::DnsClient(2))]);
     let user: BTreeSet<ProbeClient> = run
-        .shots
+        .probes
         .iter()
         .filter(|shot| shot.path.way == ProbeApproach::Vip)
         .map(|shot| shot.path.client)
@@ -245,7 +245,9 @@ fn a_name_that_does_not_resolve_ends_the_round_of_the_virtual_address() {
 fn every_cause_of_a_set_gets_its_turn() {
     for set in SETS.iter().filter(|set| !set.is_healthy()) {
         let drawn: BTreeSet<_> = (0..10 * set.kinds.len())
-            .flat_map(|number| corpus::draw::plan(set, number, &mut Rng::of(&[1, number as u64])).faults)
+            .flat_map(|number| {
+                corpus::draw::plan(set, number, &mut Rng::from_words(&[1, number as u64])).faults
+            })
             .map(|fault| fault.region.kind())
             .collect();
         let missing: Vec<_> = set.kinds.iter().filter(|kind| !drawn.contains(*kind)).collect();
@@ -257,7 +259,7 @@ fn every_cause_of_a_set_gets_its_turn() {
 fn a_fault_met_twice_is_not_observable_and_says_why() {
     let mut fault = dead(Region::ClientVip(1));
     (fault.start, fault.end) = (4, Some(6));
-    let truth = truth::of(&run(world(4, &[0], VIP_ONLY), vec![fault]), "by hand", 0);
+    let truth = truth::from_run(&run(world(4, &[0], VIP_ONLY), vec![fault]), "by hand", 0);
     assert!(!truth.faults[0].observable);
     assert_eq!(
         truth.faults[0].unobservable_because.as_deref(),
@@ -299,7 +301,7 @@ fn trial(faults: Vec<FaultTruth>) -> TrialTruth {
 }
 
 fn judged(truth: &TrialTruth, lines: &[&str]) -> TrialScore {
-    let verdicts = score::read(lines.iter().copied()).unwrap();
+    let verdicts = score::parse_output(lines.iter().copied()).unwrap();
     score::score(truth, &verdicts.get(&0).cloned().unwrap_or_default())
 }
 
@@ -316,9 +318,9 @@ fn a_tie_that_holds_the_cause_is_right_by_class_and_not_exact() {
     let score = judged(&truth, &[&verdict(20.0, "target", &[], &tie)]);
     let naming = score.faults[0].naming.clone().unwrap();
     assert!(naming.class_right && !naming.exact);
-    assert_eq!(naming.over_wide, 0);
+    assert_eq!(naming.separable_regions, 0);
     assert_eq!(score.faults[0].after_rounds, Some(2.0));
-    assert!(score.wrong.is_empty());
+    assert!(score.unmatched.is_empty());
     assert_eq!(score.confidence, [(0.95, true)]);
 }
 
@@ -327,7 +329,7 @@ fn a_class_with_something_that_could_be_told_apart_is_too_wide() {
     let truth = trial(vec![injected("vip", &[], &[region("vip", &[])])]);
     let wide = [region("target", &[]), region("vip", &[])];
     let score = judged(&truth, &[&verdict(20.0, "vip", &[], &wide)]);
-    assert_eq!(score.faults[0].naming.clone().unwrap().over_wide, 1);
+    assert_eq!(score.faults[0].naming.clone().unwrap().separable_regions, 1);
 }
 
 #[test]
@@ -342,7 +344,7 @@ fn what_counts_is_the_last_word_but_the_time_is_that_of_the_first_right_one() {
     assert!(score.faults[0].naming.clone().unwrap().exact);
     assert_eq!(score.faults[0].after_s, Some(5.0));
     assert!(
-        score.wrong.is_empty(),
+        score.unmatched.is_empty(),
         "two lines whose classes overlap are one finding"
     );
 }
@@ -355,9 +357,9 @@ fn a_finding_renamed_beyond_its_class_is_still_one_where_it_says_so() {
         verdict(15.0, "cross", &[], &[region("cross", &[])]),
         verdict(30.0, "vip", &[], &[region("vip", &[])]),
     ];
-    assert_eq!(judged(&truth, &[&lines[0], &lines[1]]).wrong.len(), 1);
+    assert_eq!(judged(&truth, &[&lines[0], &lines[1]]).unmatched.len(), 1);
     let lines = lines.map(with_id);
-    assert_eq!(judged(&truth, &[&lines[0], &lines[1]]).wrong.len(), 0);
+    assert_eq!(judged(&truth, &[&lines[0], &lines[1]]).unmatched.len(), 0);
 }
 
 #[test]
@@ -369,7 +371,7 @@ fn a_second_finding_beside_the_right_one_is_counted_as_wrong() {
     ];
     let score = judged(&truth, &[&lines[0], &lines[1]]);
     assert!(score.all_named());
-    assert_eq!(score.wrong, ["cross [] 0.9500 at 25 s"]);
+    assert_eq!(score.unmatched, ["cross [] 0.9500 at 25 s"]);
 }
 
 #[test]
@@ -469,7 +471,7 @@ fn tables_replace_what_stands_between_their_markers() {
 // ---- the engine -----------------------------------------------------------------------------------------------------
 
 fn replay(lines: &[String]) -> Vec<String> {
-    read(&mut Replay::default(), lines)
+    run_recording(&mut Replay::default(), lines)
 }
 
 fn tally_of(set: &str, trials: usize) -> SetTally {
@@ -514,17 +516,20 @@ fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_
         (all.recalled.hits + all.unobservable.hits, done)
     };
     let (with, done) = found(&set);
-    let (without, _) = found(&TrialSet { asking: false, ..set });
+    let (without, _) = found(&TrialSet {
+        closed_loop: false,
+        ..set
+    });
     assert!(
         with > without && with >= 5,
         "{with} found with asking, {without} without"
     );
     for (truth, _) in &done.trials {
-        let base = truth.observations - truth.asked;
+        let base = truth.observations - truth.requested_probes;
         assert!(
-            truth.asked > 0 && truth.asked * 10 <= base,
+            truth.requested_probes > 0 && truth.requested_probes * 10 <= base,
             "{} beside {base}",
-            truth.asked
+            truth.requested_probes
         );
     }
 }
@@ -532,10 +537,10 @@ fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_
 #[test]
 fn the_schedule_is_the_same_whether_asks_are_answered_or_not() {
     let set = TrialSet::named("wide-30-ask").unwrap();
-    let (truth, _) = corpus::answered(set, 1, 3, &mut Replay::default());
+    let (truth, _) = corpus::closed_loop_trial(set, 1, 3, &mut Replay::default());
     let alone = corpus::trial(set, 1, 3).truth;
-    assert!(truth.asked > 0);
-    assert_eq!(truth.observations - truth.asked, alone.observations);
+    assert!(truth.requested_probes > 0);
+    assert_eq!(truth.observations - truth.requested_probes, alone.observations);
     assert_eq!(truth.faults[0].cause, alone.faults[0].cause);
 }
 

@@ -12,14 +12,14 @@ mod support;
 use std::path::Path;
 
 use parallax_lab::{
-    client::{ClientAnswer, ClientRequest},
+    client::{ClientResult, Request},
     incident::{self, FaultOperation, Incident, TimedFault},
     kernel::Kernel,
     lab::Lab,
     packets::PacketResult,
 };
 
-use support::{Cleanup, boot, kernel, lab, lab_binary, lab_with, skipped, this_machine, turn};
+use support::{Cleanup, boot, kernel, lab, lab_binary, lab_with, lock, machine_state, skipped};
 
 fn incident(id: &str) -> Incident {
     incident::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
@@ -28,7 +28,7 @@ fn incident(id: &str) -> Incident {
 async fn assert_seen(lab: &mut Lab, faulty: bool) {
     let packets = lab.incident().expected.packets.clone();
     let looks = if faulty { packets.faulty } else { packets.healthy };
-    let seen = lab.look(&looks).await.unwrap();
+    let seen = lab.send_requests(&looks).await.unwrap();
     let wrong: Vec<String> = seen
         .iter()
         .filter(|s| !s.as_expected())
@@ -53,13 +53,13 @@ async fn i1_is_answered_everywhere_at_first_and_refused_by_the_own_node_after_th
 async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_is_unreachable() {
     lab(incident("i1"), async |lab| {
         lab.fault(0).await.unwrap();
-        let ask = ClientRequest::Http {
+        let ask = Request::Http {
             to: "203.0.113.10:80".parse().unwrap(),
             host: "shop.example.test".into(),
         };
         let vip = "203.0.113.10".parse().unwrap();
         let (answer, packets) = lab.capture(&"n3".parse().unwrap(), vip, ask).await.unwrap();
-        assert_eq!(answer, ClientAnswer::Refused);
+        assert_eq!(answer, ClientResult::Refused);
         let [syn, icmp] = packets.as_slice() else {
             panic!("expected two packets: {packets:#?}")
         };
@@ -95,11 +95,11 @@ async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybo
     lab_with(incident, Some(&hook), async |lab| {
         let looks = lab.incident().expected.packets.healthy.clone();
         for expected in ["ingress-1", "ingress-2"] {
-            let seen = lab.look(&looks).await.unwrap();
+            let seen = lab.send_requests(&looks).await.unwrap();
             assert_eq!(seen.len(), 8, "from four nodes to two addresses");
             for seen in &seen {
                 let pod = Some(expected.to_owned());
-                assert_eq!(seen.answer, ClientAnswer::Http { status: 200, pod }, "{seen}");
+                assert_eq!(seen.result, ClientResult::Http { status: 200, pod }, "{seen}");
             }
             if expected == "ingress-1" {
                 lab.fault(0).await.unwrap();
@@ -130,7 +130,7 @@ async fn side_by_side(id: &str) {
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let (mut one, mut other) = tokio::join!(boot(incident(id)), boot(incident(id)));
     one.build().await.unwrap();
     other.build().await.unwrap();
@@ -186,7 +186,7 @@ async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_
 async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serves_its_pods() {
     let mut incident = incident("quiet-nftables");
     incident.dataplane = incident::Dataplane::NftablesOld;
-    let ask = ClientRequest::Http {
+    let ask = Request::Http {
         to: "203.0.113.10:80".parse().unwrap(),
         host: "shop.example.test".into(),
     };
@@ -214,14 +214,14 @@ async fn connections_go_to_a_node_that_is_cut_off_until_the_node_controller_take
         // About one connection in three is forwarded there.
         let mut unanswered = false;
         for _ in 0..20 {
-            let seen = lab.look(&looks).await.unwrap();
-            unanswered = seen.iter().any(|seen| seen.answer == ClientAnswer::TimedOut);
+            let seen = lab.send_requests(&looks).await.unwrap();
+            unanswered = seen.iter().any(|seen| seen.result == ClientResult::TimedOut);
             if unanswered {
                 break;
             }
         }
         assert!(unanswered);
-        lab.unheard(&"n3".parse().unwrap()).await.unwrap();
+        lab.mark_node_unheard(&"n3".parse().unwrap()).await.unwrap();
         for _ in 0..3 {
             assert_seen(lab, true).await;
         }
@@ -243,13 +243,13 @@ async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grac
         ] {
             lab.fault(fault).await.unwrap();
             for _ in 0..3 {
-                for seen in lab.look(std::slice::from_ref(&app)).await.unwrap() {
-                    let by = |pod: &str| ClientAnswer::Http {
+                for seen in lab.send_requests(std::slice::from_ref(&app)).await.unwrap() {
+                    let by = |pod: &str| ClientResult::Http {
                         status: 200,
                         pod: Some(pod.to_owned()),
                     };
                     assert!(
-                        pods.iter().any(|pod| seen.answer == by(pod)),
+                        pods.iter().any(|pod| seen.result == by(pod)),
                         "after {fault}: {seen}"
                     );
                 }
@@ -330,7 +330,7 @@ async fn killed_when_it_stands(id: &str) {
     assert!(cleanup.machine_runs(), "the machine should be running");
     let namespaces = cleanup.namespaces();
     child.kill().await.unwrap();
-    cleanup.machine_ends(&namespaces).await;
+    cleanup.wait_for_machine_end(&namespaces).await;
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn the_machine_halts_when_the_host_goes_away_and_leaves_nothing_behind() {
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     killed_when_it_stands("i1").await;
 }
 
@@ -347,23 +347,23 @@ async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     if kernel(&incident("f3")) != Kernel::Host {
         return killed_when_it_stands("f3").await;
     }
-    let before = this_machine();
+    let before = machine_state();
     // When its first process starts, while its nodes and Pods are built, and when they are complete.
     for least in [1, 5, 7] {
         let folder = tempfile::tempdir().unwrap();
         let mut child = packets_of("f3", folder.path());
         let cleanup = Cleanup::of(folder.path());
-        let namespaces = cleanup.has_namespaces(least).await;
-        assert_eq!(this_machine(), before, "with {least} namespaces");
+        let namespaces = cleanup.wait_for_namespaces(least).await;
+        assert_eq!(machine_state(), before, "with {least} namespaces");
         child.kill().await.unwrap();
-        cleanup.machine_ends(&namespaces).await;
+        cleanup.wait_for_machine_end(&namespaces).await;
     }
     killed_when_it_stands("f3").await;
-    assert_eq!(this_machine(), before);
+    assert_eq!(machine_state(), before);
 }
 
 /// The whole product: probers inside, the aggregator on the host. Some of the incidents, two at a time; `make lab` runs
@@ -373,7 +373,7 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let ids = [
         "healthy",
         "i1",

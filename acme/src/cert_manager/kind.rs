@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use parallax_kubernetes::watch::{Key, WatchedResource};
-use parallax_preflight::{Certificate, Challenge, Issuer, Meta, read};
+use parallax_preflight::{Certificate, Challenge, Issuer, Meta, from_object};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub enum CertManagerObject {
 }
 
 /// Prefixes of annotations to keep; the annotation of `kubectl apply` would double the size of every object.
-const ANNOTATIONS: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
+const KEPT_ANNOTATION_PREFIXES: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
 
 impl CertManagerKind {
     /// Every kind, in the order in which the watches start.
@@ -42,7 +42,7 @@ impl CertManagerKind {
     ];
 
     /// Returns the `ClusterRole` rule that is required to read the kind.
-    pub(crate) fn rule(self) -> String {
+    pub(crate) fn rbac_rule(self) -> String {
         format!(
             "{{apiGroups: [{}], resources: [{}], verbs: [list, watch]}}",
             self.group(),
@@ -81,17 +81,21 @@ impl WatchedResource for CertManagerKind {
     fn read(&self, value: Value) -> Result<CertManagerObject, String> {
         Ok(match self {
             Self::Certificates => {
-                CertManagerObject::Certificate(named(value, |object: &mut Certificate| &mut object.metadata)?)
+                CertManagerObject::Certificate(read_named(value, |object: &mut Certificate| {
+                    &mut object.metadata
+                })?)
             }
             Self::Issuers => {
-                CertManagerObject::Issuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+                CertManagerObject::Issuer(read_named(value, |object: &mut Issuer| &mut object.metadata)?)
             }
             Self::ClusterIssuers => {
-                CertManagerObject::ClusterIssuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+                CertManagerObject::ClusterIssuer(read_named(value, |object: &mut Issuer| {
+                    &mut object.metadata
+                })?)
             }
-            Self::Challenges => {
-                CertManagerObject::Challenge(named(value, |object: &mut Challenge| &mut object.metadata)?)
-            }
+            Self::Challenges => CertManagerObject::Challenge(read_named(value, |object: &mut Challenge| {
+                &mut object.metadata
+            })?),
         })
     }
 }
@@ -110,13 +114,16 @@ pub(super) fn key(meta: &Meta) -> Key {
     }
 }
 
-fn named<T: DeserializeOwned>(value: Value, meta: impl Fn(&mut T) -> &mut Meta) -> Result<Arc<T>, String> {
-    let mut object = read(value)?;
+fn read_named<T: DeserializeOwned>(
+    value: Value,
+    meta: impl Fn(&mut T) -> &mut Meta,
+) -> Result<Arc<T>, String> {
+    let mut object = from_object(value)?;
     let meta = meta(&mut object);
     if meta.name.is_empty() {
         return Err("the object has no name".to_owned());
     }
     meta.annotations
-        .retain(|name, _| ANNOTATIONS.iter().any(|kept| name.starts_with(kept)));
+        .retain(|name, _| KEPT_ANNOTATION_PREFIXES.iter().any(|kept| name.starts_with(kept)));
     Ok(Arc::new(object))
 }

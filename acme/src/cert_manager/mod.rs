@@ -19,11 +19,11 @@ pub use kind::CertManagerKind;
 #[cfg(test)]
 pub use state::ObjectStore;
 pub use state::{CertManagerState, UnavailableReason};
-pub use watcher::follow;
+pub use watcher::watch_objects;
 
 /// Returns the cluster in which to watch the objects, if watching is enabled.
 #[must_use]
-pub fn wanted(kubernetes: Option<&KubernetesSettings>) -> Option<KubernetesSettings> {
+pub fn cluster_to_watch(kubernetes: Option<&KubernetesSettings>) -> Option<KubernetesSettings> {
     kubernetes
         .filter(|kubernetes| kubernetes.cert_manager == CertManagerMode::Auto)
         .cloned()

@@ -34,9 +34,9 @@ pub enum ObjectStore<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnavailableReason {
     /// The topology comes from files, or the configuration contains `certManager: off`.
-    NotFollowed,
+    NotWatched,
     /// The first list has not arrived yet.
-    NotReadYet,
+    NotListedYet,
     /// The API server does not know the kind: cert-manager is not installed.
     NotInstalled,
     /// The aggregator's account lacks permission.
@@ -81,7 +81,7 @@ impl<T> ObjectStore<T> {
 
     /// Returns the reason for which they are not known.
     #[must_use]
-    pub const fn why_missing(&self) -> Option<&UnavailableReason> {
+    pub const fn missing_reason(&self) -> Option<&UnavailableReason> {
         match self {
             Self::Known { .. } => None,
             Self::Missing(why) => Some(why),
@@ -94,10 +94,10 @@ impl<T> ObjectStore<T> {
 impl fmt::Display for UnavailableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFollowed => f.write_str(
+            Self::NotWatched => f.write_str(
                 "cert-manager's objects are not watched; to watch them, set topology.kubernetes in the configuration, without certManager: off",
             ),
-            Self::NotReadYet => f.write_str("cert-manager's objects have not been read yet"),
+            Self::NotListedYet => f.write_str("cert-manager's objects have not been read yet"),
             Self::NotInstalled => f.write_str("cert-manager's CRDs are not installed in this cluster"),
             Self::Forbidden { rule, message } => write!(
                 f,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 use parallax_kubernetes::watch::{ApiServerAccess, Key, WatchFailureReason, WatchHealth, WatchTiming};
 use parallax_preflight::Certificate;
 use parallax_runtime::Clock;
@@ -19,13 +19,13 @@ const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenge
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const PACE: WatchTiming = WatchTiming {
-    quiet: Duration::from_millis(5),
-    longest_burst: Duration::from_millis(50),
-    first_retry: Duration::from_millis(10),
-    longest_retry: Duration::from_millis(50),
-    recheck: Duration::from_millis(20),
-    patience: Duration::from_secs(20),
-    silence: Duration::from_secs(20),
+    debounce: Duration::from_millis(5),
+    max_debounce: Duration::from_millis(50),
+    first_retry_delay: Duration::from_millis(10),
+    max_retry_delay: Duration::from_millis(50),
+    recheck_interval: Duration::from_millis(20),
+    request_timeout: Duration::from_secs(20),
+    idle_timeout: Duration::from_secs(20),
 };
 
 struct Scene {
@@ -48,12 +48,12 @@ fn settings(folder: &TempDir) -> KubernetesSettings {
 fn followed(server: ApiServer) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
-    let mut kubernetes = wanted(Some(&settings(&folder))).expect("followed by default");
-    kubernetes.pace = PACE;
-    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
+    let mut kubernetes = cluster_to_watch(Some(&settings(&folder))).expect("followed by default");
+    kubernetes.timing = PACE;
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotWatched));
     let (watches, watches_out) = watch::channel(WatchHealth::default());
     let cancelled = CancellationToken::new();
-    let task = tokio::spawn(follow(
+    let task = tokio::spawn(watch_objects(
         kubernetes,
         picture,
         watches,
@@ -163,7 +163,7 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
     assert_eq!(web.status.renewal_time.as_deref(), Some("2026-12-01T00:00:00Z"));
     assert_eq!(
         (
-            web.status.conditions[0].sort.as_str(),
+            web.status.conditions[0].condition_type.as_str(),
             web.status.conditions[0].status.as_str()
         ),
         ("Ready", "True")
@@ -240,18 +240,18 @@ async fn without_cert_manager_nothing_is_known_until_its_definitions_come_and_ag
 async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_taken_away() {
     let server = ApiServer::start(&[]).await;
     server.put("certificates", certificate("web", None));
-    server.behave("certificates", Manner::Answers(403));
+    server.set_behaviour("certificates", Behaviour::Status(403));
     let mut scene = followed(server);
     let forbidden = |picture: &CertManagerState| {
         matches!(
-            picture.certificates.why_missing(),
+            picture.certificates.missing_reason(),
             Some(UnavailableReason::Forbidden { .. })
         )
     };
     let picture = scene
         .until(|picture| forbidden(picture) && picture.issuers.objects().is_some())
         .await;
-    let said = picture.certificates.why_missing().unwrap().to_string();
+    let said = picture.certificates.missing_reason().unwrap().to_string();
     assert!(
         said.contains("{apiGroups: [cert-manager.io], resources: [certificates], verbs: [list, watch]}"),
         "{said}"
@@ -265,10 +265,10 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
             .errors
             .contains_key(&WatchFailureReason::Forbidden)
     );
-    scene.server.behave("certificates", Manner::Sound);
+    scene.server.set_behaviour("certificates", Behaviour::Normal);
     scene.until(|picture| certificates(picture).len() == 1).await;
-    scene.server.behave("certificates", Manner::Answers(403));
-    scene.server.cut();
+    scene.server.set_behaviour("certificates", Behaviour::Status(403));
+    scene.server.interrupt_watches();
     scene.until(forbidden).await;
     scene.stop().await;
 }
@@ -279,7 +279,7 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
 async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() {
     let server = ApiServer::start(KINDS).await;
     for kind in KINDS {
-        server.behave(kind, Manner::Answers(403));
+        server.set_behaviour(kind, Behaviour::Status(403));
     }
     let mut scene = followed(server);
     scene
@@ -290,7 +290,7 @@ async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() 
     }
     let all = |picture: &CertManagerState| {
         matches!(
-            picture.challenges.why_missing(),
+            picture.challenges.missing_reason(),
             Some(UnavailableReason::Forbidden { .. })
         )
     };
@@ -304,13 +304,13 @@ async fn an_api_server_that_is_away_leaves_the_picture_with_its_age() {
     server.put("certificates", certificate("web", None));
     let mut scene = followed(server);
     scene.until(|picture| certificates(picture).len() == 1).await;
-    scene.server.go_away().await;
+    scene.server.stop_listening().await;
     let stale = |picture: &CertManagerState| {
         matches!(&picture.certificates, ObjectStore::Known { stale: Some(_), .. })
     };
     let picture = scene.until(stale).await;
     assert_eq!(certificates(&picture).len(), 1);
-    scene.server.come_back().await;
+    scene.server.listen_again().await;
     scene
         .until(|picture| !stale(picture) && certificates(picture).len() == 1)
         .await;
@@ -321,8 +321,8 @@ async fn an_api_server_that_is_away_leaves_the_picture_with_its_age() {
 fn off_asks_for_nothing_and_a_topology_of_files_neither() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = settings(&folder);
-    assert!(wanted(Some(&settings)).is_some());
+    assert!(cluster_to_watch(Some(&settings)).is_some());
     settings.cert_manager = CertManagerMode::Off;
-    assert!(wanted(Some(&settings)).is_none());
-    assert!(wanted(None).is_none());
+    assert!(cluster_to_watch(Some(&settings)).is_none());
+    assert!(cluster_to_watch(None).is_none());
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parallax_kubernetes::{
     topology_state::SourceError,
     watch::{
-        Key, KubernetesSettings, QUEUE, Reflector, WatchCondition, WatchFailureReason, WatchHealth,
+        Key, KubernetesSettings, QUEUE_CAPACITY, Reflector, WatchCondition, WatchFailureReason, WatchHealth,
         WatchState, WatchUpdate, connect,
     },
 };
@@ -24,14 +24,14 @@ use super::{
 };
 
 /// The maximum number of changes per published state: an initial list of thousands of objects causes few updates.
-const AT_ONCE: usize = 256;
+const MAX_BATCH: usize = 256;
 
 type ObjectMap<T> = Arc<BTreeMap<Key, Arc<T>>>;
 
 /// Watches the objects until cancelled.
-pub async fn follow(
+pub async fn watch_objects(
     kubernetes: KubernetesSettings,
-    picture: watch::Sender<CertManagerState>,
+    state: watch::Sender<CertManagerState>,
     watches: watch::Sender<WatchHealth<CertManagerKind>>,
     clock: Clock,
     cancelled: CancellationToken,
@@ -39,10 +39,10 @@ pub async fn follow(
     let follower = CertManagerWatcher {
         start: clock.now(),
         kubernetes,
-        picture,
+        state,
         watches,
         clock,
-        known: WatchedObjects::default(),
+        objects: WatchedObjects::default(),
     };
     cancelled.run_until_cancelled(follower.run()).await;
 }
@@ -50,10 +50,10 @@ pub async fn follow(
 struct CertManagerWatcher {
     start: EventTime,
     kubernetes: KubernetesSettings,
-    picture: watch::Sender<CertManagerState>,
+    state: watch::Sender<CertManagerState>,
     watches: watch::Sender<WatchHealth<CertManagerKind>>,
     clock: Clock,
-    known: WatchedObjects,
+    objects: WatchedObjects,
 }
 
 /// The objects as last read, whether or not the published state may contain them.
@@ -67,32 +67,31 @@ struct WatchedObjects {
 
 impl CertManagerWatcher {
     async fn run(mut self) {
-        self.watches
-            .send_replace(WatchHealth::starting(CertManagerKind::ALL));
-        self.picture
-            .send_replace(CertManagerState::missing(&UnavailableReason::NotReadYet));
-        let (access, pace) = (&self.kubernetes.access, self.kubernetes.pace);
+        self.watches.send_replace(WatchHealth::new(CertManagerKind::ALL));
+        self.state
+            .send_replace(CertManagerState::missing(&UnavailableReason::NotListedYet));
+        let (access, pace) = (&self.kubernetes.access, self.kubernetes.timing);
         let client = connect(access, pace, |message| {
-            self.picture
+            self.state
                 .send_replace(CertManagerState::missing(&UnavailableReason::Unreadable {
                     message,
                 }));
         })
         .await;
-        let (out, mut told) = mpsc::channel(QUEUE);
+        let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
         let mut reflectors = JoinSet::new();
         for source in CertManagerKind::ALL {
             let reflector = Reflector {
                 client: client.clone(),
                 source,
-                labels: None,
-                pace,
-                out: out.clone(),
+                label_selector: None,
+                timing: pace,
+                updates: out.clone(),
             };
             reflectors.spawn(reflector.run());
         }
         drop(out);
-        let mut news = Vec::with_capacity(AT_ONCE);
+        let mut news = Vec::with_capacity(MAX_BATCH);
         loop {
             tokio::select! {
                 biased;
@@ -101,9 +100,9 @@ impl CertManagerWatcher {
                     // Exits only when the receiver is dropped, and this loop owns it.
                     _ => unreachable!("a reflector ended by itself"),
                 },
-                _ = told.recv_many(&mut news, AT_ONCE) => {
+                _ = told.recv_many(&mut news, MAX_BATCH) => {
                     for (kind, told) in news.drain(..) {
-                        self.take(kind, told);
+                        self.apply(kind, told);
                     }
                     self.publish();
                 }
@@ -111,26 +110,26 @@ impl CertManagerWatcher {
         }
     }
 
-    fn take(&mut self, kind: CertManagerKind, told: WatchUpdate<CertManagerObject>) {
+    fn apply(&mut self, kind: CertManagerKind, update: WatchUpdate<CertManagerObject>) {
         let (now, start) = (self.clock.now(), self.start);
-        let known = &mut self.known;
+        let known = &mut self.objects;
         self.watches.send_modify(|watches| {
-            let watch = watches.of(&kind);
-            match told {
-                WatchUpdate::All(things, unreadable) => {
-                    known.forget(kind);
+            let watch = watches.state_mut(&kind);
+            match update {
+                WatchUpdate::Listed(things, unreadable) => {
+                    known.clear(kind);
                     for thing in things {
-                        known.put(thing);
+                        known.insert(thing);
                     }
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
                 }
-                WatchUpdate::Put(thing) => {
-                    known.put(*thing);
+                WatchUpdate::Applied(thing) => {
+                    known.insert(*thing);
                     watch.events += 1;
                 }
-                WatchUpdate::Gone(key) => {
+                WatchUpdate::Deleted(key) => {
                     known.remove(kind, &key);
                     watch.events += 1;
                 }
@@ -138,12 +137,12 @@ impl CertManagerWatcher {
                     watch.events += 1;
                     watch.unreadable += 1;
                 }
-                WatchUpdate::Live => watch.live(),
+                WatchUpdate::Live => watch.set_live(),
                 WatchUpdate::Absent => {
-                    known.forget(kind);
-                    watch.absent();
+                    known.clear(kind);
+                    watch.set_absent();
                 }
-                WatchUpdate::Failed(failure) => watch.failed(failure, now, start),
+                WatchUpdate::Failed(failure) => watch.record_failure(failure, now, start),
             }
             watch.objects = known.count(kind);
         });
@@ -152,15 +151,15 @@ impl CertManagerWatcher {
     /// Publishes the state if it has changed.
     fn publish(&self) {
         let watches = self.watches.borrow();
-        let known = &self.known;
+        let known = &self.objects;
         let now = CertManagerState {
-            certificates: shelf(&watches, CertManagerKind::Certificates, &known.certificates),
-            issuers: shelf(&watches, CertManagerKind::Issuers, &known.issuers),
-            cluster_issuers: shelf(&watches, CertManagerKind::ClusterIssuers, &known.cluster_issuers),
-            challenges: shelf(&watches, CertManagerKind::Challenges, &known.challenges),
+            certificates: object_store(&watches, CertManagerKind::Certificates, &known.certificates),
+            issuers: object_store(&watches, CertManagerKind::Issuers, &known.issuers),
+            cluster_issuers: object_store(&watches, CertManagerKind::ClusterIssuers, &known.cluster_issuers),
+            challenges: object_store(&watches, CertManagerKind::Challenges, &known.challenges),
         };
         drop(watches);
-        self.picture.send_if_modified(|picture| {
+        self.state.send_if_modified(|picture| {
             let changed = *picture != now;
             *picture = now;
             changed
@@ -169,17 +168,17 @@ impl CertManagerWatcher {
 }
 
 impl WatchedObjects {
-    fn put(&mut self, thing: CertManagerObject) {
+    fn insert(&mut self, thing: CertManagerObject) {
         match thing {
             CertManagerObject::Certificate(object) => {
-                put(&mut self.certificates, object, |object| &object.metadata);
+                insert(&mut self.certificates, object, |object| &object.metadata);
             }
-            CertManagerObject::Issuer(object) => put(&mut self.issuers, object, |object| &object.metadata),
+            CertManagerObject::Issuer(object) => insert(&mut self.issuers, object, |object| &object.metadata),
             CertManagerObject::ClusterIssuer(object) => {
-                put(&mut self.cluster_issuers, object, |object| &object.metadata);
+                insert(&mut self.cluster_issuers, object, |object| &object.metadata);
             }
             CertManagerObject::Challenge(object) => {
-                put(&mut self.challenges, object, |object| &object.metadata);
+                insert(&mut self.challenges, object, |object| &object.metadata);
             }
         }
     }
@@ -193,7 +192,7 @@ impl WatchedObjects {
         }
     }
 
-    fn forget(&mut self, kind: CertManagerKind) {
+    fn clear(&mut self, kind: CertManagerKind) {
         match kind {
             CertManagerKind::Certificates => self.certificates = ObjectMap::default(),
             CertManagerKind::Issuers => self.issuers = ObjectMap::default(),
@@ -212,19 +211,19 @@ impl WatchedObjects {
     }
 }
 
-fn put<T>(objects: &mut ObjectMap<T>, object: Arc<T>, meta: impl Fn(&T) -> &Meta) {
+fn insert<T>(objects: &mut ObjectMap<T>, object: Arc<T>, meta: impl Fn(&T) -> &Meta) {
     let key = kind::key(meta(&object));
     Arc::make_mut(objects).insert(key, object);
 }
 
 /// Returns the objects if the condition of their watch allows it, otherwise the reason.
-fn shelf<T>(
+fn object_store<T>(
     watches: &WatchHealth<CertManagerKind>,
     kind: CertManagerKind,
     objects: &ObjectMap<T>,
 ) -> ObjectStore<T> {
     let Some(watch) = watches.get(&kind) else {
-        return ObjectStore::Missing(UnavailableReason::NotReadYet);
+        return ObjectStore::Missing(UnavailableReason::NotListedYet);
     };
     let known = |stale| ObjectStore::Known {
         objects: Arc::clone(objects),
@@ -233,13 +232,13 @@ fn shelf<T>(
     match &watch.condition {
         WatchCondition::Live => known(None),
         WatchCondition::Absent => ObjectStore::Missing(UnavailableReason::NotInstalled),
-        WatchCondition::Starting => ObjectStore::Missing(UnavailableReason::NotReadYet),
+        WatchCondition::Starting => ObjectStore::Missing(UnavailableReason::NotListedYet),
         WatchCondition::Failing {
             reason: WatchFailureReason::Forbidden,
             message,
             ..
         } => ObjectStore::Missing(UnavailableReason::Forbidden {
-            rule: kind.rule(),
+            rule: kind.rbac_rule(),
             message: message.clone(),
         }),
         WatchCondition::Failing { message, .. } if never_read(watch) => {

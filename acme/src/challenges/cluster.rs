@@ -12,12 +12,12 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 /// The timeout of one API request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A reader whose errors name the missing RBAC rule.
 pub(super) struct ClusterReader(pub(super) Client);
 
-const fn parts(what: PlacementResource) -> ResourceParts {
+const fn resource_parts(what: PlacementResource) -> ResourceParts {
     match what {
         PlacementResource::Deployments => ("apps", "v1", "Deployment", "deployments"),
         PlacementResource::Pods => ("", "v1", "Pod", "pods"),
@@ -42,23 +42,27 @@ impl PlacementReader for ClusterReader {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, String> {
-        let parts = parts(what);
+        let parts = resource_parts(what);
         let params = ListParams::default().labels(labels);
         let api = self.api(parts, namespace);
-        let page = called(parts, namespace, "list", api.list(&params)).await?;
-        Ok(page.into_iter().flat_map(|page| page.items).map(value).collect())
+        let page = call(parts, namespace, "list", api.list(&params)).await?;
+        Ok(page
+            .into_iter()
+            .flat_map(|page| page.items)
+            .map(to_value)
+            .collect())
     }
 
     async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
         let parts = ("coordination.k8s.io", "v1", "Lease", "leases");
         let api = self.api(parts, Some(namespace));
-        let lease = called(parts, Some(namespace), "get", api.get(name)).await?;
-        Ok(lease.map(value))
+        let lease = call(parts, Some(namespace), "get", api.get(name)).await?;
+        Ok(lease.map(to_value))
     }
 }
 
 /// Runs a request; `None` if the object does not exist.
-async fn called<T>(
+async fn call<T>(
     (group, _, _, plural): ResourceParts,
     namespace: Option<&str>,
     verb: &str,
@@ -68,7 +72,7 @@ async fn called<T>(
         || "all namespaces".to_owned(),
         |namespace| format!("namespace {namespace}"),
     );
-    match timeout(PATIENCE, call).await {
+    match timeout(REQUEST_TIMEOUT, call).await {
         Ok(Ok(done)) => Ok(Some(done)),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403) => Err(format!(
@@ -77,12 +81,12 @@ async fn called<T>(
         Ok(Err(error)) => Err(format!("cannot {verb} {plural} in {place}: {error}")),
         Err(_) => Err(format!(
             "cannot {verb} {plural} in {place}: no response within {} s",
-            PATIENCE.as_secs()
+            REQUEST_TIMEOUT.as_secs()
         )),
     }
 }
 
-fn value(object: DynamicObject) -> Value {
+fn to_value(object: DynamicObject) -> Value {
     // The object was deserialized from JSON, so serialization does not fail.
     serde_json::to_value(object).unwrap_or_default()
 }

@@ -10,30 +10,30 @@ use parallax_diagnosis::{topology::Topology, verdict::Incident, view::View};
 use parallax_kubernetes::{api_client::ApiClient, topology_state::TopologyState};
 use parallax_model::{ChallengeClient, RunId};
 use parallax_preflight::{
-    Cause, CertManagerPlacement, Challenge, FailureGroup, FetchCollector, FetchPart, FetchRequest,
-    FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, wait_instead,
+    Cause, CertManagerPlacement, Challenge, FailureGroup, FetchCollector, FetchOutcome, FetchRequest,
+    FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, skip_self_check_advice,
 };
 use parallax_runs::{RunManager, RunRefusedError};
 use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{sync::watch, time::Instant};
 
-use super::{Options, cluster::ClusterReader, linked_incident, registry::ExplanationState};
+use super::{ChallengeOptions, cluster::ClusterReader, linked_incident, registry::ExplanationState};
 
 /// The user of these runs; all of them share one rate limit.
-const BY: &str = "parallax (Challenges that wait)";
+const RUN_USER: &str = "parallax (Challenges that wait)";
 
 /// How long to retry while there is no capacity for a run.
-const ROOM: Duration = Duration::from_mins(1);
+const CAPACITY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The minimum pause between retries.
-const LOOK: Duration = Duration::from_secs(1);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The dependencies of an explanation.
 #[derive(Clone)]
 pub(super) struct ChallengeExplainer {
-    pub(super) options: Options,
+    pub(super) options: ChallengeOptions,
     pub(super) client: Option<ApiClient>,
-    pub(super) desk: Arc<RunManager>,
+    pub(super) runs: Arc<RunManager>,
     pub(super) topology: watch::Receiver<TopologyState>,
     pub(super) views: SnapshotReader<View>,
     pub(super) clock: Clock,
@@ -51,11 +51,11 @@ impl From<RunRefusedError> for ReplayError {
 impl ChallengeExplainer {
     /// Replays the self check and evaluates the result.
     pub(super) async fn explain(&self, challenge: &Challenge) -> ExplanationState {
-        let seat = self.seat().await;
+        let seat = self.locate_cert_manager().await;
         let spec = &challenge.spec;
         let host = match spec.dns_name.parse() {
             Ok(host) => host,
-            Err(error) => return ExplanationState::Not(format!("spec.dnsName: {error}")),
+            Err(error) => return ExplanationState::NotReplayed(format!("spec.dnsName: {error}")),
         };
         let wanted = FetchRequest {
             host,
@@ -66,87 +66,96 @@ impl ChallengeExplainer {
             authority: ChallengeClient::Boulder,
             nameservers: seat.nameservers(),
             // The challenge's own URL identifies the CA.
-            issues: NameQuery {
+            name_query: NameQuery {
                 identities: caa_identities(&spec.url),
                 account_uri: None,
             },
         };
         let mut runs = Vec::new();
         match self.fetch(&wanted, &mut runs).await {
-            Ok(fetched) => self.told(challenge, &wanted, &fetched, &seat, runs),
+            Ok(fetched) => self.explanation(challenge, &wanted, &fetched, &seat, runs),
             Err(ReplayError(why)) => {
-                ExplanationState::Not(format!("the self check could not be replayed: {why}"))
+                ExplanationState::NotReplayed(format!("the self check could not be replayed: {why}"))
             }
         }
     }
 
-    async fn seat(&self) -> CertManagerPlacement {
-        match (&self.client, &self.options.cert_manager) {
+    async fn locate_cert_manager(&self) -> CertManagerPlacement {
+        match (&self.client, &self.options.cert_manager_namespace) {
             (Some(client), Some(namespace)) => {
-                CertManagerPlacement::find(&ClusterReader(client.0.clone()), Some(namespace)).await
+                CertManagerPlacement::locate(&ClusterReader(client.0.clone()), Some(namespace)).await
             }
-            _ => CertManagerPlacement::nowhere(
+            _ => CertManagerPlacement::unknown(
                 "challenges.certManagerNamespace is not set in the configuration (the value certManagerNamespace of `parallax manifests` sets it and grants the permissions)",
             ),
         }
     }
 
-    async fn fetch(&self, wanted: &FetchRequest, runs: &mut Vec<RunId>) -> Result<FetchResult, ReplayError> {
-        let mut own = wanted.request(ChallengeClient::CertManager);
-        let mut as_it_resolves = !wanted.nameservers.is_empty();
-        let id = match self.begin(&own).await {
+    async fn fetch(
+        &self,
+        fetch_request: &FetchRequest,
+        runs: &mut Vec<RunId>,
+    ) -> Result<FetchResult, ReplayError> {
+        let mut own = fetch_request.run_request(ChallengeClient::CertManager);
+        let mut as_it_resolves = !fetch_request.nameservers.is_empty();
+        let id = match self.start_run(&own).await {
             // The run may use only resolvers of the configuration.
-            Err(RunRefusedError::Forbidden(_)) if as_it_resolves => {
+            Err(RunRefusedError::OutOfScope(_)) if as_it_resolves => {
                 as_it_resolves = false;
                 if let Some(ask) = &mut own.challenge {
                     ask.nameservers.clear();
                 }
-                self.begin(&own).await?
+                self.start_run(&own).await?
             }
             begun => begun?,
         };
         runs.push(id.clone());
-        let ca = self.begin(&wanted.request(wanted.authority)).await?;
+        let ca = self
+            .start_run(&fetch_request.run_request(fetch_request.authority))
+            .await?;
         runs.push(ca.clone());
         let mut fetched = FetchResult {
-            self_check: self.followed(&id).await?,
-            ca: self.followed(&ca).await?,
-            as_it_resolves,
+            self_check: self.follow_run(&id).await?,
+            ca: self.follow_run(&ca).await?,
+            used_solver_nameservers: as_it_resolves,
             runs: Vec::new(),
-            names: self.of_the_name(wanted, runs).await?,
+            names: self.query_name(fetch_request, runs).await?,
         };
-        if let Some(request) = wanted.deeper(&fetched) {
-            let id = self.begin(&request).await?;
+        if let Some(request) = fetch_request.diagnosis_request(&fetched) {
+            let id = self.start_run(&request).await?;
             runs.push(id.clone());
-            fetched.self_check.diagnosed = self.followed(&id).await?.diagnosed;
+            fetched.self_check.incident = self.follow_run(&id).await?.incident;
         }
         Ok(fetched)
     }
 
     /// Queries the DNS facts of the name, as far as the scope permits.
-    async fn of_the_name(
+    async fn query_name(
         &self,
-        wanted: &FetchRequest,
+        fetch_request: &FetchRequest,
         runs: &mut Vec<RunId>,
     ) -> Result<NameAnswer, ReplayError> {
-        let id = match self.begin(&wanted.issues.request(&wanted.host)).await {
+        let id = match self
+            .start_run(&fetch_request.name_query.run_request(&fetch_request.host))
+            .await
+        {
             Ok(id) => id,
-            Err(RunRefusedError::Forbidden(why)) => return Ok(NameAnswer::NotAsked(why.to_string())),
+            Err(RunRefusedError::OutOfScope(why)) => return Ok(NameAnswer::NotQueried(why.to_string())),
             Err(refused) => return Err(refused.into()),
         };
         runs.push(id.clone());
-        Ok(NameAnswer::of(self.followed(&id).await?.names))
+        Ok(NameAnswer::from_run(self.follow_run(&id).await?.names))
     }
 
     /// Starts a run, and retries while there is no capacity.
-    async fn begin(&self, request: &RunRequest) -> Result<RunId, RunRefusedError> {
+    async fn start_run(&self, request: &RunRequest) -> Result<RunId, RunRefusedError> {
         let since = Instant::now();
         loop {
             let topology = self.topology.borrow().topology.clone();
             let view = self.views.current().await;
-            match self.desk.begin(request, BY, &topology, &view) {
-                Err(RunRefusedError::TooMany(wait)) if since.elapsed() < ROOM => {
-                    tokio::time::sleep(Duration::from(wait).max(LOOK)).await;
+            match self.runs.start(request, RUN_USER, &topology, &view) {
+                Err(RunRefusedError::RateLimited(wait)) if since.elapsed() < CAPACITY_TIMEOUT => {
+                    tokio::time::sleep(Duration::from(wait).max(MIN_RETRY_DELAY)).await;
                 }
                 Err(refused) => return Err(refused),
                 Ok(run) => return Ok(run.id),
@@ -155,13 +164,13 @@ impl ChallengeExplainer {
     }
 
     /// Follows a run to its end and returns its result.
-    async fn followed(&self, id: &RunId) -> Result<FetchPart, ReplayError> {
+    async fn follow_run(&self, id: &RunId) -> Result<FetchOutcome, ReplayError> {
         let lost = || ReplayError(format!("run {id} was dropped before its end"));
-        let mut follow = self.desk.follow(id.as_str()).ok_or_else(lost)?;
+        let mut follow = self.runs.follow(id.as_str()).ok_or_else(lost)?;
         let mut gathering = FetchCollector::default();
         while let Some(events) = follow.next().await {
             for event in events {
-                if let (_, Some(part)) = gathering.take(&event) {
+                if let (_, Some(part)) = gathering.push(&event) {
                     return Ok(part);
                 }
             }
@@ -169,28 +178,30 @@ impl ChallengeExplainer {
         Err(lost())
     }
 
-    fn told(
+    fn explanation(
         &self,
         challenge: &Challenge,
-        wanted: &FetchRequest,
+        fetch_request: &FetchRequest,
         fetched: &FetchResult,
-        seat: &CertManagerPlacement,
+        placement: &CertManagerPlacement,
         runs: Vec<RunId>,
     ) -> ExplanationState {
-        let judged = wanted.judged(fetched, seat);
+        let judged = fetch_request.judge(fetched, placement);
         let topology = self.topology.borrow().topology.clone();
         let view = self.views.latest();
-        let (causes, remedies, incident) = behind(&judged, seat, wanted, &topology, &view);
-        let mut known: Vec<String> = seat.words().into_iter().collect();
-        known.extend(seat.notes.iter().cloned());
+        let (causes, remedies, incident) =
+            causes_and_remedies(&judged, placement, fetch_request, &topology, &view);
+        let mut known: Vec<String> = placement.description().into_iter().collect();
+        known.extend(placement.notes.iter().cloned());
         let explanation = ChallengeExplanation {
-            at: self.clock.now(),
+            replayed_at: self.clock.now(),
             runs,
-            self_check: replayed(&judged.self_check),
-            ca: replayed(&judged.ca),
-            seat: known,
+            self_check: to_replay(&judged.self_check),
+            ca: to_replay(&judged.ca),
+            placement: known,
             remedies,
-            wait_instead_of_self_check: wait_instead(&judged, challenge).map(|way| way.words().to_owned()),
+            wait_instead_of_self_check: skip_self_check_advice(&judged, challenge)
+                .map(|way| way.sentence().to_owned()),
             incident: incident.map(|incident| incident.id.clone()),
         };
         ExplanationState::Replayed(Box::new(explanation), causes)
@@ -199,10 +210,10 @@ impl ChallengeExplainer {
 
 /// Returns the causes: those of an open incident for the same front, otherwise those of the failures at
 /// cert-manager's node, otherwise those of the largest group.
-fn behind<'a>(
+fn causes_and_remedies<'a>(
     judged: &HostVerdict,
-    seat: &CertManagerPlacement,
-    wanted: &FetchRequest,
+    placement: &CertManagerPlacement,
+    fetch_request: &FetchRequest,
     topology: &Topology,
     view: &'a View,
 ) -> (
@@ -215,7 +226,8 @@ fn behind<'a>(
     let Some(failing) = failing else {
         return (Vec::new(), Vec::new(), None);
     };
-    if let Some(incident) = linked_incident::incident(wanted.host.as_str(), topology, view) {
+    if let Some(incident) = linked_incident::find_linked_incident(fetch_request.host.as_str(), topology, view)
+    {
         let named = incident.verdict.causes.iter().map(|cause| ChallengeCause {
             id: cause.id.clone(),
             title: cause.title.clone(),
@@ -223,7 +235,7 @@ fn behind<'a>(
         });
         return (named.collect(), Vec::new(), Some(incident));
     }
-    let node = seat.node();
+    let node = placement.node();
     let at_seat = |group: &&FailureGroup| {
         node.is_some_and(|node| group.vantages.iter().any(|vantage| vantage.node() == Some(node)))
     };
@@ -235,13 +247,13 @@ fn behind<'a>(
     let causes = group
         .into_iter()
         .flat_map(|group| &group.causes)
-        .map(cause)
+        .map(to_challenge_cause)
         .collect();
     let remedies = group.map(|group| group.remedies.clone()).unwrap_or_default();
     (causes, remedies, None)
 }
 
-fn cause(cause: &Cause) -> ChallengeCause {
+fn to_challenge_cause(cause: &Cause) -> ChallengeCause {
     ChallengeCause {
         id: cause.id.clone(),
         title: cause.title.clone(),
@@ -249,25 +261,25 @@ fn cause(cause: &Cause) -> ChallengeCause {
     }
 }
 
-fn replayed(verdict: &Verdict) -> SelfCheckReplay {
+fn to_replay(verdict: &Verdict) -> SelfCheckReplay {
     // The sentence already contains the first problem in Parallax's words.
     let problems = verdict
         .problems
         .iter()
-        .map(|problem| format!("{}: {}", problem.theirs, problem.remedy));
+        .map(|problem| format!("{}: {}", problem.ca_error, problem.remedy));
     let mut caveats = verdict.caveats.clone();
     caveats.extend(problems);
     SelfCheckReplay {
-        standing: verdict.standing,
+        state: verdict.state,
         sentence: verdict.sentence.clone(),
-        passes: verdict.passed.clone(),
-        fails: verdict
+        passing: verdict.passed.clone(),
+        failing: verdict
             .failing
             .iter()
             .map(|group| FailingVantages {
                 vantages: group.vantages.clone(),
-                words: group.words.clone(),
-                theirs: group.theirs.clone(),
+                description: group.reason.clone(),
+                reported_error: group.client_message.clone(),
             })
             .collect(),
         silent: verdict.silent.clone(),
@@ -287,14 +299,14 @@ mod tests {
     fn what_about_the_name_fails_the_ca_is_told_in_its_words_with_a_way_out() {
         let verdict = Verdict {
             check: CheckKind::Ca(ChallengeClient::Boulder),
-            standing: CheckState::Failed,
+            state: CheckState::Failed,
             sentence: "its CAA records allow only other CAs".to_owned(),
             passed: Vec::new(),
             failing: Vec::new(),
             problems: vec![NameProblem {
                 cause: NameCause::Caa,
-                words: "its CAA records allow only other CAs".to_owned(),
-                theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
+                description: "its CAA records allow only other CAs".to_owned(),
+                ca_error: "caa: CAA record for example.test prevents issuance".to_owned(),
                 remedy: "add a record".to_owned(),
             }],
             silent: Vec::new(),
@@ -302,7 +314,7 @@ mod tests {
             findings: Vec::new(),
         };
         assert_eq!(
-            replayed(&verdict).caveats,
+            to_replay(&verdict).caveats,
             [
                 "tested from inside only",
                 "caa: CAA record for example.test prevents issuance: add a record"

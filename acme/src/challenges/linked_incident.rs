@@ -11,8 +11,12 @@ use parallax_model::{ProbeSpec, ServiceKey};
 
 /// Returns the open incident that explains targets of the same host or the same entry; of several, the most
 /// probable.
-pub(super) fn incident<'a>(host: &str, topology: &Topology, view: &'a View) -> Option<&'a Incident> {
-    let own = |placed: &&PlacedTarget| named(placed, host);
+pub(super) fn find_linked_incident<'a>(
+    host: &str,
+    topology: &Topology,
+    view: &'a View,
+) -> Option<&'a Incident> {
+    let own = |placed: &&PlacedTarget| has_host(placed, host);
     let entries: BTreeSet<&ServiceKey> = topology
         .targets()
         .values()
@@ -20,7 +24,7 @@ pub(super) fn incident<'a>(host: &str, topology: &Topology, view: &'a View) -> O
         .filter_map(|placed| Some(&placed.entry.as_ref()?.0))
         .collect();
     let same_front = |placed: &PlacedTarget| {
-        named(placed, host)
+        has_host(placed, host)
             || placed
                 .entry
                 .as_ref()
@@ -36,7 +40,7 @@ pub(super) fn incident<'a>(host: &str, topology: &Topology, view: &'a View) -> O
         .max_by(|a, b| a.verdict.probability.cmp(&b.verdict.probability))
 }
 
-fn named(placed: &PlacedTarget, host: &str) -> bool {
+fn has_host(placed: &PlacedTarget, host: &str) -> bool {
     match &placed.target.probe {
         ProbeSpec::Http(http) => http.host.as_str() == host,
         _ => false,
@@ -76,11 +80,15 @@ targets: [{url: "http://elsewhere.example.test/"}]
             ("new.example.test", true),
             ("elsewhere.example.test", false),
         ] {
-            assert_eq!(incident(host, &topology, &view).is_some(), linked, "{host}");
+            assert_eq!(
+                find_linked_incident(host, &topology, &view).is_some(),
+                linked,
+                "{host}"
+            );
         }
         for incident in &mut view.incidents {
             incident.state = IncidentState::Recovering;
         }
-        assert_eq!(incident(host, &topology, &view), None);
+        assert_eq!(find_linked_incident(host, &topology, &view), None);
     }
 }

@@ -19,34 +19,34 @@ use std::time::Duration;
 
 use parallax_model::Micros;
 
-pub use task::{ChallengeTask, follow};
+pub use task::{ChallengeTask, run_until_cancelled};
 
 /// Options for explaining waiting Challenges.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct ChallengeOptions {
     /// The wait before a Challenge is explained: a solver takes a few seconds in any case.
-    pub after: Micros,
+    pub wait_before: Micros,
     /// The lifetime of an explanation while the reason is unchanged.
-    pub again: Micros,
+    pub explanation_ttl: Micros,
     /// The maximum number of concurrent explanations.
-    pub at_once: usize,
+    pub max_concurrent: usize,
     /// cert-manager's namespace. If absent, its Pod is not located, because the permission is not granted either.
-    pub cert_manager: Option<String>,
+    pub cert_manager_namespace: Option<String>,
     /// The port of self checks: 80, except in tests.
     pub port: u16,
     /// The interval between checks for due Challenges.
-    pub tick: Duration,
+    pub check_interval: Duration,
 }
 
-impl Default for Options {
+impl Default for ChallengeOptions {
     fn default() -> Self {
         Self {
-            after: Micros::from_secs(30),
-            again: Micros::from_secs(600),
-            at_once: 2,
-            cert_manager: None,
+            wait_before: Micros::from_secs(30),
+            explanation_ttl: Micros::from_secs(600),
+            max_concurrent: 2,
+            cert_manager_namespace: None,
             port: 80,
-            tick: Duration::from_secs(1),
+            check_interval: Duration::from_secs(1),
         }
     }
 }

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use parallax_api::challenges::{ChallengeCause, ChallengeExplanation, WaitingChallenge};
 use parallax_kubernetes::watch::Key;
 use parallax_model::{EventTime, Micros};
-use parallax_preflight::{Challenge, SelfCheckFailure, meaning, reason};
+use parallax_preflight::{Challenge, ChallengeReason, explain_reason, parse_reason};
 
-use super::Options;
+use super::ChallengeOptions;
 
 /// The minimum time between two explanations of a Challenge, even if its reason changes.
-const SHORTEST: Micros = Micros::from_secs(30);
+const MIN_INTERVAL: Micros = Micros::from_secs(30);
 
 /// The result of an explanation.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) enum ExplanationState {
     /// The self check was replayed; with the causes that the replay names.
     Replayed(Box<ChallengeExplanation>, Vec<ChallengeCause>),
     /// The self check could not be replayed; the reason.
-    Not(String),
+    NotReplayed(String),
 }
 
 /// The state of all waiting Challenges.
@@ -27,51 +27,54 @@ pub(super) enum ExplanationState {
 pub(super) struct ChallengeRegistry {
     entries: BTreeMap<Key, RegistryEntry>,
     /// Whether a state has been taken before: a Challenge that appears later has just begun to wait.
-    begun: bool,
+    initialized: bool,
 }
 
 #[derive(Debug)]
 struct RegistryEntry {
     uid: String,
     challenge: Arc<Challenge>,
-    waiting: SelfCheckFailure,
+    reason: ChallengeReason,
     since: EventTime,
     /// The time of the last attempt, and the reason at that time.
-    tried: Option<(EventTime, SelfCheckFailure)>,
-    under_way: bool,
-    told: Option<ExplanationState>,
+    last_attempt: Option<(EventTime, ChallengeReason)>,
+    in_progress: bool,
+    state: Option<ExplanationState>,
 }
 
 impl ChallengeRegistry {
     /// Takes the current Challenges. An explanation ends when its Challenge is gone or no longer waits.
-    pub(super) fn take(&mut self, challenges: &BTreeMap<Key, Arc<Challenge>>, now: EventTime) {
+    pub(super) fn sync(&mut self, challenges: &BTreeMap<Key, Arc<Challenge>>, now: EventTime) {
         self.entries.retain(|key, entry| {
             challenges
                 .get(key)
-                .is_some_and(|challenge| waits(challenge) && challenge.metadata.uid == entry.uid)
+                .is_some_and(|challenge| is_waiting(challenge) && challenge.metadata.uid == entry.uid)
         });
-        for (key, challenge) in challenges.iter().filter(|(_, challenge)| waits(challenge)) {
-            let waiting = reason(&challenge.status.reason);
+        for (key, challenge) in challenges.iter().filter(|(_, challenge)| is_waiting(challenge)) {
+            let waiting = parse_reason(&challenge.status.reason);
             if let Some(entry) = self.entries.get_mut(key) {
-                entry.waiting = waiting;
+                entry.reason = waiting;
                 entry.challenge = Arc::clone(challenge);
                 continue;
             }
             // A Challenge that already waited when this aggregator started has waited since its creation, as far as
             // is known.
-            let since = born(challenge).filter(|_| !self.begun).unwrap_or(now).min(now);
+            let since = created_at(challenge)
+                .filter(|_| !self.initialized)
+                .unwrap_or(now)
+                .min(now);
             let entry = RegistryEntry {
                 uid: challenge.metadata.uid.clone(),
                 challenge: Arc::clone(challenge),
-                waiting,
+                reason: waiting,
                 since,
-                tried: None,
-                under_way: false,
-                told: None,
+                last_attempt: None,
+                in_progress: false,
+                state: None,
             };
             self.entries.insert(key.clone(), entry);
         }
-        self.begun = true;
+        self.initialized = true;
     }
 
     /// Removes all entries, because another replica leads.
@@ -81,23 +84,30 @@ impl ChallengeRegistry {
 
     /// Returns the Challenges to explain now, the longest waiting first and up to the limit, and marks them as in
     /// progress.
-    pub(super) fn next(&mut self, options: &Options, now: EventTime) -> Vec<(Key, Arc<Challenge>)> {
-        let under_way = self.entries.values().filter(|entry| entry.under_way).count();
+    pub(super) fn start_due(
+        &mut self,
+        options: &ChallengeOptions,
+        now: EventTime,
+    ) -> Vec<(Key, Arc<Challenge>)> {
+        let under_way = self.entries.values().filter(|entry| entry.in_progress).count();
         let mut due: Vec<(EventTime, EventTime, Key)> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.is_due(options, now))
             .map(|(key, entry)| {
-                let last = entry.tried.as_ref().map_or(entry.since, |(at, _)| *at);
+                let last = entry.last_attempt.as_ref().map_or(entry.since, |(at, _)| *at);
                 (last, entry.since, key.clone())
             })
             .collect();
         due.sort();
         let mut next = Vec::new();
-        for (.., key) in due.into_iter().take(options.at_once.saturating_sub(under_way)) {
+        for (.., key) in due
+            .into_iter()
+            .take(options.max_concurrent.saturating_sub(under_way))
+        {
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.under_way = true;
-                entry.tried = Some((now, entry.waiting.clone()));
+                entry.in_progress = true;
+                entry.last_attempt = Some((now, entry.reason.clone()));
                 next.push((key, Arc::clone(&entry.challenge)));
             }
         }
@@ -105,19 +115,19 @@ impl ChallengeRegistry {
     }
 
     /// Takes the result of an explanation, if the Challenge still waits.
-    pub(super) fn tell(&mut self, key: &Key, uid: &str, told: ExplanationState) {
+    pub(super) fn set_state(&mut self, key: &Key, uid: &str, state: ExplanationState) {
         if let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.uid == uid) {
-            entry.under_way = false;
-            entry.told = Some(told);
+            entry.in_progress = false;
+            entry.state = Some(state);
         }
     }
 
     /// Lists the Challenges that have waited long enough, the longest waiting first.
-    pub(super) fn list(&self, options: &Options, now: EventTime) -> Vec<WaitingChallenge> {
+    pub(super) fn list(&self, options: &ChallengeOptions, now: EventTime) -> Vec<WaitingChallenge> {
         let mut all: Vec<WaitingChallenge> = self
             .entries
             .iter()
-            .filter(|(_, entry)| now - entry.since >= options.after)
+            .filter(|(_, entry)| now - entry.since >= options.wait_before)
             .map(|(key, entry)| entry.view(key))
             .collect();
         all.sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
@@ -126,17 +136,20 @@ impl ChallengeRegistry {
 }
 
 impl RegistryEntry {
-    fn is_due(&self, options: &Options, now: EventTime) -> bool {
-        if self.under_way || now - self.since < options.after || !replayable(&self.challenge, &self.waiting) {
+    fn is_due(&self, options: &ChallengeOptions, now: EventTime) -> bool {
+        if self.in_progress
+            || now - self.since < options.wait_before
+            || !is_replayable(&self.challenge, &self.reason)
+        {
             return false;
         }
-        match &self.tried {
+        match &self.last_attempt {
             None => true,
             Some((at, waiting)) => {
-                let wait = if *waiting == self.waiting {
-                    options.again
+                let wait = if *waiting == self.reason {
+                    options.explanation_ttl
                 } else {
-                    SHORTEST.min(options.again)
+                    MIN_INTERVAL.min(options.explanation_ttl)
                 };
                 now - *at >= wait
             }
@@ -144,18 +157,22 @@ impl RegistryEntry {
     }
 
     fn view(&self, key: &Key) -> WaitingChallenge {
-        let (explanation, seen, not_replayed) = match &self.told {
+        let (explanation, seen, not_replayed) = match &self.state {
             Some(ExplanationState::Replayed(explanation, causes)) => {
                 (Some((**explanation).clone()), causes.clone(), None)
             }
-            Some(ExplanationState::Not(why)) => (None, Vec::new(), Some(why.clone())),
-            None if replayable(&self.challenge, &self.waiting) => (None, Vec::new(), None),
-            None => (None, Vec::new(), Some(why_not(&self.challenge, &self.waiting))),
+            Some(ExplanationState::NotReplayed(why)) => (None, Vec::new(), Some(why.clone())),
+            None if is_replayable(&self.challenge, &self.reason) => (None, Vec::new(), None),
+            None => (
+                None,
+                Vec::new(),
+                Some(not_replayed_reason(&self.challenge, &self.reason)),
+            ),
         };
         let causes = if explanation.is_some() {
             seen
         } else {
-            usual(&self.waiting)
+            usual_causes(&self.reason)
         };
         WaitingChallenge {
             namespace: key.namespace.clone(),
@@ -163,7 +180,7 @@ impl RegistryEntry {
             host: self.challenge.spec.dns_name.clone(),
             since: self.since,
             reason: self.challenge.status.reason.replace(char::is_control, " "),
-            meaning: meaning(&self.challenge, &self.waiting),
+            meaning: explain_reason(&self.challenge, &self.reason),
             causes,
             explanation,
             not_replayed,
@@ -172,8 +189,8 @@ impl RegistryEntry {
 }
 
 /// Returns the usual causes of a reason.
-fn usual(waiting: &SelfCheckFailure) -> Vec<ChallengeCause> {
-    let SelfCheckFailure::SelfCheck(failure) = waiting else {
+fn usual_causes(reason: &ChallengeReason) -> Vec<ChallengeCause> {
+    let ChallengeReason::SelfCheck(failure) = reason else {
         return Vec::new();
     };
     let cause = |id: &&str| ChallengeCause {
@@ -181,12 +198,12 @@ fn usual(waiting: &SelfCheckFailure) -> Vec<ChallengeCause> {
         title: String::new(),
         diagnosed: false,
     };
-    failure.usual.iter().map(cause).collect()
+    failure.usual_causes.iter().map(cause).collect()
 }
 
 /// Reports whether the Challenge is started and not over, and either its solver exists or its reason explains why
 /// not.
-fn waits(challenge: &Challenge) -> bool {
+fn is_waiting(challenge: &Challenge) -> bool {
     let status = &challenge.status;
     let alive = matches!(status.state.as_str(), "" | "pending" | "ready" | "processing");
     let pending = status.state == "pending" && status.presented;
@@ -194,30 +211,30 @@ fn waits(challenge: &Challenge) -> bool {
 }
 
 /// Reports whether a replayed fetch can add information.
-fn replayable(challenge: &Challenge, waiting: &SelfCheckFailure) -> bool {
-    by_http(challenge)
+fn is_replayable(challenge: &Challenge, reason: &ChallengeReason) -> bool {
+    is_http01(challenge)
         && challenge.status.presented
         && matches!(
-            waiting,
-            SelfCheckFailure::Nothing | SelfCheckFailure::SelfCheck(_) | SelfCheckFailure::Other(_)
+            reason,
+            ChallengeReason::NoReason | ChallengeReason::SelfCheck(_) | ChallengeReason::Unrecognized(_)
         )
 }
 
-fn by_http(challenge: &Challenge) -> bool {
-    challenge.spec.sort.eq_ignore_ascii_case("HTTP-01")
+fn is_http01(challenge: &Challenge) -> bool {
+    challenge.spec.challenge_type.eq_ignore_ascii_case("HTTP-01")
 }
 
-fn why_not(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
-    match waiting {
-        _ if !by_http(challenge) => "it uses DNS-01, which requires no reachable address",
-        SelfCheckFailure::Delay(_) => "its self check is skipped",
-        SelfCheckFailure::Refused(_) => "the CA has already decided",
+fn not_replayed_reason(challenge: &Challenge, reason: &ChallengeReason) -> String {
+    match reason {
+        _ if !is_http01(challenge) => "it uses DNS-01, which requires no reachable address",
+        ChallengeReason::SelfCheckSkipped(_) => "its self check is skipped",
+        ChallengeReason::RejectedByCa(_) => "the CA has already decided",
         _ => "its solver does not exist",
     }
     .to_owned()
 }
 
-fn born(challenge: &Challenge) -> Option<EventTime> {
+fn created_at(challenge: &Challenge) -> Option<EventTime> {
     let born: Timestamp = challenge.metadata.creation_timestamp.parse().ok()?;
     Some(EventTime(born.as_microsecond()))
 }

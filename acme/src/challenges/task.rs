@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Options,
+    ChallengeOptions,
     explain::ChallengeExplainer,
     registry::{ChallengeRegistry, ExplanationState},
 };
@@ -30,15 +30,15 @@ use crate::cert_manager::CertManagerState;
 #[derive(Debug)]
 pub struct ChallengeTask {
     /// The configuration.
-    pub options: Options,
+    pub options: ChallengeOptions,
     /// The cluster in which to locate cert-manager's Pod.
     pub kubernetes: KubernetesSettings,
     /// The objects of cert-manager.
-    pub picture: watch::Receiver<CertManagerState>,
+    pub cert_manager: watch::Receiver<CertManagerState>,
     /// Receives the waiting Challenges with their explanations.
     pub waiting: watch::Sender<Arc<[WaitingChallenge]>>,
     /// Makes the runs that replay self checks.
-    pub desk: Arc<RunManager>,
+    pub runs: Arc<RunManager>,
     /// Whether this replica leads; only the leader replays.
     pub replica: ReplicaState,
     /// The current topology.
@@ -50,15 +50,15 @@ pub struct ChallengeTask {
 }
 
 /// Explains Challenges until cancelled.
-pub async fn follow(following: ChallengeTask, cancelled: CancellationToken) {
-    cancelled.run_until_cancelled(following.run()).await;
+pub async fn run_until_cancelled(task: ChallengeTask, cancelled: CancellationToken) {
+    cancelled.run_until_cancelled(task.run()).await;
 }
 
 impl ChallengeTask {
     async fn run(mut self) {
-        let client = if self.options.cert_manager.is_some() {
+        let client = if self.options.cert_manager_namespace.is_some() {
             // The watch of cert-manager's objects reports connection errors.
-            let connecting = connect(&self.kubernetes.access, self.kubernetes.pace, |_| {});
+            let connecting = connect(&self.kubernetes.access, self.kubernetes.timing, |_| {});
             Some(ApiClient(connecting.await))
         } else {
             None
@@ -66,7 +66,7 @@ impl ChallengeTask {
         let explainer = ChallengeExplainer {
             options: self.options.clone(),
             client,
-            desk: self.desk.clone(),
+            runs: self.runs.clone(),
             topology: self.topology.clone(),
             views: self.views.clone(),
             clock: self.clock,
@@ -74,23 +74,23 @@ impl ChallengeTask {
         let mut book = ChallengeRegistry::default();
         let mut under_way: JoinSet<ExplanationState> = JoinSet::new();
         let mut whose: HashMap<Id, (Key, String)> = HashMap::new();
-        let mut tick = interval(self.options.tick);
+        let mut tick = interval(self.options.check_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 Some(ended) = under_way.join_next_with_id() => match ended {
                     Ok((id, told)) => if let Some((key, uid)) = whose.remove(&id) {
-                        say(&key, &told);
-                        book.tell(&key, &uid, told);
+                        log_state(&key, &told);
+                        book.set_state(&key, &uid, told);
                     },
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     // Aborted because another replica leads.
                     Err(error) => drop(whose.remove(&error.id())),
                 },
-                Ok(()) = self.picture.changed() => {}
+                Ok(()) = self.cert_manager.changed() => {}
                 _ = tick.tick() => {}
             }
-            if !self.replica.leads() {
+            if !self.replica.is_leader() {
                 // The leader explains the Challenges, from the beginning.
                 under_way.abort_all();
                 whose.clear();
@@ -99,13 +99,13 @@ impl ChallengeTask {
                 continue;
             }
             let now = self.clock.now();
-            let picture = self.picture.borrow_and_update().clone();
+            let picture = self.cert_manager.borrow_and_update().clone();
             match picture.challenges.objects() {
-                Some(challenges) => book.take(challenges, now),
+                Some(challenges) => book.sync(challenges, now),
                 // The Challenges are not known, so none is reported.
                 None => book.clear(),
             }
-            for (key, challenge) in book.next(&self.options, now) {
+            for (key, challenge) in book.start_due(&self.options, now) {
                 let (explainer, uid) = (explainer.clone(), challenge.metadata.uid.clone());
                 let task = under_way.spawn(async move { explainer.explain(&challenge).await });
                 whose.insert(task.id(), (key, uid));
@@ -125,13 +125,13 @@ impl ChallengeTask {
     }
 }
 
-fn say(key: &Key, told: &ExplanationState) {
-    match told {
+fn log_state(key: &Key, state: &ExplanationState) {
+    match state {
         ExplanationState::Replayed(explanation, causes) => {
             let cause = causes.first().map_or("unknown", |cause| cause.id.as_str());
             tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "Challenge waits; self check replayed");
         }
-        ExplanationState::Not(why) => {
+        ExplanationState::NotReplayed(why) => {
             tracing::info!(challenge = %key, %why, "Challenge waits; self check not replayed");
         }
     }

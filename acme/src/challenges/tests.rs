@@ -18,7 +18,7 @@ use parallax_kubernetes::{
     watch::{ApiServerAccess, Key, KubernetesSettings},
 };
 use parallax_model::{EventTime, Micros};
-use parallax_preflight::{Challenge, read};
+use parallax_preflight::{Challenge, from_object};
 use parallax_runs::{RunManager, RunMetrics};
 use parallax_runtime::Clock;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn challenge(name: &str, status: Value) -> Arc<Challenge> {
         "spec": {"dnsName": "shop.example.test", "token": "tok", "key": "tok.secretive", "type": "HTTP-01", "solver": {}},
         "status": status,
     });
-    Arc::new(read(object).unwrap())
+    Arc::new(from_object(object).unwrap())
 }
 
 fn failing(tail: &str) -> Value {
@@ -71,10 +71,10 @@ fn names(next: &[(Key, Arc<Challenge>)]) -> Vec<&str> {
 
 fn check(standing: CheckState) -> SelfCheckReplay {
     SelfCheckReplay {
-        standing,
+        state: standing,
         sentence: "it fails".to_owned(),
-        passes: Vec::new(),
-        fails: Vec::new(),
+        passing: Vec::new(),
+        failing: Vec::new(),
         silent: Vec::new(),
         caveats: Vec::new(),
     }
@@ -82,11 +82,11 @@ fn check(standing: CheckState) -> SelfCheckReplay {
 
 fn told(cause: &str) -> ExplanationState {
     let explanation = ChallengeExplanation {
-        at: at(0),
+        replayed_at: at(0),
         runs: Vec::new(),
         self_check: check(CheckState::Failed),
         ca: check(CheckState::Unknown),
-        seat: Vec::new(),
+        placement: Vec::new(),
         remedies: Vec::new(),
         wait_instead_of_self_check: None,
         incident: None,
@@ -102,8 +102,8 @@ fn told(cause: &str) -> ExplanationState {
 /// The list entry of one Challenge that has waited for a long time.
 fn shown(status: Value) -> Option<WaitingChallenge> {
     let mut book = ChallengeRegistry::default();
-    book.take(&all(&[("web", status)]), at(1_000));
-    book.list(&Options::default(), at(1_000)).pop()
+    book.sync(&all(&[("web", status)]), at(1_000));
+    book.list(&ChallengeOptions::default(), at(1_000)).pop()
 }
 
 #[test]
@@ -185,9 +185,12 @@ fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_
         ),
     ] {
         let mut book = ChallengeRegistry::default();
-        book.take(&all(&[("web", status)]), at(1_000));
-        assert!(book.next(&Options::default(), at(1_000)).is_empty(), "{meaning}");
-        let found = book.list(&Options::default(), at(1_000)).pop().unwrap();
+        book.sync(&all(&[("web", status)]), at(1_000));
+        assert!(
+            book.start_due(&ChallengeOptions::default(), at(1_000)).is_empty(),
+            "{meaning}"
+        );
+        let found = book.list(&ChallengeOptions::default(), at(1_000)).pop().unwrap();
         assert!(found.meaning.contains(meaning), "{}", found.meaning);
         assert_eq!(found.not_replayed.as_deref(), Some(why));
     }
@@ -208,95 +211,95 @@ fn what_is_queued_or_over_does_not_wait() {
 
 #[test]
 fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_at_once() {
-    let options = Options::default();
+    let options = ChallengeOptions::default();
     let mut book = ChallengeRegistry::default();
     let refused = failing("dial tcp 203.0.113.10:80: connect: connection refused");
-    book.take(&all(&[("old", refused.clone())]), at(1_000));
-    assert_eq!(names(&book.next(&options, at(1_000))), ["old"]);
-    book.take(&all(&[("old", refused.clone()), ("new", refused)]), at(1_001));
-    assert!(book.next(&options, at(1_030)).is_empty());
+    book.sync(&all(&[("old", refused.clone())]), at(1_000));
+    assert_eq!(names(&book.start_due(&options, at(1_000))), ["old"]);
+    book.sync(&all(&[("old", refused.clone()), ("new", refused)]), at(1_001));
+    assert!(book.start_due(&options, at(1_030)).is_empty());
     assert_eq!(
         book.list(&options, at(1_030)).len(),
         1,
         "a Challenge that has just begun to wait is not listed"
     );
-    assert_eq!(names(&book.next(&options, at(1_031))), ["new"]);
+    assert_eq!(names(&book.start_due(&options, at(1_031))), ["new"]);
     assert_eq!(book.list(&options, at(1_031)).len(), 2);
 }
 
 #[test]
 fn so_many_at_a_time_those_that_wait_longest_first_and_again_only_after_a_while() {
-    let options = Options::default();
+    let options = ChallengeOptions::default();
     let refused = || failing("dial tcp 203.0.113.10:80: connect: connection refused");
     let mut book = ChallengeRegistry::default();
-    book.take(&all(&[]), at(0));
+    book.sync(&all(&[]), at(0));
     let mut there = Vec::new();
     for (n, name) in ["c", "a", "b"].into_iter().enumerate() {
         there.push((name, refused()));
-        book.take(&all(&there), at(i64::try_from(n).unwrap()));
+        book.sync(&all(&there), at(i64::try_from(n).unwrap()));
     }
     assert_eq!(
-        names(&book.next(&options, at(100))),
+        names(&book.start_due(&options, at(100))),
         ["c", "a"],
         "two at a time, oldest first"
     );
-    assert!(book.next(&options, at(101)).is_empty());
-    book.tell(&key("c"), "uid-c", told("F1"));
-    assert_eq!(names(&book.next(&options, at(102))), ["b"]);
-    book.tell(&key("a"), "uid-a", told("F1"));
-    book.tell(&key("b"), "uid-b", told("F1"));
+    assert!(book.start_due(&options, at(101)).is_empty());
+    book.set_state(&key("c"), "uid-c", told("F1"));
+    assert_eq!(names(&book.start_due(&options, at(102))), ["b"]);
+    book.set_state(&key("a"), "uid-a", told("F1"));
+    book.set_state(&key("b"), "uid-b", told("F1"));
     assert!(
-        book.next(&options, at(699)).is_empty(),
+        book.start_due(&options, at(699)).is_empty(),
         "an explanation is kept for its lifetime"
     );
-    assert_eq!(names(&book.next(&options, at(702))), ["c", "a"]);
+    assert_eq!(names(&book.start_due(&options, at(702))), ["c", "a"]);
 }
 
 #[test]
 fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_is_not() {
-    let options = Options::default();
+    let options = ChallengeOptions::default();
     let lookup = |port: u32| {
         failing(&format!(
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:{port}->10.96.0.10:53: i/o timeout"
         ))
     };
     let mut book = ChallengeRegistry::default();
-    book.take(&all(&[("web", lookup(4_711))]), at(1_000));
-    assert_eq!(book.next(&options, at(1_000)).len(), 1);
-    book.tell(&key("web"), "uid-web", told("F16"));
-    book.take(&all(&[("web", lookup(4_712))]), at(1_100));
+    book.sync(&all(&[("web", lookup(4_711))]), at(1_000));
+    assert_eq!(book.start_due(&options, at(1_000)).len(), 1);
+    book.set_state(&key("web"), "uid-web", told("F16"));
+    book.sync(&all(&[("web", lookup(4_712))]), at(1_100));
     assert!(
-        book.next(&options, at(1_100)).is_empty(),
+        book.start_due(&options, at(1_100)).is_empty(),
         "only the client's port differs"
     );
-    book.take(&all(&[("web", failing("EOF"))]), at(1_010));
+    book.sync(&all(&[("web", failing("EOF"))]), at(1_010));
     assert!(
-        book.next(&options, at(1_010)).is_empty(),
+        book.start_due(&options, at(1_010)).is_empty(),
         "not before the minimum time"
     );
-    assert_eq!(book.next(&options, at(1_031)).len(), 1);
+    assert_eq!(book.start_due(&options, at(1_031)).len(), 1);
 }
 
 #[test]
 fn an_explanation_ends_with_its_challenge_also_where_another_of_its_name_comes() {
-    let options = Options::default();
+    let options = ChallengeOptions::default();
     let mut book = ChallengeRegistry::default();
-    book.take(&all(&[("web", failing("EOF"))]), at(1_000));
-    assert_eq!(book.next(&options, at(1_000)).len(), 1);
-    book.tell(&key("web"), "uid-web", told("F9"));
+    book.sync(&all(&[("web", failing("EOF"))]), at(1_000));
+    assert_eq!(book.start_due(&options, at(1_000)).len(), 1);
+    book.set_state(&key("web"), "uid-web", told("F9"));
     let found = book.list(&options, at(1_000)).pop().unwrap();
     assert_eq!((found.cause(), found.explanation.is_some()), ("F9", true));
-    book.take(
+    book.sync(
         &all(&[("web", json!({"state": "valid", "presented": true}))]),
         at(1_001),
     );
     assert!(book.list(&options, at(2_000)).is_empty());
-    book.tell(&key("web"), "uid-web", told("F9"));
+    book.set_state(&key("web"), "uid-web", told("F9"));
     assert!(
         book.list(&options, at(2_000)).is_empty(),
         "a late result is dropped"
     );
-    book.take(&all(&[("web", failing("EOF"))]), at(2_000));
+    book.sync(&all(&[("web", failing("EOF"))]), at(2_000));
     assert_eq!(book.list(&options, at(2_030)).pop().unwrap().explanation, None);
 }
 
@@ -326,7 +329,7 @@ fn scene(part: ReplicaRole) -> Scene {
     let spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     let topology = Arc::new(Topology::try_from(spec).unwrap());
     let (part, part_out) = watch::channel(part);
-    let replica = ReplicaState::following(part_out);
+    let replica = ReplicaState::for_test(part_out);
     let clock = Clock::starting_at(at(1_000));
     let plan = PlanConfig {
         interval: Micros::from_secs(5),
@@ -340,21 +343,21 @@ fn scene(part: ReplicaRole) -> Scene {
         replica.clone(),
         (StoreHandle::off(), RunMetrics::new()),
     ));
-    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotReadYet));
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotListedYet));
     let (waiting, waiting_out) = watch::channel(Arc::from([]));
     let cancelled = CancellationToken::new();
     let following = ChallengeTask {
-        options: Options::default(),
+        options: ChallengeOptions::default(),
         kubernetes: KubernetesSettings::new(ApiServerAccess::Inferred { context: None }),
-        picture: picture_out,
+        cert_manager: picture_out,
         waiting,
-        desk: desk.clone(),
+        runs: desk.clone(),
         replica,
         topology: watch::channel(TopologyState::new(topology)).1,
-        views: parallax_runtime::snapshot(fixtures::waiting()).1,
+        views: parallax_runtime::snapshot_channel(fixtures::waiting()).1,
         clock,
     };
-    let task = tokio::spawn(follow(following, cancelled.clone()));
+    let task = tokio::spawn(run_until_cancelled(following, cancelled.clone()));
     Scene {
         waiting: waiting_out,
         picture,
@@ -376,7 +379,7 @@ fn picture(challenges: &[(&str, Value)]) -> CertManagerState {
 }
 
 fn leads() -> ReplicaRole {
-    ReplicaRole::Leads {
+    ReplicaRole::Leader {
         epoch: 1,
         nonce: Arc::from("nonce"),
     }
@@ -384,7 +387,7 @@ fn leads() -> ReplicaRole {
 
 #[tokio::test(start_paused = true)]
 async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
-    let mut scene = scene(ReplicaRole::StandsBy { leader: None });
+    let mut scene = scene(ReplicaRole::Standby { leader: None });
     scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(scene.waiting.borrow().is_empty() && scene.desk.list().is_empty());
@@ -399,7 +402,7 @@ async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
     let why = found[0].not_replayed.as_deref().unwrap();
     assert!(why.contains("no vantage of nodes reports"), "{why}");
     assert_eq!(found[0].cause(), "F9");
-    scene.part.send_replace(ReplicaRole::StandsBy { leader: None });
+    scene.part.send_replace(ReplicaRole::Standby { leader: None });
     scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
     scene.cancelled.cancel();
     scene.task.await.unwrap();

@@ -14,67 +14,65 @@ use parallax_model::{
     ChallengeClient, EventTime, FailureKind, Front, Outcome, Phase, Reach, ServiceKey, Vantage,
     dns::NameSight,
 };
-use parallax_preflight::{
-    QueriedResolvers, SolverRoute, VantageAnswer, authority_says, judge_names, name_facts,
-};
+use parallax_preflight::{QueriedResolvers, SolverRoute, VantageAnswer, ca_message, judge_names, name_facts};
 
 use super::subjects::RenewalSubject;
 
 /// The results of the last check of a name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evidence {
-    pub(super) at: EventTime,
-    pub(super) sights: Vec<(Vantage, NameSight)>,
-    pub(super) wanted: QueriedResolvers,
+    pub(super) checked_at: EventTime,
+    pub(super) name_sights: Vec<(Vantage, NameSight)>,
+    pub(super) resolvers: QueriedResolvers,
     pub(super) self_check: Vec<VantageAnswer>,
     pub(super) ca: Vec<VantageAnswer>,
     /// Why the name could not be checked.
-    pub(super) nobody: Option<String>,
+    pub(super) not_checked_reason: Option<String>,
 }
 
 /// Why the renewal would fail.
 struct ForecastFailure {
     cause: ForecastCause,
-    words: String,
-    theirs: Option<String>,
+    reason: String,
+    ca_message: Option<String>,
     remedy: String,
 }
 
 /// Returns the forecast, from the last check if there was one.
-pub(super) fn judge(
+pub(super) fn forecast(
     subject: &RenewalSubject,
     evidence: Option<&Evidence>,
     topology: &Topology,
 ) -> RenewalForecast {
     let mut forecast = RenewalForecast {
-        namespace: subject.term.namespace.clone(),
-        certificate: subject.term.certificate.clone(),
+        namespace: subject.validity.namespace.clone(),
+        certificate: subject.validity.certificate.clone(),
         host: subject.host.to_string(),
         issuer: subject.issuer.clone(),
         solver: subject
-            .approach
+            .route
             .as_ref()
-            .map_or_else(Clone::clone, SolverRoute::words),
-        renewal: subject.term.renewal,
-        not_after: subject.term.not_after,
-        looked: None,
+            .map_or_else(Clone::clone, SolverRoute::description),
+        renewal: subject.validity.renewal,
+        not_after: subject.validity.not_after,
+        evaluated_at: None,
         outlook: RenewalOutlook::Unknown,
         cause: None,
         sentence: "not checked yet".to_owned(),
-        theirs: None,
+        ca_error: None,
         remedy: None,
-        open: Vec::new(),
+        unknowns: Vec::new(),
         notes: Vec::new(),
     };
-    let approach = match &subject.approach {
+    let approach = match &subject.route {
         Ok(approach) => approach,
         Err(refused) => {
-            fails(
+            set_would_fail(
                 &mut forecast,
                 ForecastFailure {
                     cause: ForecastCause::Solver,
-                    words: format!("cert-manager rejects the solver: {refused}"),
-                    theirs: None,
+                    reason: format!("cert-manager rejects the solver: {refused}"),
+                    ca_message: None,
                     remedy: "fix the issuer's solver, or the annotations that override it".to_owned(),
                 },
             );
@@ -84,57 +82,57 @@ pub(super) fn judge(
     let Some(evidence) = evidence else {
         return forecast;
     };
-    forecast.looked = Some(evidence.at);
-    if let Some(why) = &evidence.nobody {
+    forecast.evaluated_at = Some(evidence.checked_at);
+    if let Some(why) = &evidence.not_checked_reason {
         forecast.sentence.clone_from(why);
         return forecast;
     }
-    let facts = name_facts(subject.host.as_str(), &evidence.sights, evidence.wanted);
+    let facts = name_facts(subject.host.as_str(), &evidence.name_sights, evidence.resolvers);
     let names = judge_names(&facts, &subject.identities, subject.account.as_deref());
     let look = ForecastInput {
         subject,
         evidence,
         topology,
-        controllers: controllers(approach, &subject.term.namespace, topology),
+        controllers: solver_services(approach, &subject.validity.namespace, topology),
         facts: &facts,
         names: &names,
     };
     forecast.notes = look.notes();
-    if let Some(failure) = look.failure() {
+    if let Some(failure) = look.find_failure() {
         if subject.identities.is_empty() {
             // A CA that is unknown here may be in the same network and use its own resolver.
-            forecast.open = vec![format!(
+            forecast.unknowns = vec![format!(
                 "{}; whether that affects the CA of {} is unknown",
-                failure.words, subject.issuer
+                failure.reason, subject.issuer
             )];
         } else {
-            fails(&mut forecast, failure);
+            set_would_fail(&mut forecast, failure);
             return forecast;
         }
     }
-    forecast.open.extend(look.open());
-    if forecast.open.is_empty() {
+    forecast.unknowns.extend(look.open_questions());
+    if forecast.unknowns.is_empty() {
         forecast.outlook = RenewalOutlook::WouldPass;
         forecast.sentence = format!(
             "as far as can be known without a token, it would pass: {}",
-            look.why()
+            look.pass_reason()
         );
     } else {
-        forecast.sentence = format!("open questions: {}", forecast.open.join("; "));
+        forecast.sentence = format!("open questions: {}", forecast.unknowns.join("; "));
     }
     forecast
 }
 
-fn fails(forecast: &mut RenewalForecast, failure: ForecastFailure) {
+fn set_would_fail(forecast: &mut RenewalForecast, failure: ForecastFailure) {
     forecast.outlook = RenewalOutlook::WouldFail;
     forecast.cause = Some(failure.cause);
-    forecast.sentence = failure.words;
-    forecast.theirs = failure.theirs;
+    forecast.sentence = failure.reason;
+    forecast.ca_error = failure.ca_message;
     forecast.remedy = Some(failure.remedy);
 }
 
 /// Returns the Services through which clients would reach the solver's own route; empty if unknown.
-fn controllers(approach: &SolverRoute, namespace: &str, topology: &Topology) -> BTreeSet<ServiceKey> {
+fn solver_services(route: &SolverRoute, namespace: &str, topology: &Topology) -> BTreeSet<ServiceKey> {
     let published = &topology.spec().published;
     let of = |class: &str| {
         let same = published
@@ -149,7 +147,7 @@ fn controllers(approach: &SolverRoute, namespace: &str, topology: &Topology) -> 
             .chain(named.map(|service| service.key.clone()))
             .collect()
     };
-    match approach {
+    match route {
         SolverRoute::Ingress(solver) => {
             let class = Some(&solver.ingress_class_name)
                 .filter(|class| !class.is_empty())
@@ -181,47 +179,47 @@ pub(super) struct ForecastInput<'a> {
 
 impl ForecastInput<'_> {
     /// The fetches that resolved the name as the CA does: through public resolvers, or from the internet.
-    pub(super) fn as_the_ca(&self) -> impl Iterator<Item = &VantageAnswer> {
-        let public = self.evidence.wanted.public;
+    pub(super) fn fetches_as_ca(&self) -> impl Iterator<Item = &VantageAnswer> {
+        let public = self.evidence.resolvers.public;
         self.evidence
             .ca
             .iter()
-            .filter(move |answer| public || is_internet(&answer.vantage))
+            .filter(move |answer| public || is_on_internet(&answer.vantage))
     }
 
-    fn failure(&self) -> Option<ForecastFailure> {
-        self.of_the_name()
-            .or_else(|| self.at_the_wrong_door())
-            .or_else(|| self.without_endpoints())
-            .or_else(|| self.at_the_port())
-            .or_else(|| self.by_ipv6())
+    fn find_failure(&self) -> Option<ForecastFailure> {
+        self.name_failure()
+            .or_else(|| self.wrong_controller())
+            .or_else(|| self.no_endpoints())
+            .or_else(|| self.port_failure())
+            .or_else(|| self.ipv6_failure())
     }
 
-    fn of_the_name(&self) -> Option<ForecastFailure> {
+    fn name_failure(&self) -> Option<ForecastFailure> {
         self.names.problems.iter().find_map(|problem| {
             Some(ForecastFailure {
-                cause: ForecastCause::of_the_name(problem.cause)?,
-                words: problem.words.clone(),
-                theirs: Some(problem.theirs.clone()),
+                cause: ForecastCause::from_name_cause(problem.cause)?,
+                reason: problem.description.clone(),
+                ca_message: Some(problem.ca_error.clone()),
                 remedy: problem.remedy.clone(),
             })
         })
     }
 
     /// The Service behind the address that a fetch connected to first.
-    pub(super) fn entered(&self, answer: &VantageAnswer) -> Option<&ServiceKey> {
+    pub(super) fn entry_service(&self, answer: &VantageAnswer) -> Option<&ServiceKey> {
         let first = answer
             .sight
             .dials
             .iter()
-            .find(|dial| !dial.overtaken && dial.failed.is_none())?;
+            .find(|dial| !dial.abandoned && dial.failure.is_none())?;
         let service = self.topology.service_of(&Front::tcp(first.address))?;
         Some(&service.key)
     }
 
     /// A controller may have several Services, such as an internal one: all Services with the same Pods belong to
     /// it.
-    fn is_the_controllers(&self, entered: &ServiceKey) -> bool {
+    fn belongs_to_controller(&self, entered: &ServiceKey) -> bool {
         let pods = |key: &ServiceKey| -> BTreeSet<_> {
             let endpoints = self
                 .topology
@@ -234,40 +232,40 @@ impl ForecastInput<'_> {
         self.controllers.contains(entered) || self.controllers.iter().any(|key| !pods(key).is_disjoint(&own))
     }
 
-    fn at_the_wrong_door(&self) -> Option<ForecastFailure> {
+    fn wrong_controller(&self) -> Option<ForecastFailure> {
         if self.controllers.is_empty() {
             return None;
         }
         let wrong = self
-            .as_the_ca()
-            .filter_map(|answer| self.entered(answer))
-            .find(|entered| !self.is_the_controllers(entered))?;
+            .fetches_as_ca()
+            .filter_map(|answer| self.entry_service(answer))
+            .find(|entered| !self.belongs_to_controller(entered))?;
         let right: Vec<String> = self.controllers.iter().map(ToString::to_string).collect();
         let solver = self
             .subject
-            .approach
+            .route
             .as_ref()
-            .map_or_else(Clone::clone, SolverRoute::words);
+            .map_or_else(Clone::clone, SolverRoute::description);
         Some(ForecastFailure {
             cause: ForecastCause::WrongController,
-            words: format!(
+            reason: format!(
                 "the name leads to {wrong}, but {solver} is served by {}, so the solver's route is not served there",
                 right.join(", ")
             ),
-            theirs: None,
+            ca_message: None,
             remedy: "set the class or Gateway of the issuer's solver to the one that the name leads to, or change the name's address"
                 .to_owned(),
         })
     }
 
     /// The Services that the name leads to have no ready endpoint.
-    fn without_endpoints(&self) -> Option<ForecastFailure> {
+    fn no_endpoints(&self) -> Option<ForecastFailure> {
         let mut services = BTreeSet::new();
-        for answer in self.as_the_ca() {
+        for answer in self.fetches_as_ca() {
             if !answer.outcome.is_failure() {
                 return None;
             }
-            let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken)?;
+            let last = answer.sight.dials.iter().rfind(|dial| !dial.abandoned)?;
             let service = self.topology.service_of(&Front::tcp(last.address))?;
             if !service.usable().is_empty() {
                 return None;
@@ -277,40 +275,40 @@ impl ForecastInput<'_> {
         let services: Vec<String> = services.into_iter().collect();
         (!services.is_empty()).then(|| ForecastFailure {
             cause: ForecastCause::NoEndpoints,
-            words: format!(
+            reason: format!(
                 "the name leads to {}, which has no ready endpoint",
                 services.join(", ")
             ),
-            theirs: None,
+            ca_message: None,
             remedy: "make the ingress controller's Pods ready".to_owned(),
         })
     }
 
     /// No vantage on the internet can connect to port 80.
-    fn at_the_port(&self) -> Option<ForecastFailure> {
+    fn port_failure(&self) -> Option<ForecastFailure> {
         let mut refused = true;
         let mut first = None;
         for answer in self
             .evidence
             .ca
             .iter()
-            .filter(|answer| is_internet(&answer.vantage))
+            .filter(|answer| is_on_internet(&answer.vantage))
         {
             match &answer.outcome {
                 Outcome::Failed {
                     phase: Phase::Connect,
                     kind: kind @ (FailureKind::Refused | FailureKind::ConnectTimeout),
                     ..
-                } if answer.sight.hops.is_empty() => {
+                } if answer.sight.redirects.is_empty() => {
                     refused &= *kind == FailureKind::Refused;
                     first = first.or(Some((answer, kind)));
                 }
-                Outcome::NotAsked { .. } => {}
+                Outcome::NotProbed { .. } => {}
                 _ => return None,
             }
         }
         let (answer, kind) = first?;
-        let at = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
+        let at = answer.sight.dials.iter().rfind(|dial| !dial.abandoned);
         let at = at.map_or_else(String::new, |dial| format!(" at {}", dial.address));
         Some(ForecastFailure {
             cause: if refused {
@@ -318,23 +316,23 @@ impl ForecastInput<'_> {
             } else {
                 ForecastCause::PortSilent
             },
-            words: format!("port 80 is not reachable from the internet ({}): {}{at}", answer.vantage, kind.words()),
-            theirs: self.says(answer),
+            reason: format!("port 80 is not reachable from the internet ({}): {}{at}", answer.vantage, kind.description()),
+            ca_message: self.ca_message(answer),
             remedy: "open port 80 to all clients on the path to the ingress controller, because the CA does not publish its addresses"
                 .to_owned(),
         })
     }
 
     /// Every vantage on the internet connects over IPv6 and gets no response, whatever the path.
-    fn by_ipv6(&self) -> Option<ForecastFailure> {
+    fn ipv6_failure(&self) -> Option<ForecastFailure> {
         let mut first = None;
         for answer in self
             .evidence
             .ca
             .iter()
-            .filter(|answer| is_internet(&answer.vantage))
+            .filter(|answer| is_on_internet(&answer.vantage))
         {
-            let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
+            let last = answer.sight.dials.iter().rfind(|dial| !dial.abandoned);
             match (&answer.outcome, last) {
                 (
                     Outcome::Failed {
@@ -343,42 +341,45 @@ impl ForecastInput<'_> {
                         ..
                     },
                     Some(dial),
-                ) if dial.address.is_ipv6() && dial.failed.is_none() && answer.sight.hops.is_empty() => {
+                ) if dial.address.is_ipv6()
+                    && dial.failure.is_none()
+                    && answer.sight.redirects.is_empty() =>
+                {
                     first = first.or(Some((answer, kind, dial)));
                 }
-                (Outcome::NotAsked { .. }, _) => {}
+                (Outcome::NotProbed { .. }, _) => {}
                 _ => return None,
             }
         }
         let (answer, kind, dial) = first?;
         Some(ForecastFailure {
             cause: ForecastCause::AaaaUnserved,
-            words: format!(
+            reason: format!(
                 "{} accepts connections but does not respond ({}), and the CA falls back to IPv4 only if it cannot connect",
                 dial.address.ip(),
-                kind.words()
+                kind.description()
             ),
-            theirs: self.says(answer),
+            ca_message: self.ca_message(answer),
             remedy: "serve port 80 on the IPv6 address, or remove the AAAA record".to_owned(),
         })
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(super) fn challenge_url(&self) -> String {
         format!("http://{}/.well-known/acme-challenge/…", self.subject.host)
     }
 
-    fn says(&self, answer: &VantageAnswer) -> Option<String> {
-        authority_says(
+    fn ca_message(&self, answer: &VantageAnswer) -> Option<String> {
+        ca_message(
             ChallengeClient::Boulder,
             &answer.outcome,
             &answer.sight,
-            &self.url(),
+            &self.challenge_url(),
         )
         .map(|(problem, detail)| format!("{problem}: {detail}"))
     }
 }
 
-pub(super) const fn is_internet(vantage: &Vantage) -> bool {
+pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
     matches!(
         vantage,
         Vantage::Outside {

@@ -18,5 +18,5 @@ mod task;
 mod tests;
 mod unknowns;
 
-pub use subjects::not_checked;
+pub use subjects::empty_forecasts;
 pub use task::ForecastTask;

@@ -6,32 +6,34 @@ use std::{
     time::Duration,
 };
 
-use parallax_api::forecasts::{NOTE, RenewalForecastList};
+use parallax_api::forecasts::{COVERAGE_NOTE, RenewalForecastList};
 use parallax_diagnosis::view::View;
 use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
 use parallax_model::{AssignmentId, EventTime, HostName, Micros, Placement, Recorded};
-use parallax_preflight::{VantageAnswer, token};
-use parallax_runs::{CA, LookError, LookedHost, NAMES, ReplySet, RunManager, SELF_CHECK};
+use parallax_preflight::{VantageAnswer, encode_token};
+use parallax_runs::{
+    CA_SUFFIX, CheckObservations, HostCheck, HostCheckError, NAMES_SUFFIX, RunManager, SELF_CHECK_SUFFIX,
+};
 use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    judge::{Evidence, judge},
+    judge::{Evidence, forecast},
     next_check,
-    subjects::{RenewalSubjects, not_checked},
+    subjects::{RenewalSubjects, empty_forecasts},
 };
 use crate::cert_manager::CertManagerState;
 
 /// The maximum number of concurrent checks. A check takes up to twenty seconds if there is no response.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHECKS: usize = 4;
 
 /// The minimum and the maximum time between two judgements of all names; the topology may change in between.
-const LEAST: Duration = Duration::from_secs(1);
-const AGAIN: Duration = Duration::from_secs(30);
+const MIN_PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_PUBLISH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Evidence older than this many intervals is discarded: the name could not be checked since.
-const STALE: u64 = 3;
+const STALE_INTERVALS: u64 = 3;
 
 /// Checks the names of Certificates and publishes forecasts.
 #[derive(Debug)]
@@ -39,26 +41,26 @@ pub struct ForecastTask {
     /// Event time.
     pub clock: Clock,
     /// Makes the runs that check names.
-    pub desk: Arc<RunManager>,
+    pub runs: Arc<RunManager>,
     /// Whether this replica leads; only the leader checks.
     pub replica: ReplicaState,
     /// The objects of cert-manager.
-    pub picture: watch::Receiver<CertManagerState>,
+    pub cert_manager: watch::Receiver<CertManagerState>,
     /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
     /// The current incidents.
     pub views: SnapshotReader<View>,
     /// The interval between checks of a name; `None` disables checks.
-    pub every: Option<Micros>,
+    pub interval: Option<Micros>,
     /// Receives the forecasts.
-    pub out: watch::Sender<Arc<RenewalForecastList>>,
+    pub forecasts: watch::Sender<Arc<RenewalForecastList>>,
 }
 
 /// The state of one name.
 #[derive(Debug)]
-struct NameForecast {
+struct NameState {
     next: EventTime,
-    looking: bool,
+    in_progress: bool,
     turn: usize,
     evidence: Option<Evidence>,
 }
@@ -66,21 +68,28 @@ struct NameForecast {
 impl ForecastTask {
     /// Checks names until cancelled.
     pub async fn run(mut self, cancelled: CancellationToken) {
-        let mut hosts: BTreeMap<HostName, NameForecast> = BTreeMap::new();
+        let mut hosts: BTreeMap<HostName, NameState> = BTreeMap::new();
         let mut looks: JoinSet<(HostName, Evidence)> = JoinSet::new();
         let mut leading = self.replica.changes();
-        let mut subjects = RenewalSubjects::of(&self.picture.borrow_and_update());
+        let mut subjects = RenewalSubjects::from_state(&self.cert_manager.borrow_and_update());
         let mut published = EventTime(i64::MIN);
         let mut changed = true;
         loop {
-            if self.replica.leads() {
-                if let Some(every) = self.every {
-                    self.settle(&subjects, &mut hosts, every);
-                    self.set_out(&subjects, &mut hosts, &mut looks, every);
+            if self.replica.is_leader() {
+                if let Some(every) = self.interval {
+                    self.sync_names(&subjects, &mut hosts, every);
+                    self.start_due_checks(&subjects, &mut hosts, &mut looks, every);
                 }
                 // Limits the rate: otherwise every finished check would cause a judgement of all names.
                 let age = self.clock.now() - published;
-                if age.0 >= Micros::from(if changed { LEAST } else { AGAIN }).0 {
+                if age.0
+                    >= Micros::from(if changed {
+                        MIN_PUBLISH_INTERVAL
+                    } else {
+                        MAX_PUBLISH_INTERVAL
+                    })
+                    .0
+                {
                     self.publish(&subjects, &hosts);
                     published = self.clock.now();
                     changed = false;
@@ -89,26 +98,28 @@ impl ForecastTask {
                 // Another replica checks and publishes.
                 looks.abort_all();
                 hosts.clear();
-                self.show(not_checked(&self.picture.borrow()));
+                self.publish_if_changed(empty_forecasts(&self.cert_manager.borrow()));
                 (published, changed) = (EventTime(i64::MIN), true);
             }
-            let wait = self
-                .until_next(&hosts, looks.len())
-                .min(if changed { LEAST } else { AGAIN });
+            let wait = self.time_to_next_check(&hosts, looks.len()).min(if changed {
+                MIN_PUBLISH_INTERVAL
+            } else {
+                MAX_PUBLISH_INTERVAL
+            });
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                told = self.picture.changed() => {
+                told = self.cert_manager.changed() => {
                     if told.is_err() {
                         return;
                     }
                     changed = true;
-                    subjects = RenewalSubjects::of(&self.picture.borrow_and_update());
+                    subjects = RenewalSubjects::from_state(&self.cert_manager.borrow_and_update());
                 }
                 () = leading.next() => {}
                 Some(ended) = looks.join_next() => match ended {
                     Ok((host, evidence)) => {
                         if let Some(known) = hosts.get_mut(&host) {
-                            known.looking = false;
+                            known.in_progress = false;
                             known.evidence = Some(evidence);
                         }
                         changed = true;
@@ -123,19 +134,19 @@ impl ForecastTask {
     }
 
     /// Removes names that no Certificate contains any more, and adds new ones.
-    fn settle(
+    fn sync_names(
         &self,
         subjects: &RenewalSubjects,
-        hosts: &mut BTreeMap<HostName, NameForecast>,
+        hosts: &mut BTreeMap<HostName, NameState>,
         every: Micros,
     ) {
         let now = self.clock.now();
-        let wanted: BTreeSet<&HostName> = subjects.all.iter().map(|subject| &subject.host).collect();
+        let wanted: BTreeSet<&HostName> = subjects.subjects.iter().map(|subject| &subject.host).collect();
         hosts.retain(|host, _| wanted.contains(host));
-        for subject in &subjects.all {
-            hosts.entry(subject.host.clone()).or_insert_with(|| NameForecast {
-                next: next_check::first(subject.host.as_str(), every, now),
-                looking: false,
+        for subject in &subjects.subjects {
+            hosts.entry(subject.host.clone()).or_insert_with(|| NameState {
+                next: next_check::first_check_time(subject.host.as_str(), every, now),
+                in_progress: false,
                 turn: 0,
                 evidence: None,
             });
@@ -143,68 +154,72 @@ impl ForecastTask {
     }
 
     /// Starts checks of the names that are due, the longest overdue first.
-    fn set_out(
+    fn start_due_checks(
         &self,
         subjects: &RenewalSubjects,
-        hosts: &mut BTreeMap<HostName, NameForecast>,
+        hosts: &mut BTreeMap<HostName, NameState>,
         looks: &mut JoinSet<(HostName, Evidence)>,
         every: Micros,
     ) {
         let now = self.clock.now();
         let mut wanting: Vec<(EventTime, HostName)> = hosts
             .iter()
-            .filter(|(_, known)| !known.looking && known.next <= now)
+            .filter(|(_, known)| !known.in_progress && known.next <= now)
             .map(|(host, known)| (known.next, host.clone()))
             .collect();
         wanting.sort();
-        for (_, host) in wanting.into_iter().take(AT_ONCE.saturating_sub(looks.len())) {
+        for (_, host) in wanting
+            .into_iter()
+            .take(MAX_CONCURRENT_CHECKS.saturating_sub(looks.len()))
+        {
             let Some(known) = hosts.get_mut(&host) else {
                 continue;
             };
             let renewal = subjects
-                .all
+                .subjects
                 .iter()
                 .filter(|subject| subject.host == host)
-                .filter_map(|subject| subject.term.renewal)
+                .filter_map(|subject| subject.validity.renewal)
                 .min();
-            known.next = next_check::next(host.as_str(), every, renewal, now);
-            known.looking = true;
+            known.next = next_check::next_check_time(host.as_str(), every, renewal, now);
+            known.in_progress = true;
             known.turn += 1;
-            let looking = ForecastRound {
+            let looking = HostCheckTask {
                 clock: self.clock,
-                desk: self.desk.clone(),
+                runs: self.runs.clone(),
                 topology: self.topology.borrow().clone(),
                 view: self.views.latest(),
             };
-            looks.spawn(looking.at(host, known.turn));
+            looks.spawn(looking.run(host, known.turn));
         }
     }
 
-    fn publish(&self, subjects: &RenewalSubjects, hosts: &BTreeMap<HostName, NameForecast>) {
+    fn publish(&self, subjects: &RenewalSubjects, hosts: &BTreeMap<HostName, NameState>) {
         let now = self.clock.now();
         let topology = self.topology.borrow().topology.clone();
-        let Some(every) = self.every else {
-            return self.show(RenewalForecastList {
-                certificates: subjects.terms.clone(),
-                ..RenewalForecastList::missing("forecast.every is off in the aggregator's configuration")
+        let Some(every) = self.interval else {
+            return self.publish_if_changed(RenewalForecastList {
+                certificates: subjects.validities.clone(),
+                ..RenewalForecastList::unavailable("forecast.every is off in the aggregator's configuration")
             });
         };
-        let fresh = |evidence: &&Evidence| (now - evidence.at).0 <= every.0.saturating_mul(STALE);
-        let forecasts = subjects.all.iter().map(|subject| {
+        let fresh =
+            |evidence: &&Evidence| (now - evidence.checked_at).0 <= every.0.saturating_mul(STALE_INTERVALS);
+        let forecasts = subjects.subjects.iter().map(|subject| {
             let evidence = hosts.get(&subject.host).and_then(|known| known.evidence.as_ref());
-            judge(subject, evidence.filter(fresh), &topology)
+            forecast(subject, evidence.filter(fresh), &topology)
         });
-        self.show(RenewalForecastList {
-            note: NOTE.to_owned(),
-            missing: subjects.missing.clone(),
+        self.publish_if_changed(RenewalForecastList {
+            note: COVERAGE_NOTE.to_owned(),
+            unavailable_because: subjects.missing.clone(),
             forecasts: forecasts.collect(),
-            certificates: subjects.terms.clone(),
-            left_out: subjects.left_out,
+            certificates: subjects.validities.clone(),
+            skipped: subjects.left_out,
         });
     }
 
-    fn show(&self, new: RenewalForecastList) {
-        self.out.send_if_modified(|out| {
+    fn publish_if_changed(&self, new: RenewalForecastList) {
+        self.forecasts.send_if_modified(|out| {
             let changed = **out != new;
             if changed {
                 *out = Arc::new(new);
@@ -213,58 +228,62 @@ impl ForecastTask {
         });
     }
 
-    fn until_next(&self, hosts: &BTreeMap<HostName, NameForecast>, looks: usize) -> Duration {
+    fn time_to_next_check(&self, hosts: &BTreeMap<HostName, NameState>, looks: usize) -> Duration {
         let now = self.clock.now();
         let next = hosts
             .values()
             // A name that is due but has no slot waits for a check to end.
-            .filter(|known| !known.looking && (looks < AT_ONCE || known.next > now))
+            .filter(|known| !known.in_progress && (looks < MAX_CONCURRENT_CHECKS || known.next > now))
             .map(|known| Duration::from(known.next - now))
             .min();
-        next.unwrap_or(AGAIN).clamp(Duration::from_millis(10), AGAIN)
+        next.unwrap_or(MAX_PUBLISH_INTERVAL)
+            .clamp(Duration::from_millis(10), MAX_PUBLISH_INTERVAL)
     }
 }
 
 /// One check, with its inputs.
-struct ForecastRound {
+struct HostCheckTask {
     clock: Clock,
-    desk: Arc<RunManager>,
+    runs: Arc<RunManager>,
     topology: TopologyState,
     view: Arc<View>,
 }
 
-impl ForecastRound {
-    async fn at(self, host: HostName, turn: usize) -> (HostName, Evidence) {
+impl HostCheckTask {
+    async fn run(self, host: HostName, turn: usize) -> (HostName, Evidence) {
         let mut random = [0; 32];
         let words = std::iter::repeat_with(parallax_runtime::random).take(4);
         for (bytes, word) in random.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_be_bytes());
         }
-        let token = token(random);
-        let at = LookedHost {
+        let token = encode_token(random);
+        let at = HostCheck {
             host: &host,
             token: &token,
             turn,
         };
-        let looked = self.desk.look_at(at, &self.topology.topology, &self.view).await;
-        let evidence = self.evidence(looked);
+        let looked = self
+            .runs
+            .check_host(at, &self.topology.topology, &self.view)
+            .await;
+        let evidence = self.to_evidence(looked);
         (host, evidence)
     }
 
-    fn evidence(&self, looked: Result<ReplySet, LookError>) -> Evidence {
+    fn to_evidence(&self, looked: Result<CheckObservations, HostCheckError>) -> Evidence {
         let at = self.clock.now();
         let (looked, nobody) = match looked {
-            Ok(looked) if looked.seen.is_empty() => (
+            Ok(looked) if looked.observations.is_empty() => (
                 looked,
                 Some("no vantage responded in time; older probers may not support this query".to_owned()),
             ),
             Ok(looked) => (looked, None),
             Err(why) => {
-                let none = ReplySet {
-                    seen: Vec::new(),
-                    wanted: parallax_preflight::QueriedResolvers {
+                let none = CheckObservations {
+                    observations: Vec::new(),
+                    resolvers: parallax_preflight::QueriedResolvers {
                         public: false,
-                        authorities: false,
+                        authoritative: false,
                     },
                 };
                 (none, Some(why.to_string()))
@@ -273,26 +292,31 @@ impl ForecastRound {
         let of = |what: &str| -> Vec<&Recorded> {
             let ends = |id: &AssignmentId| id.as_str().rsplit('|').next() == Some(what);
             looked
-                .seen
+                .observations
                 .iter()
                 .filter(|seen| seen.observation.assignment.as_ref().is_some_and(ends))
                 .collect()
         };
-        let answers = |what: &str| of(what).into_iter().map(|seen| self.answer(seen)).collect();
+        let answers = |what: &str| {
+            of(what)
+                .into_iter()
+                .map(|seen| self.to_vantage_answer(seen))
+                .collect()
+        };
         Evidence {
-            at,
-            sights: of(NAMES)
+            checked_at: at,
+            name_sights: of(NAMES_SUFFIX)
                 .into_iter()
                 .filter_map(|seen| Some((seen.vantage.clone(), (**seen.observation.names.as_ref()?).clone())))
                 .collect(),
-            wanted: looked.wanted,
-            self_check: answers(SELF_CHECK),
-            ca: answers(CA),
-            nobody,
+            resolvers: looked.resolvers,
+            self_check: answers(SELF_CHECK_SUFFIX),
+            ca: answers(CA_SUFFIX),
+            not_checked_reason: nobody,
         }
     }
 
-    fn answer(&self, seen: &Recorded) -> VantageAnswer {
+    fn to_vantage_answer(&self, seen: &Recorded) -> VantageAnswer {
         let observation = &seen.observation;
         let placement = observation.front.map_or(Placement::Unknown, |front| {
             self.topology
@@ -304,7 +328,7 @@ impl ForecastRound {
             placement,
             outcome: observation.outcome.clone(),
             sight: observation.challenge.as_deref().cloned().unwrap_or_default(),
-            total: observation.times.total,
+            total_duration: observation.times.total,
         }
     }
 }

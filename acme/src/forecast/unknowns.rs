@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use parallax_api::names::{CaaState, NameProblem, ResolverSide};
 use parallax_model::{FailureKind, Outcome};
-use parallax_preflight::{VantageAnswer, self_check_says};
+use parallax_preflight::{VantageAnswer, self_check_message};
 
-use super::judge::{ForecastInput, is_internet};
+use super::judge::{ForecastInput, is_on_internet};
 
 impl ForecastInput<'_> {
     /// Lists the conditions of a renewal that are not known.
-    pub(super) fn open(&self) -> Vec<String> {
+    pub(super) fn open_questions(&self) -> Vec<String> {
         let mut open = Vec::new();
-        if self.facts.of_side(ResolverSide::Public).next().is_none() {
+        if self.facts.on_side(ResolverSide::Public).next().is_none() {
             open.push(
                 "the public DNS records: no public view was queried (set resolvers.public in the aggregator's configuration, or enrol a vantage on the internet)"
                     .to_owned(),
@@ -21,11 +21,11 @@ impl ForecastInput<'_> {
             open.push("the name's public addresses: public servers returned none".to_owned());
         }
         match self.names.caa {
-            CaaState::NotAsked => {
+            CaaState::NotQueried => {
                 open.push("CAA records: no public view was queried".to_owned());
             }
             CaaState::Forbidden | CaaState::Unknown if self.names.unknown.is_empty() => {
-                open.push(self.names.caa_words.clone());
+                open.push(self.names.caa_description.clone());
             }
             CaaState::Unrestricted | CaaState::Allowed | CaaState::Forbidden | CaaState::Unknown => {}
         }
@@ -36,20 +36,20 @@ impl ForecastInput<'_> {
                 .problems
                 .iter()
                 .filter(lasting)
-                .map(|problem| format!("{} (may be temporary)", problem.words)),
+                .map(|problem| format!("{} (may be temporary)", problem.description)),
         );
-        self.open_at_the_ca(&mut open);
-        self.open_at_the_self_check(&mut open);
+        self.open_ca_questions(&mut open);
+        self.open_self_check_questions(&mut open);
         open.dedup();
         open
     }
 
-    fn open_at_the_ca(&self, open: &mut Vec<String>) {
-        let outside = self.as_the_ca().any(|answer| is_internet(&answer.vantage));
+    fn open_ca_questions(&self, open: &mut Vec<String>) {
+        let outside = self.fetches_as_ca().any(|answer| is_on_internet(&answer.vantage));
         // If there is a vantage outside, a failure on the path out of a node says nothing about the CA.
         let counted: Vec<&VantageAnswer> = self
-            .as_the_ca()
-            .filter(|answer| !outside || is_internet(&answer.vantage))
+            .fetches_as_ca()
+            .filter(|answer| !outside || is_on_internet(&answer.vantage))
             .collect();
         let passed = counted
             .iter()
@@ -69,7 +69,7 @@ impl ForecastInput<'_> {
                 open.push(format!(
                     "the fetch by the CA's rules fails from {}: {} in {phase}{but}",
                     answer.vantage,
-                    kind.words()
+                    kind.description()
                 ));
             }
         }
@@ -78,8 +78,8 @@ impl ForecastInput<'_> {
         }
         if self.controllers.is_empty() {
             open.push("which controller would serve the solver's route".to_owned());
-        } else if let Some(answer) = passed.iter().find(|answer| self.entered(answer).is_none()) {
-            let at = answer.sight.dials.iter().find(|dial| dial.failed.is_none());
+        } else if let Some(answer) = passed.iter().find(|answer| self.entry_service(answer).is_none()) {
+            let at = answer.sight.dials.iter().find(|dial| dial.failure.is_none());
             let at = at.map_or_else(String::new, |dial| dial.address.ip().to_string());
             open.push(format!(
                 "whether the solver's controller is behind {at}: no Service of the cluster has that address"
@@ -87,13 +87,14 @@ impl ForecastInput<'_> {
         }
     }
 
-    fn open_at_the_self_check(&self, open: &mut Vec<String>) {
-        if self.subject.waits.is_some() {
+    fn open_self_check_questions(&self, open: &mut Vec<String>) {
+        if self.subject.skip_self_check_delay.is_some() {
             return;
         }
         let answers = &self.evidence.self_check;
         for answer in answers.iter().filter(|answer| answer.outcome.is_failure()) {
-            let says = self_check_says(&answer.outcome, &answer.sight, &self.url()).unwrap_or_default();
+            let says =
+                self_check_message(&answer.outcome, &answer.sight, &self.challenge_url()).unwrap_or_default();
             open.push(format!("the self check fails from {}: {says}", answer.vantage));
         }
         if !answers
@@ -113,10 +114,10 @@ impl ForecastInput<'_> {
             .map(|finding| format!("{} ({})", finding.text, finding.id))
             .collect();
         let dead: BTreeSet<String> = self
-            .as_the_ca()
+            .fetches_as_ca()
             .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
             .flat_map(|answer| &answer.sight.dials)
-            .filter(|dial| dial.address.is_ipv6() && dial.failed.is_some())
+            .filter(|dial| dial.address.is_ipv6() && dial.failure.is_some())
             .map(|dial| dial.address.ip().to_string())
             .collect();
         if !dead.is_empty() {
@@ -126,12 +127,17 @@ impl ForecastInput<'_> {
                 dead.join(", ")
             ));
         }
-        if !self.evidence.ca.iter().any(|answer| is_internet(&answer.vantage)) {
+        if !self
+            .evidence
+            .ca
+            .iter()
+            .any(|answer| is_on_internet(&answer.vantage))
+        {
             notes.push(
                 "tested from inside only: whether clients on the internet get through is unknown".to_owned(),
             );
         }
-        if let Some(time) = &self.subject.waits {
+        if let Some(time) = &self.subject.skip_self_check_delay {
             notes.push(format!(
                 "the solver waits {time} instead of making the self check: only the CA decides"
             ));
@@ -139,12 +145,12 @@ impl ForecastInput<'_> {
         notes
     }
 
-    pub(super) fn why(&self) -> String {
+    pub(super) fn pass_reason(&self) -> String {
         let controllers: Vec<String> = self.controllers.iter().map(ToString::to_string).collect();
         format!(
             "port 80 is served by {}; {}",
             controllers.join(", "),
-            self.names.caa_words
+            self.names.caa_description
         )
     }
 }

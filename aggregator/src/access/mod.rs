@@ -31,17 +31,17 @@ pub(crate) enum Permission {
     /// Start a run.
     Run,
     /// Act on incidents, maintenance windows and baselines.
-    Handle,
+    Act,
 }
 
 impl Permission {
     /// Returns verb and resource of the group `parallax.dev` that RBAC must allow. Incidents are not a custom resource,
     /// but RBAC rules may name them.
-    pub(crate) const fn rule(self) -> (&'static str, &'static str) {
+    pub(crate) const fn rbac_rule(self) -> (&'static str, &'static str) {
         match self {
             Self::Read => ("list", "incidents"),
             Self::Run => ("create", "runs"),
-            Self::Handle => ("update", "incidents"),
+            Self::Act => ("update", "incidents"),
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct AuthorizedUser {
 #[derive(Debug, Clone)]
 pub(crate) enum UserAuthentication {
     /// No authentication; `local` if only this machine can connect.
-    Nobody { local: bool },
+    Unauthenticated { local: bool },
     /// A shared secret.
     Secret(BearerToken),
     /// A token of the cluster.
@@ -68,7 +68,7 @@ pub(crate) enum UserAuthentication {
 /// Access control for users.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessControl {
-    pub(crate) known: UserAuthentication,
+    pub(crate) authentication: UserAuthentication,
     /// Whether reading needs no authentication.
     pub(crate) open_read: bool,
 }
@@ -78,42 +78,42 @@ impl AccessControl {
     pub(crate) async fn allow(
         &self,
         headers: &HeaderMap,
-        deed: Permission,
+        permission: Permission,
     ) -> Result<AuthorizedUser, ApiError> {
-        if deed == Permission::Read && self.open_read {
+        if permission == Permission::Read && self.open_read {
             return Ok(AuthorizedUser {
                 name: "anonymous".to_owned(),
             });
         }
-        match &self.known {
-            UserAuthentication::Nobody { local: true } => {
-                same_machine(headers)?;
+        match &self.authentication {
+            UserAuthentication::Unauthenticated { local: true } => {
+                reject_dns_rebinding(headers)?;
                 Ok(AuthorizedUser {
                     name: "this machine".to_owned(),
                 })
             }
-            UserAuthentication::Nobody { local: false } => Err(ApiError::new(
+            UserAuthentication::Unauthenticated { local: false } => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "authentication is not configured and this action requires it: set access.tokenFile, access.kubernetes or access.proxy in the aggregator's configuration",
             )),
             UserAuthentication::Secret(token) => headers
                 .get(header::AUTHORIZATION)
-                .filter(|shown| token.opens(shown.as_bytes()))
+                .filter(|shown| token.matches_header(shown.as_bytes()))
                 .map(|_| AuthorizedUser {
                     name: "holder of the token".to_owned(),
                 })
                 .ok_or_else(|| {
-                    unknown(
+                    unauthorized(
                         "the secret of access.tokenFile (or tokenFile); pass it to `parallax` with --token-file",
                     )
                 }),
             UserAuthentication::Cluster(reviews) => {
                 let token = bearer(headers).ok_or_else(|| {
-                    unknown("a token of the cluster, for example from `kubectl create token ACCOUNT`; pass it to `parallax` with --token-file or PARALLAX_TOKEN")
+                    unauthorized("a token of the cluster, for example from `kubectl create token ACCOUNT`; pass it to `parallax` with --token-file or PARALLAX_TOKEN")
                 })?;
-                reviews.allow(token, deed).await
+                reviews.check_permission(token, permission).await
             }
-            UserAuthentication::Proxy(options) => behind_proxy(options, headers, deed),
+            UserAuthentication::Proxy(options) => authenticate_proxied(options, headers, permission),
         }
     }
 }
@@ -126,7 +126,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
         .filter(|token| !token.is_empty())
 }
 
-fn unknown(wanted: &str) -> ApiError {
+fn unauthorized(wanted: &str) -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
         format!("authentication failed; expected the header authorization: Bearer TOKEN with {wanted}"),
@@ -135,7 +135,7 @@ fn unknown(wanted: &str) -> ApiError {
 
 /// Rejects DNS rebinding: another site's host name could resolve to this machine, so that a local browser sends its
 /// requests here. The `Host` header gives the name away.
-fn same_machine(headers: &HeaderMap) -> Result<(), ApiError> {
+fn reject_dns_rebinding(headers: &HeaderMap) -> Result<(), ApiError> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok())
@@ -155,15 +155,15 @@ fn same_machine(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-fn behind_proxy(
+fn authenticate_proxied(
     options: &ProxyOptions,
     headers: &HeaderMap,
-    deed: Permission,
+    permission: Permission,
 ) -> Result<AuthorizedUser, ApiError> {
     let shown = headers.get(&options.secret_header).map(|shown| {
         let mut bearer = b"Bearer ".to_vec();
         bearer.extend_from_slice(shown.as_bytes());
-        options.secret.opens(&bearer)
+        options.secret.matches_header(&bearer)
     });
     if shown != Some(true) {
         return Err(ApiError::new(
@@ -203,7 +203,7 @@ fn behind_proxy(
     };
     let groups = text(&options.groups_header).unwrap_or_default();
     let mut groups = groups.split(',').map(str::trim);
-    if deed != Permission::Read
+    if permission != Permission::Read
         && !options.writers.is_empty()
         && !groups.any(|group| options.writers.iter().any(|w| w == group))
     {
@@ -211,14 +211,16 @@ fn behind_proxy(
             StatusCode::FORBIDDEN,
             format!(
                 "{} has read permission only: none of the user's groups is in access.proxy.writers",
-                tamed(name)
+                sanitize_name(name)
             ),
         ));
     }
-    Ok(AuthorizedUser { name: tamed(name) })
+    Ok(AuthorizedUser {
+        name: sanitize_name(name),
+    })
 }
 
 /// Sanitises a user name for tables and logs: no control characters, at most 128 characters.
-fn tamed(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(128).collect()
 }

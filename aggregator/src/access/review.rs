@@ -21,28 +21,28 @@ use crate::api_error::ApiError;
 use parallax_kubernetes::api_client::ApiClient;
 
 /// Timeout of a review.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// TTL of a cached answer; a revoked permission stays effective for at most this long.
-const STANDS: Duration = Duration::from_secs(30);
+const CACHE_TTL: Duration = Duration::from_secs(30);
 /// Maximum number of cached answers.
-const MOST: usize = 4_096;
+const MAX_CACHED_REVIEWS: usize = 4_096;
 /// Maximum number of concurrent reviews.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REVIEWS: usize = 16;
 
 /// Review requests to the API server. A trait, so that tests need no server.
 pub(crate) trait ReviewClient: Send + Sync + fmt::Debug {
     /// Returns the owner of a token; `None` if the token is invalid.
-    fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>>;
+    fn authenticate<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>>;
     /// Returns whether the user has a permission, and the API server's reason.
-    fn may<'a>(
+    fn authorize<'a>(
         &'a self,
         user: &'a UserInfo,
-        deed: Permission,
+        permission: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>>;
 }
 
 impl ReviewClient for ApiClient {
-    fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
+    fn authenticate<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
         Box::pin(async move {
             let review = TokenReview {
                 metadata: ObjectMeta::default(),
@@ -63,13 +63,13 @@ impl ReviewClient for ApiClient {
         })
     }
 
-    fn may<'a>(
+    fn authorize<'a>(
         &'a self,
         user: &'a UserInfo,
-        deed: Permission,
+        permission: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
         Box::pin(async move {
-            let (verb, resource) = deed.rule();
+            let (verb, resource) = permission.rbac_rule();
             let review = SubjectAccessReview {
                 metadata: ObjectMeta::default(),
                 spec: SubjectAccessReviewSpec {
@@ -109,8 +109,8 @@ type CachedReview = (Result<AuthorizedUser, ReviewRefusal>, Instant);
 /// Reviews users, with a short-lived cache of the answers.
 #[derive(Debug)]
 pub(crate) struct ReviewCache {
-    ask: Box<dyn ReviewClient>,
-    known: Mutex<BTreeMap<Key, CachedReview>>,
+    client: Box<dyn ReviewClient>,
+    cache: Mutex<BTreeMap<Key, CachedReview>>,
     slots: Semaphore,
 }
 
@@ -129,7 +129,7 @@ impl From<ReviewRefusal> for ApiError {
                 "the API server does not accept the token: it has expired or belongs to another cluster; get a new one, for example with `kubectl create token ACCOUNT`",
             ),
             ReviewRefusal::Forbidden { who, deed } => {
-                let (verb, resource) = deed.rule();
+                let (verb, resource) = deed.rbac_rule();
                 Self::new(
                     StatusCode::FORBIDDEN,
                     format!(
@@ -144,35 +144,39 @@ impl From<ReviewRefusal> for ApiError {
 impl ReviewCache {
     pub(crate) fn new(ask: impl ReviewClient + 'static) -> Self {
         Self {
-            ask: Box::new(ask),
-            known: Mutex::default(),
-            slots: Semaphore::new(AT_ONCE),
+            client: Box::new(ask),
+            cache: Mutex::default(),
+            slots: Semaphore::new(MAX_CONCURRENT_REVIEWS),
         }
     }
 
-    pub(super) async fn allow(&self, token: &str, deed: Permission) -> Result<AuthorizedUser, ApiError> {
+    pub(super) async fn check_permission(
+        &self,
+        token: &str,
+        deed: Permission,
+    ) -> Result<AuthorizedUser, ApiError> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
         let key = (hash, deed);
-        if let Some((known, until)) = self.known.lock().get(&key)
+        if let Some((known, until)) = self.cache.lock().get(&key)
             && Instant::now() < *until
         {
             return known.clone().map_err(Into::into);
         }
-        let answer = timeout(PATIENCE, self.review(token, deed)).await;
+        let answer = timeout(REVIEW_TIMEOUT, self.review(token, deed)).await;
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(unavailable(&error.to_string())),
             Err(_) => return Err(unavailable("request timed out")),
         };
-        let mut known = self.known.lock();
+        let mut known = self.cache.lock();
         let now = Instant::now();
-        if known.len() >= MOST {
+        if known.len() >= MAX_CACHED_REVIEWS {
             known.retain(|_, (_, until)| now < *until);
         }
         // No eviction of valid entries: guessing tokens must not displace those of real users.
-        if known.len() < MOST {
-            known.insert(key, (answer.clone(), now + STANDS));
+        if known.len() < MAX_CACHED_REVIEWS {
+            known.insert(key, (answer.clone(), now + CACHE_TTL));
         }
         answer.map_err(Into::into)
     }
@@ -180,21 +184,24 @@ impl ReviewCache {
     async fn review(
         &self,
         token: &str,
-        deed: Permission,
+        permission: Permission,
     ) -> Result<Result<AuthorizedUser, ReviewRefusal>, kube::Error> {
         let Ok(_slot) = self.slots.acquire().await else {
             return Ok(Err(ReviewRefusal::Unknown));
         };
-        let Some(user) = self.ask.who(token).await? else {
+        let Some(user) = self.client.authenticate(token).await? else {
             return Ok(Err(ReviewRefusal::Unknown));
         };
-        let name = super::tamed(user.username.as_deref().unwrap_or("user without a name"));
-        let (allowed, reason) = self.ask.may(&user, deed).await?;
+        let name = super::sanitize_name(user.username.as_deref().unwrap_or("user without a name"));
+        let (allowed, reason) = self.client.authorize(&user, permission).await?;
         if allowed {
             return Ok(Ok(AuthorizedUser { name }));
         }
-        tracing::info!(%name, ?deed, %reason, "denied a request");
-        Ok(Err(ReviewRefusal::Forbidden { who: name, deed }))
+        tracing::info!(%name, ?permission, %reason, "denied a request");
+        Ok(Err(ReviewRefusal::Forbidden {
+            who: name,
+            deed: permission,
+        }))
     }
 }
 

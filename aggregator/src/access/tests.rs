@@ -36,13 +36,13 @@ fn token() -> BearerToken {
 }
 
 #[tokio::test]
-async fn where_nobody_is_known_reading_is_open_and_the_rest_is_for_this_machine_only() {
+async fn without_authentication_only_reading_is_open_to_other_machines() {
     let here = AccessControl {
-        known: UserAuthentication::Nobody { local: true },
+        authentication: UserAuthentication::Unauthenticated { local: true },
         open_read: true,
     };
     let elsewhere = AccessControl {
-        known: UserAuthentication::Nobody { local: false },
+        authentication: UserAuthentication::Unauthenticated { local: false },
         ..here.clone()
     };
     assert!(status(&elsewhere, &[], Permission::Read).await.is_ok());
@@ -66,11 +66,11 @@ async fn where_nobody_is_known_reading_is_open_and_the_rest_is_for_this_machine_
 #[tokio::test]
 async fn a_secret_opens_everything_and_without_it_only_what_is_open() {
     let mut access = AccessControl {
-        known: UserAuthentication::Secret(token()),
+        authentication: UserAuthentication::Secret(token()),
         open_read: false,
     };
     let shown = [("authorization", "Bearer correct-horse-battery")];
-    assert!(status(&access, &shown, Permission::Handle).await.is_ok());
+    assert!(status(&access, &shown, Permission::Act).await.is_ok());
     assert_eq!(
         status(&access, &[], Permission::Read).await,
         Err(StatusCode::UNAUTHORIZED)
@@ -85,9 +85,9 @@ async fn a_secret_opens_everything_and_without_it_only_what_is_open() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
+async fn only_the_proxy_can_set_the_user() {
     let access = AccessControl {
-        known: UserAuthentication::Proxy(Arc::new(ProxyOptions {
+        authentication: UserAuthentication::Proxy(Arc::new(ProxyOptions {
             secret: token(),
             secret_header: HeaderName::from_static("x-proxy-secret"),
             user_header: HeaderName::from_static("x-forwarded-user"),
@@ -102,12 +102,12 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
     assert_eq!(read, Ok("ann".to_owned()));
     let sre = ("x-forwarded-groups", "dev, sre");
     assert!(
-        status(&access, &[secret, ann, sre], Permission::Handle)
+        status(&access, &[secret, ann, sre], Permission::Act)
             .await
             .is_ok()
     );
     let dev = ("x-forwarded-groups", "dev,sre2");
-    let refused = status(&access, &[secret, ann, dev], Permission::Handle).await;
+    let refused = status(&access, &[secret, ann, dev], Permission::Act).await;
     assert_eq!(refused, Err(StatusCode::FORBIDDEN));
     for forged in [
         vec![ann, sre],
@@ -129,7 +129,7 @@ struct Server {
 }
 
 impl ReviewClient for Server {
-    fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
+    fn authenticate<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             Ok((token == "ann").then(|| UserInfo {
@@ -139,23 +139,23 @@ impl ReviewClient for Server {
         })
     }
 
-    fn may<'a>(
+    fn authorize<'a>(
         &'a self,
         _: &'a UserInfo,
         deed: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
-        Box::pin(async move { Ok((deed != Permission::Handle, String::new())) })
+        Box::pin(async move { Ok((deed != Permission::Act, String::new())) })
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_api_server_says_who_and_whether_and_is_not_asked_at_every_request() {
+async fn reviews_of_users_are_cached() {
     let asked = Arc::new(AtomicUsize::new(0));
     let reviews = ReviewCache::new(Server {
         asked: Arc::clone(&asked),
     });
     for _ in 0..5 {
-        let person = reviews.allow("ann", Permission::Run).await.unwrap();
+        let person = reviews.check_permission("ann", Permission::Run).await.unwrap();
         assert_eq!(
             person,
             AuthorizedUser {
@@ -166,15 +166,21 @@ async fn the_api_server_says_who_and_whether_and_is_not_asked_at_every_request()
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     tokio::time::advance(std::time::Duration::from_secs(31)).await;
-    reviews.allow("ann", Permission::Run).await.unwrap();
+    reviews.check_permission("ann", Permission::Run).await.unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 2);
-    let refused = reviews.allow("ann", Permission::Handle).await.unwrap_err();
+    let refused = reviews
+        .check_permission("ann", Permission::Act)
+        .await
+        .unwrap_err();
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     let said = format!("{refused:?}");
     assert!(
         said.contains("verbs: [update]") && said.contains("resources: [incidents]"),
         "{said}"
     );
-    let unknown = reviews.allow("eve", Permission::Read).await.unwrap_err();
+    let unknown = reviews
+        .check_permission("eve", Permission::Read)
+        .await
+        .unwrap_err();
     assert_eq!(unknown.status(), StatusCode::UNAUTHORIZED);
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Maximum size of a document. A mesh of 5 000 nodes and 2 000 targets needs a tenth of it.
-pub(super) const MOST_BYTES: u64 = 32 << 20;
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 
 /// A checkpoint with the echo nonce.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -38,7 +38,7 @@ impl CheckpointDocument {
     pub(super) fn from_value(value: Value) -> Result<Self, String> {
         let written: EncodedCheckpoint = serde_json::from_value(value).map_err(|error| error.to_string())?;
         let nonce = written.nonce.filter(|nonce| is_nonce(nonce));
-        let checkpoint = checkpoint(written.checkpoint);
+        let checkpoint = parse_checkpoint(written.checkpoint);
         Ok(Self { nonce, checkpoint })
     }
 
@@ -47,7 +47,7 @@ impl CheckpointDocument {
         Self::from_value(value)
     }
 
-    pub(super) fn compressed(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn to_gzip(&self) -> io::Result<Vec<u8>> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         serde_json::to_writer(&mut encoder, self)?;
         encoder.flush()?;
@@ -56,8 +56,8 @@ impl CheckpointDocument {
 
     /// As [`Self::compressed`], in at most `most` bytes. Omits baselines if needed: they are learned again within
     /// minutes.
-    pub(super) fn compressed_within(&self, most: usize) -> io::Result<Vec<u8>> {
-        let whole = self.compressed()?;
+    pub(super) fn to_gzip_within(&self, most: usize) -> io::Result<Vec<u8>> {
+        let whole = self.to_gzip()?;
         if whole.len() <= most {
             return Ok(whole);
         }
@@ -65,7 +65,7 @@ impl CheckpointDocument {
         for memory in less.checkpoint.targets.values_mut() {
             memory.baseline = None;
         }
-        let rest = less.compressed()?;
+        let rest = less.to_gzip()?;
         if rest.len() <= most {
             tracing::warn!(
                 bytes = whole.len(),
@@ -80,10 +80,10 @@ impl CheckpointDocument {
         )))
     }
 
-    pub(super) fn decompressed(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn from_gzip(bytes: &[u8]) -> Result<Self, String> {
         let mut text = Vec::new();
         GzDecoder::new(bytes)
-            .take(MOST_BYTES)
+            .take(MAX_DOCUMENT_BYTES)
             .read_to_end(&mut text)
             .map_err(|error| error.to_string())?;
         Self::from_slice(&text)
@@ -96,7 +96,7 @@ fn is_nonce(text: &str) -> bool {
 }
 
 /// Parses a checkpoint and skips entries that cannot be read.
-fn checkpoint(value: Value) -> Checkpoint {
+fn parse_checkpoint(value: Value) -> Checkpoint {
     let Value::Object(fields) = value else {
         return Checkpoint::default();
     };
@@ -121,7 +121,7 @@ fn checkpoint(value: Value) -> Checkpoint {
         for part in parts {
             let single = Value::Object([(field.clone(), part)].into_iter().collect());
             match serde_json::from_value::<Checkpoint>(single) {
-                Ok(part) => read.absorb(part),
+                Ok(part) => read.merge(part),
                 Err(error) => {
                     tracing::warn!(field, %error, "cannot read a part of the checkpoint; skipping it");
                 }

@@ -40,7 +40,7 @@ impl CheckpointMetrics {
     }
 
     /// Counts a write.
-    pub(crate) fn wrote(&self, result: CheckpointResult) {
+    pub(crate) fn count_write(&self, result: CheckpointResult) {
         let result = result.label();
         self.writes.get_or_create(&ResultLabel { result }).inc();
     }

@@ -44,5 +44,5 @@ pub(crate) struct EngineCheckpoint {
     /// The latest checkpoint. Closed if there is no storage.
     pub(crate) latest: watch::Sender<Option<Arc<Checkpoint>>>,
     /// Whether the engine has restored the checkpoint.
-    pub(crate) ready: watch::Sender<bool>,
+    pub(crate) restored_flag: watch::Sender<bool>,
 }

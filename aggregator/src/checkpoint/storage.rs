@@ -13,24 +13,24 @@ use parallax_diagnosis::Checkpoint;
 use parallax_history::store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold};
 use parallax_kubernetes::{
     api_client::ApiClient,
-    config_map::{self, ConfigMapError, GET, within},
+    config_map::{self, ConfigMapError, GET_DENIED, with_timeout},
     object_key::ObjectKey,
-    replicas::nonce_of,
+    replicas::mesh_nonce,
 };
 use parallax_model::EventTime;
 
-use super::document::{CheckpointDocument, MOST_BYTES};
+use super::document::{CheckpointDocument, MAX_DOCUMENT_BYTES};
 
 /// Timeout of a request to the API server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Key in the `ConfigMap`.
-const KEY: &str = "checkpoint.json.gz";
+const CONFIG_MAP_KEY: &str = "checkpoint.json.gz";
 /// Id of the document in the store.
-const DOCUMENT: &str = "checkpoint";
+const DOCUMENT_ID: &str = "checkpoint";
 /// Maximum size in a `ConfigMap`, which is limited to 1 MiB.
-const MOST_IN_CONFIG_MAP: usize = 900 << 10;
+const MAX_CONFIG_MAP_BYTES: usize = 900 << 10;
 /// Maximum number of attempts on conflicts with the other replica.
-const TRIES: u32 = 3;
+const MAX_WRITE_ATTEMPTS: u32 = 3;
 
 /// A storage of the checkpoint.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) enum CheckpointStorage {
         _hold: Arc<StoreHold>,
     },
     /// Memory only.
-    Nowhere,
+    Memory,
 }
 
 /// A checkpoint as read.
@@ -66,48 +66,48 @@ pub(super) enum ReadError {
     Transient(String),
     /// It persists until an operator intervenes.
     #[error("{0}")]
-    Lasting(String),
+    Permanent(String),
 }
 
 impl CheckpointStorage {
-    pub(crate) const fn keeps(&self) -> bool {
-        !matches!(self, Self::Nowhere)
+    pub(crate) const fn is_persistent(&self) -> bool {
+        !matches!(self, Self::Memory)
     }
 
     /// Describes the storage, for logs.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn description(&self) -> String {
         match self {
             Self::ConfigMap { key, .. } => format!("ConfigMap {key}"),
             Self::File(path) => path.display().to_string(),
             Self::Store { .. } => "the store".to_owned(),
-            Self::Nowhere => "memory".to_owned(),
+            Self::Memory => "memory".to_owned(),
         }
     }
 
     /// Reads the checkpoint; empty if none was written yet.
     pub(super) async fn read(&self) -> Result<LoadedCheckpoint, ReadError> {
         match self {
-            Self::Nowhere => Ok(LoadedCheckpoint::default()),
-            Self::ConfigMap { client, key } => read_map(client, key).await,
+            Self::Memory => Ok(LoadedCheckpoint::default()),
+            Self::ConfigMap { client, key } => read_config_map(client, key).await,
             Self::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
-                read.map_err(|error| ReadError::Lasting(error.to_string()))?
+                read.map_err(|error| ReadError::Permanent(error.to_string()))?
                     .map(LoadedCheckpoint::from)
-                    .map_err(ReadError::Lasting)
+                    .map_err(ReadError::Permanent)
             }
             Self::Store { store, .. } => {
                 let kept = store
-                    .ask(|store| store.document(DocumentKind::Checkpoint, DOCUMENT))
+                    .query(|store| store.document(DocumentKind::Checkpoint, DOCUMENT_ID))
                     .await;
                 match kept {
-                    Ok(None) | Err(QueryError::Off) => Ok(LoadedCheckpoint::default()),
+                    Ok(None) | Err(QueryError::NotConfigured) => Ok(LoadedCheckpoint::default()),
                     Ok(Some(document)) => CheckpointDocument::from_value(document.value)
                         .map(LoadedCheckpoint::from)
-                        .map_err(ReadError::Lasting),
+                        .map_err(ReadError::Permanent),
                     // A failure of the store may last, and probing does not depend on it.
-                    Err(error) if matches!(store.now().status, Status::Down { .. }) => {
-                        Err(ReadError::Lasting(error.to_string()))
+                    Err(error) if matches!(store.current_state().status, Status::Down { .. }) => {
+                        Err(ReadError::Permanent(error.to_string()))
                     }
                     Err(error) => Err(ReadError::Transient(error.to_string())),
                 }
@@ -127,8 +127,8 @@ impl CheckpointStorage {
             checkpoint: checkpoint.clone(),
         };
         match self {
-            Self::Nowhere => Ok(()),
-            Self::ConfigMap { client, key } => write_map(client, key, document)
+            Self::Memory => Ok(()),
+            Self::ConfigMap { client, key } => write_config_map(client, key, document)
                 .await
                 .map_err(|error| error.to_string()),
             Self::File(path) => {
@@ -140,12 +140,12 @@ impl CheckpointStorage {
             }
             Self::Store { store, .. } => {
                 let document = store::StoredDocument {
-                    sort: DocumentKind::Checkpoint,
-                    id: DOCUMENT.to_owned(),
-                    at: now,
+                    kind: DocumentKind::Checkpoint,
+                    id: DOCUMENT_ID.to_owned(),
+                    changed_at: now,
                     value: document.to_value(),
                 };
-                let kept = store.ask(move |store| store.put(&document)).await;
+                let kept = store.query(move |store| store.put_document(&document)).await;
                 kept.map_err(|error| error.to_string())
             }
         }
@@ -161,17 +161,22 @@ impl From<CheckpointDocument> for LoadedCheckpoint {
     }
 }
 
-async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCheckpoint, ReadError> {
-    let map = within(PATIENCE, GET, config_map::api(client, key).get(key.name.as_str())).await;
+async fn read_config_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCheckpoint, ReadError> {
+    let map = with_timeout(
+        API_SERVER_TIMEOUT,
+        GET_DENIED,
+        config_map::api(client, key).get(key.name.as_str()),
+    )
+    .await;
     let map = map.map_err(|trouble| match trouble {
-        ConfigMapError::Missing | ConfigMapError::Forbidden(_) => ReadError::Lasting(trouble.to_string()),
-        ConfigMapError::Conflict | ConfigMapError::Silent | ConfigMapError::Other(_) => {
+        ConfigMapError::Missing | ConfigMapError::Forbidden(_) => ReadError::Permanent(trouble.to_string()),
+        ConfigMapError::Conflict | ConfigMapError::Timeout | ConfigMapError::Other(_) => {
             ReadError::Transient(trouble.to_string())
         }
     })?;
-    let nonce = map.metadata.uid.as_deref().map(nonce_of);
-    let bytes = map.binary_data.as_ref().and_then(|data| data.get(KEY));
-    let checkpoint = match bytes.map(|ByteString(bytes)| CheckpointDocument::decompressed(bytes)) {
+    let nonce = map.metadata.uid.as_deref().map(mesh_nonce);
+    let bytes = map.binary_data.as_ref().and_then(|data| data.get(CONFIG_MAP_KEY));
+    let checkpoint = match bytes.map(|ByteString(bytes)| CheckpointDocument::from_gzip(bytes)) {
         None => Checkpoint::default(),
         Some(Ok(document)) => document.checkpoint,
         Some(Err(reason)) => {
@@ -183,7 +188,7 @@ async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCheckpoin
     Ok(LoadedCheckpoint { checkpoint, nonce })
 }
 
-async fn write_map(
+async fn write_config_map(
     client: &ApiClient,
     key: &ObjectKey,
     mut document: CheckpointDocument,
@@ -191,12 +196,12 @@ async fn write_map(
     // The nonce is derived from the ConfigMap's UID instead.
     document.nonce = None;
     let bytes = document
-        .compressed_within(MOST_IN_CONFIG_MAP)
+        .to_gzip_within(MAX_CONFIG_MAP_BYTES)
         .map_err(|error| ConfigMapError::Other(kube::Error::Service(error.into())))?;
-    config_map::change((client, key), (PATIENCE, TRIES), |map| {
+    config_map::update((client, key), (API_SERVER_TIMEOUT, MAX_WRITE_ATTEMPTS), |map| {
         map.binary_data
             .get_or_insert_default()
-            .insert(KEY.to_owned(), ByteString(bytes.clone()));
+            .insert(CONFIG_MAP_KEY.to_owned(), ByteString(bytes.clone()));
         true
     })
     .await
@@ -210,7 +215,7 @@ fn read_file(path: &Path) -> Result<CheckpointDocument, String> {
         Err(error) => return Err(error.to_string()),
     };
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES)
+    file.take(MAX_DOCUMENT_BYTES)
         .read_to_end(&mut bytes)
         .map_err(|error| error.to_string())?;
     CheckpointDocument::from_slice(&bytes)

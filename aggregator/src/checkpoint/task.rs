@@ -19,13 +19,13 @@ use parallax_kubernetes::{
 use parallax_runtime::Clock;
 
 /// Minimum and maximum backoff between attempts to read.
-const RESTS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+const READ_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 /// Time after which reading is given up, once the topology has nodes.
-const LONGEST: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum time between two writes.
-const PACE: Duration = Duration::from_secs(5);
+const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time after which fields that change with every round are written.
-const REFRESH: Micros = Micros::from_secs(600);
+const REFRESH_INTERVAL: Micros = Micros::from_secs(600);
 
 /// Source of the echo nonce.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(crate) enum NonceSource {
     /// The storage, with a fresh nonce in case it has none.
     Storage {
         epoch: u64,
-        fresh: Arc<str>,
-        part: watch::Sender<ReplicaRole>,
+        fallback: Arc<str>,
+        role: watch::Sender<ReplicaRole>,
     },
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct CheckpointTask {
 #[derive(Debug, Default)]
 struct CheckpointProgress {
     checkpoint: Option<Arc<Checkpoint>>,
-    next: Option<Instant>,
+    next_write: Option<Instant>,
     /// Whether the last write failed and has been logged.
-    fails: bool,
+    failing: bool,
 }
 
 impl CheckpointTask {
@@ -71,9 +71,13 @@ impl CheckpointTask {
         };
         let nonce = match self.nonce {
             NonceSource::Election => None,
-            NonceSource::Storage { epoch, fresh, part } => {
+            NonceSource::Storage {
+                epoch,
+                fallback: fresh,
+                role: part,
+            } => {
                 let nonce = found.nonce.unwrap_or(fresh);
-                part.send_replace(ReplicaRole::Alone {
+                part.send_replace(ReplicaRole::Standalone {
                     epoch,
                     nonce: Arc::clone(&nonce),
                 });
@@ -83,14 +87,14 @@ impl CheckpointTask {
         let (storage, replica, metrics, clock) = (self.storage, self.replica, self.metrics, self.clock);
         // The engine task may have ended already.
         let _ = self.restored.send(found.checkpoint);
-        if !storage.keeps() {
+        if !storage.is_persistent() {
             return;
         }
         let mut latest = self.latest;
         let mut written = CheckpointProgress::default();
-        let mut led = replica.leads();
+        let mut led = replica.is_leader();
         while latest.changed().await.is_ok() {
-            if let Some(next) = written.next {
+            if let Some(next) = written.next_write {
                 // The last checkpoint is written at once.
                 tokio::select! {
                     () = sleep_until(next) => {}
@@ -98,40 +102,40 @@ impl CheckpointTask {
                 }
             }
             if !cancelled.is_cancelled() {
-                led = replica.leads();
+                led = replica.is_leader();
             }
             let checkpoint = latest.borrow_and_update().clone();
             let Some(checkpoint) = checkpoint.filter(|_| led) else {
                 continue;
             };
             if cancelled.is_cancelled() || written.is_stale(&checkpoint) {
-                written.next = Some(Instant::now() + PACE);
+                written.next_write = Some(Instant::now() + MIN_WRITE_INTERVAL);
                 let done = storage.write(&checkpoint, nonce.as_deref(), clock.now()).await;
-                metrics.wrote(match &done {
+                metrics.count_write(match &done {
                     Ok(()) => CheckpointResult::Written,
                     Err(_) => CheckpointResult::Failed,
                 });
-                written.done(checkpoint, done, &storage);
+                written.record_write(checkpoint, done, &storage);
             }
         }
     }
 
     async fn read(&self) -> LoadedCheckpoint {
-        let (mut rest, longest) = RESTS;
+        let (mut rest, longest) = READ_BACKOFF;
         let started = Instant::now();
         let mut said = false;
         loop {
-            let place = self.storage.place();
+            let place = self.storage.description();
             match self.storage.read().await {
                 Ok(found) => {
-                    if self.storage.keeps() {
+                    if self.storage.is_persistent() {
                         let (targets, incidents) =
                             (found.checkpoint.targets.len(), found.checkpoint.incidents.len());
                         tracing::info!(%place, targets, incidents, "read the checkpoint");
                     }
                     return found;
                 }
-                Err(ReadError::Lasting(reason)) => {
+                Err(ReadError::Permanent(reason)) => {
                     tracing::error!(
                         %place, %reason,
                         "cannot read the checkpoint; starting without known targets and open incidents"
@@ -140,7 +144,7 @@ impl CheckpointTask {
                 }
                 Err(ReadError::Transient(reason)) => {
                     let judges = !self.topology.borrow().topology.nodes().is_empty();
-                    if judges && started.elapsed() >= LONGEST {
+                    if judges && started.elapsed() >= READ_TIMEOUT {
                         tracing::error!(
                             %place, %reason,
                             "timed out reading the checkpoint; starting without known targets and open incidents"
@@ -162,24 +166,29 @@ impl CheckpointTask {
 impl CheckpointProgress {
     fn is_stale(&self, checkpoint: &Checkpoint) -> bool {
         self.checkpoint.as_ref().is_none_or(|written| {
-            let (before, now) = (written.judged, checkpoint.judged);
-            let old = now.is_some_and(|now| before.is_none_or(|before| now - before >= REFRESH));
-            old || !written.agrees_with(checkpoint)
+            let (before, now) = (written.judged_until, checkpoint.judged_until);
+            let old = now.is_some_and(|now| before.is_none_or(|before| now - before >= REFRESH_INTERVAL));
+            old || !written.is_equivalent_to(checkpoint)
         })
     }
 
-    fn done(&mut self, checkpoint: Arc<Checkpoint>, done: Result<(), String>, storage: &CheckpointStorage) {
+    fn record_write(
+        &mut self,
+        checkpoint: Arc<Checkpoint>,
+        done: Result<(), String>,
+        storage: &CheckpointStorage,
+    ) {
         match done {
             Ok(()) => {
                 self.checkpoint = Some(checkpoint);
-                if std::mem::take(&mut self.fails) {
-                    tracing::info!(place = %storage.place(), "writing the checkpoint succeeds again");
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!(place = %storage.description(), "writing the checkpoint succeeds again");
                 }
             }
             Err(reason) => {
-                if !std::mem::replace(&mut self.fails, true) {
+                if !std::mem::replace(&mut self.failing, true) {
                     tracing::error!(
-                        place = %storage.place(), %reason,
+                        place = %storage.description(), %reason,
                         "cannot write the checkpoint; a restart would lose known targets and open incidents"
                     );
                 }

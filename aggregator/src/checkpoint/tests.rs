@@ -48,8 +48,8 @@ impl Life {
             storage,
             nonce: NonceSource::Storage {
                 epoch: 1,
-                fresh: Arc::from(fresh),
-                part,
+                fallback: Arc::from(fresh),
+                role: part,
             },
             clock: Clock::system(),
             replica: replica.clone(),
@@ -58,15 +58,15 @@ impl Life {
             restored,
             latest: latest_out,
         };
-        assert_eq!(replica.part(), ReplicaRole::Starting);
+        assert_eq!(replica.role(), ReplicaRole::Starting);
         assert!(
-            !replica.leads(),
+            !replica.is_leader(),
             "nothing is written before the checkpoint is read"
         );
         let cancelled = CancellationToken::new();
         let task = tokio::spawn(task.run(cancelled.clone()));
         changes.next().await;
-        let (_, nonce) = replica.part().planning().unwrap();
+        let (_, nonce) = replica.role().plan_identity().unwrap();
         Self {
             nonce: nonce.to_string(),
             restored: restored_in.await.unwrap(),
@@ -104,7 +104,7 @@ async fn a_file_keeps_the_last_word_and_the_nonce() {
     assert_eq!(second.restored, checkpoint("http://a.example.test/", 7));
     second.end(checkpoint("http://b.example.test/", 8)).await;
     let third = Life::start(CheckpointStorage::File(path), SECOND).await;
-    assert_eq!(third.restored.judged, Some(EventTime(8)));
+    assert_eq!(third.restored.judged_until, Some(EventTime(8)));
     third.end(Checkpoint::default()).await;
 }
 
@@ -159,7 +159,7 @@ async fn a_file_that_is_no_checkpoint_is_no_reason_not_to_start() {
     life.end(checkpoint("http://a.example.test/", 7)).await;
     let next = Life::start(CheckpointStorage::File(path), SECOND).await;
     assert_eq!(
-        next.restored.judged,
+        next.restored.judged_until,
         Some(EventTime(7)),
         "the file was replaced by a valid one"
     );
@@ -183,7 +183,7 @@ fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
     let targets: Vec<&str> = read.checkpoint.targets.keys().map(TargetId::as_str).collect();
     assert_eq!(targets, ["http://a.example.test/", "http://c.example.test/"]);
     assert_eq!(read.checkpoint.nodes.len(), 2);
-    assert_eq!(read.checkpoint.judged, Some(EventTime(7)));
+    assert_eq!(read.checkpoint.judged_until, Some(EventTime(7)));
 }
 
 #[test]
@@ -202,15 +202,15 @@ fn what_does_not_fit_is_kept_without_baselines() {
         nonce: None,
         checkpoint: large,
     };
-    let whole = document.compressed().unwrap().len();
-    let kept = document.compressed_within(whole - 1).unwrap();
+    let whole = document.to_gzip().unwrap().len();
+    let kept = document.to_gzip_within(whole - 1).unwrap();
     assert!(kept.len() < whole);
-    let read = CheckpointDocument::decompressed(&kept).unwrap().checkpoint;
+    let read = CheckpointDocument::from_gzip(&kept).unwrap().checkpoint;
     assert_eq!(read.targets.len(), 2_001);
     assert!(
         read.targets
             .values()
             .all(|memory| memory.worked && memory.baseline.is_none())
     );
-    assert!(document.compressed_within(100).is_err());
+    assert!(document.to_gzip_within(100).is_err());
 }

@@ -9,28 +9,28 @@ use super::raw::{RawIdentity, RawTls};
 use crate::{identity::IdentityOptions, tls::TlsOptions};
 
 /// Validates both sections, alone and in combination.
-pub(super) fn checked(
+pub(super) fn validate(
     tls: Option<RawTls>,
     identity: Option<RawIdentity>,
     shared_secret: bool,
     folder: &Path,
-    wrong: &mut impl FnMut(&str, String),
+    report: &mut impl FnMut(&str, String),
 ) -> (Option<TlsOptions>, Option<IdentityOptions>) {
     if identity.is_some() && tls.is_none() {
-        wrong(
+        report(
             "identity",
             "expected tls as well: tokens must not travel in the clear".to_owned(),
         );
     }
     if identity.is_some() && shared_secret {
-        wrong(
+        report(
             "tokenFile",
             "expected either tokenFile or identity: a shared secret would admit probers that identity rejects"
                 .to_owned(),
         );
     }
-    let tls = tls.and_then(|raw| tls_options(raw, folder, wrong));
-    (tls, identity.map(|raw| identity_options(raw, wrong)))
+    let tls = tls.and_then(|raw| tls_options(raw, folder, report));
+    (tls, identity.map(|raw| identity_options(raw, report)))
 }
 
 fn tls_options(raw: RawTls, folder: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<TlsOptions> {
@@ -41,14 +41,14 @@ fn tls_options(raw: RawTls, folder: &Path, wrong: &mut impl FnMut(&str, String))
         );
     }
     for (i, host) in raw.hosts.iter().enumerate() {
-        if !is_host(host) {
+        if !is_valid_host(host) {
             wrong(
                 &format!("tls.hosts[{i}]"),
                 format!("expected a host name or an IP address, without a port, found {host:?}"),
             );
         }
     }
-    let publish = keys(&raw.publish, "tls.publish", wrong);
+    let publish = parse_object_keys(&raw.publish, "tls.publish", wrong);
     let Ok(listen) = raw.listen.parse() else {
         wrong(
             "tls.listen",
@@ -62,8 +62,8 @@ fn tls_options(raw: RawTls, folder: &Path, wrong: &mut impl FnMut(&str, String))
     Some(TlsOptions {
         listen,
         hosts: raw.hosts,
-        publish,
-        keep: raw.keep.map(|keep| folder.join(keep)),
+        publish_to: publish,
+        ca_folder: raw.keep.map(|keep| folder.join(keep)),
     })
 }
 
@@ -86,14 +86,14 @@ fn identity_options(raw: RawIdentity, wrong: &mut impl FnMut(&str, String)) -> I
             .ok()
     });
     IdentityOptions {
-        probers: keys(&raw.probers, "identity.probers", wrong),
-        responders: keys(&raw.responders, "identity.responders", wrong),
+        probers: parse_object_keys(&raw.probers, "identity.probers", wrong),
+        responders: parse_object_keys(&raw.responders, "identity.responders", wrong),
         audience: raw.audience,
         vantages,
     }
 }
 
-fn keys(given: &[String], field: &str, wrong: &mut impl FnMut(&str, String)) -> Vec<ObjectKey> {
+fn parse_object_keys(given: &[String], field: &str, wrong: &mut impl FnMut(&str, String)) -> Vec<ObjectKey> {
     given
         .iter()
         .enumerate()
@@ -105,7 +105,7 @@ fn keys(given: &[String], field: &str, wrong: &mut impl FnMut(&str, String)) -> 
         .collect()
 }
 
-fn is_host(text: &str) -> bool {
+fn is_valid_host(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     text.parse::<IpAddr>().is_ok()
         || (text.len() <= 253

@@ -16,7 +16,7 @@ pub(super) struct RawCheckpoint {
 }
 
 /// Returns the options if exactly one storage is named; otherwise reports an error to `wrong`.
-pub(super) fn checkpoint(
+pub(super) fn validate(
     raw: RawCheckpoint,
     folder: &Path,
     wrong: &mut impl FnMut(&str, String),

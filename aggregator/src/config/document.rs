@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Maximum file size; a wrong path may lead to any file.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A parsed YAML file. Errors about its values have line and column.
 #[derive(Debug, Clone)]
@@ -30,17 +30,19 @@ impl YamlDocument {
         let unreadable = |reason: String| {
             ConfigError::new(vec![ConfigProblem {
                 file: file.clone(),
-                place: None,
+                position: None,
                 path: String::new(),
                 message: format!("cannot read {what}: {reason}"),
             }])
         };
         let mut text = String::new();
         std::fs::File::open(path)
-            .and_then(|opened| opened.take(MOST_BYTES + 1).read_to_string(&mut text))
+            .and_then(|opened| opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
             .map_err(|error| unreadable(error.to_string()))?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(unreadable(format!("the file is larger than {MOST_BYTES} bytes")));
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(unreadable(format!(
+                "the file is larger than {MAX_FILE_BYTES} bytes"
+            )));
         }
         Self::parse(file, &text)
     }
@@ -50,9 +52,9 @@ impl YamlDocument {
             Ok(root) => Ok(Self { file, root }),
             Err(error) => Err(ConfigError::new(vec![ConfigProblem {
                 file,
-                place: error.location().and_then(SourcePosition::of),
+                position: error.location().and_then(SourcePosition::from_location),
                 path: String::new(),
-                message: format!("not valid YAML: {}", sentence(&error)),
+                message: format!("not valid YAML: {}", parser_message(&error)),
             }])),
         }
     }
@@ -62,12 +64,12 @@ impl YamlDocument {
     /// # Errors
     /// Returns everything that does not fit the type, each with its position.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
-        read::read(&self.root).map_err(|found| {
+        read::deserialize(&self.root).map_err(|found| {
             let complaints = found
                 .into_iter()
                 .map(|complaint| ConfigProblem {
                     file: self.file.clone(),
-                    place: complaint.place,
+                    position: complaint.position,
                     path: complaint.path,
                     message: complaint.message,
                 })
@@ -77,7 +79,7 @@ impl YamlDocument {
     }
 
     /// Reports whether a path of keys exists, even if its value is null.
-    pub(super) fn has(&self, path: &[&str]) -> bool {
+    pub(super) fn contains_path(&self, path: &[&str]) -> bool {
         let mut here = &self.root;
         for key in path {
             let Value::Map(entries) = &here.value else {
@@ -93,10 +95,10 @@ impl YamlDocument {
 
     /// Creates an error about the value at a path.
     #[must_use]
-    pub fn complaint(&self, path: &str, message: String) -> ConfigProblem {
+    pub fn problem(&self, path: &str, message: String) -> ConfigProblem {
         ConfigProblem {
             file: self.file.clone(),
-            place: self.root.locate(path),
+            position: self.root.position_of(path),
             path: path.to_owned(),
             message,
         }
@@ -104,7 +106,7 @@ impl YamlDocument {
 }
 
 /// Returns the parser's message in one line, without the position that it appends.
-fn sentence(error: &serde_saphyr::Error) -> String {
+fn parser_message(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();
     let bare = first.split(" at line ").next().unwrap_or(first);

@@ -4,10 +4,10 @@ use parallax_model::{Micros, units};
 use serde::Deserialize;
 
 /// Minimum and maximum interval per name, in seconds.
-const EVERY_S: (u64, u64) = (10, 7 * 86_400);
+const INTERVAL_RANGE_S: (u64, u64) = (10, 7 * 86_400);
 
 /// Default.
-pub(super) const USUAL: Micros = Micros::from_secs(600);
+pub(super) const DEFAULT_INTERVAL: Micros = Micros::from_secs(600);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -17,15 +17,17 @@ pub(super) struct RawForecast {
 }
 
 /// Returns the interval; `None` if forecasts are off.
-pub(super) fn checked(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, String)) -> Option<Micros> {
+pub(super) fn validate(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, String)) -> Option<Micros> {
     let Some(text) = raw.and_then(|raw| raw.every) else {
-        return Some(USUAL);
+        return Some(DEFAULT_INTERVAL);
     };
     if text == "off" {
         return None;
     }
-    match units::scaled(&text, &units::SECONDS) {
-        Some(seconds) if (EVERY_S.0..=EVERY_S.1).contains(&seconds) => Some(Micros::from_secs(seconds)),
+    match units::parse_with_unit(&text, &units::SECONDS) {
+        Some(seconds) if (INTERVAL_RANGE_S.0..=INTERVAL_RANGE_S.1).contains(&seconds) => {
+            Some(Micros::from_secs(seconds))
+        }
         _ => {
             wrong(
                 "forecast.every",
@@ -45,12 +47,12 @@ mod tests {
         let raw = every.map(|every| RawForecast {
             every: Some(every.to_owned()),
         });
-        let read = checked(raw, |field, message| said.push(format!("{field}: {message}")));
+        let read = validate(raw, |field, message| said.push(format!("{field}: {message}")));
         (read, said)
     }
 
     #[test]
-    fn a_name_is_looked_at_every_ten_minutes_or_as_said_or_never() {
+    fn the_interval_defaults_to_ten_minutes_and_can_be_disabled() {
         assert_eq!(read(None), (Some(Micros::from_secs(600)), vec![]));
         assert_eq!(read(Some("1h")), (Some(Micros::from_secs(3_600)), vec![]));
         assert_eq!(read(Some("off")), (None, vec![]));

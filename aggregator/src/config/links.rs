@@ -1,6 +1,6 @@
 //! `links`: addresses of Grafana and of the page.
 
-use parallax_api::links::{ExternalLinks, link_address};
+use parallax_api::links::{ExternalLinks, parse_base_url};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -11,9 +11,9 @@ pub(super) struct RawLinks {
 }
 
 /// Returns the valid links; reports invalid fields to `wrong`.
-pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> ExternalLinks {
+pub(super) fn validate(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> ExternalLinks {
     let mut read =
-        |field: &str, text: Option<String>| link_address(&text?).map_err(|why| wrong(field, why)).ok();
+        |field: &str, text: Option<String>| parse_base_url(&text?).map_err(|why| wrong(field, why)).ok();
     ExternalLinks {
         grafana: read("links.grafana", raw.grafana),
         page: read("links.page", raw.page),
@@ -37,7 +37,7 @@ mod tests {
                 grafana: Some(wrong.to_owned()),
                 page: None,
             };
-            links(raw, &mut |field, message| {
+            validate(raw, &mut |field, message| {
                 complaints.push(format!("{field}: {message}"));
             });
             assert_eq!(complaints.len(), 1, "{wrong}");

@@ -30,7 +30,7 @@ use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage}
 
 pub use document::YamlDocument;
 pub use error::{ConfigError, ConfigProblem};
-pub use notify::receiver_address;
+pub use notify::parse_receiver_url;
 pub use tree::SourcePosition;
 
 use parallax_api::links::ExternalLinks;
@@ -52,9 +52,9 @@ use crate::{
 };
 
 /// Minimum and maximum interval, in milliseconds.
-const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
+const INTERVAL_RANGE_MS: (u64, u64) = (200, 3_600_000);
 /// Minimum and maximum timeout, in milliseconds.
-const TIMEOUT_MS: (u64, u64) = (50, 60_000);
+const TIMEOUT_RANGE_MS: (u64, u64) = (50, 60_000);
 
 /// Everything an aggregator needs to run. Built from a file by [`Config::load`] or in code by [`Config::embedded`].
 #[derive(Debug, Clone)]
@@ -78,30 +78,30 @@ pub struct Config {
     /// Limits of runs.
     pub(crate) runs: RunOptions,
     /// Options of explaining pending Challenges.
-    pub(crate) challenges: parallax_acme::challenges::Options,
+    pub(crate) challenges: parallax_acme::challenges::ChallengeOptions,
     /// Client of the API server; if absent, inferred from the environment.
     pub(crate) client: Option<ApiClient>,
     /// Lookup of prober Pods, if the embedding program watches them already.
-    pub(crate) pods: Option<Arc<dyn ProberPods>>,
+    pub(crate) prober_pods: Option<Arc<dyn ProberPods>>,
     /// Links to dashboards and to the page.
     pub(crate) links: ExternalLinks,
     /// `ConfigMap` that persists user actions on incidents.
-    pub(crate) handling: Option<ObjectKey>,
+    pub(crate) actions_config_map: Option<ObjectKey>,
     /// Receivers of notifications.
     pub(crate) notify: NotifyOptions,
     /// Storage of the checkpoint; if absent, the store, if there is one.
     pub checkpoint: Option<CheckpointOptions>,
     /// Interval of renewal forecasts per name; `None` disables them.
-    pub(crate) forecast: Option<Micros>,
+    pub(crate) forecast_interval: Option<Micros>,
     /// Leader election; `None` for a single aggregator.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// Name and address of this replica.
-    pub(crate) own: RuntimeEnvironment,
+    pub(crate) environment: RuntimeEnvironment,
     /// Options of the recording, if enabled.
     pub record: Option<RecordOptions>,
     /// Store of the history, if enabled.
     pub store: Option<StoreOptions>,
-    pub(crate) initial: Arc<Topology>,
+    pub(crate) initial_topology: Arc<Topology>,
     pub(crate) source: TopologySource,
 }
 
@@ -120,11 +120,11 @@ pub(crate) struct TopologySource {
     /// The cluster to watch.
     pub(crate) kubernetes: Option<KubernetesSettings>,
     config_file: PathBuf,
-    config: Option<Arc<YamlDocument>>,
+    config_document: Option<Arc<YamlDocument>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
     /// Vantages added by the embedding program.
-    expected: Vec<Vantage>,
+    embedded_vantages: Vec<Vantage>,
     resolvers: ResolversSpec,
     balancers: Vec<BalancerSpec>,
 }
@@ -135,17 +135,17 @@ impl Config {
         let document = YamlDocument::open(path, "the configuration")?;
         let folder = path.parent().unwrap_or(Path::new(""));
         // Read as one kind or the other, so that errors name the fields of the intended kind.
-        if document.has(&["topology", "kubernetes"]) {
+        if document.contains_path(&["topology", "kubernetes"]) {
             let mut raw: RawConfig<RawCluster> = document.read()?;
             let kubernetes = raw.topology.take().and_then(|topology| topology.kubernetes);
-            let kubernetes = kubernetes.unwrap_or_default().read(folder);
-            Self::checked(path, &document, raw, |source, _| {
+            let kubernetes = kubernetes.unwrap_or_default().into_settings(folder);
+            Self::validate(path, &document, raw, |source, _| {
                 source.kubernetes = Some(kubernetes);
                 source.build(TopologySpec::default(), &document, "")
             })
         } else {
             let raw: RawConfig<RawTopology> = document.read()?;
-            Self::checked(path, &document, raw, |source, topology| match topology {
+            Self::validate(path, &document, raw, |source, topology| match topology {
                 None => source.build(TopologySpec::default(), &document, ""),
                 Some(RawTopology::Inline(spec)) => source.build(spec, &document, "topology"),
                 Some(RawTopology::File(file)) => {
@@ -161,7 +161,7 @@ impl Config {
         clippy::too_many_lines,
         reason = "each section of the file is read and validated once"
     )]
-    fn checked<T>(
+    fn validate<T>(
         path: &Path,
         document: &YamlDocument,
         raw: RawConfig<T>,
@@ -169,7 +169,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut found = Vec::new();
-        let mut wrong = |field: &str, message: String| found.push(document.complaint(field, message));
+        let mut wrong = |field: &str, message: String| found.push(document.problem(field, message));
 
         let listen = raw.listen.as_deref().unwrap_or("127.0.0.1:8080");
         let listen = listen.parse::<SocketAddr>().unwrap_or_else(|_| {
@@ -189,24 +189,26 @@ impl Config {
             }
             Micros::from_millis(value)
         };
-        let interval = within("intervalMs", INTERVAL_MS, raw.interval_ms, 5_000);
-        let timeout = within("timeoutMs", TIMEOUT_MS, raw.timeout_ms, 3_000);
+        let interval = within("intervalMs", INTERVAL_RANGE_MS, raw.interval_ms, 5_000);
+        let timeout = within("timeoutMs", TIMEOUT_RANGE_MS, raw.timeout_ms, 3_000);
         let token = raw.token_file.as_ref().and_then(|file| {
             BearerToken::read(&folder.join(file))
                 .map_err(|message| wrong("tokenFile", message))
                 .ok()
         });
-        let (tls, identity) = access::checked(
+        let (tls, identity) = access::validate(
             raw.tls,
             raw.identity,
             raw.token_file.is_some(),
             folder,
             &mut wrong,
         );
-        let access = raw.access.and_then(|raw| people::access(raw, folder, &mut wrong));
-        let runs = people::runs(&raw.runs.unwrap_or_default(), &mut wrong);
-        let challenges = challenges::challenges(raw.challenges.unwrap_or_default(), &mut wrong);
-        let store = raw.store.and_then(|raw| store::checked(raw, folder, &mut wrong));
+        let access = raw
+            .access
+            .and_then(|raw| people::validate_access(raw, folder, &mut wrong));
+        let runs = people::validate_runs(&raw.runs.unwrap_or_default(), &mut wrong);
+        let challenges = challenges::validate(raw.challenges.unwrap_or_default(), &mut wrong);
+        let store = raw.store.and_then(|raw| store::validate(raw, folder, &mut wrong));
         let handling = raw.handling.and_then(|raw| {
             let place = raw.config_map.parse();
             place
@@ -215,16 +217,16 @@ impl Config {
         });
         let checkpoint = raw
             .checkpoint
-            .and_then(|raw| checkpoint::checkpoint(raw, folder, &mut wrong));
-        let forecast = forecast::checked(raw.forecast, &mut wrong);
-        let replicas = raw.replicas.and_then(|raw| replicas::replicas(&raw, &mut wrong));
+            .and_then(|raw| checkpoint::validate(raw, folder, &mut wrong));
+        let forecast = forecast::validate(raw.forecast, &mut wrong);
+        let replicas = raw.replicas.and_then(|raw| replicas::validate(&raw, &mut wrong));
         let notify = raw
             .notify
-            .map(|raw| notify::notify(raw, folder, &mut wrong))
+            .map(|raw| notify::validate(raw, folder, &mut wrong))
             .unwrap_or_default();
         let links = raw
             .links
-            .map(|raw| links::links(raw, &mut wrong))
+            .map(|raw| links::validate(raw, &mut wrong))
             .unwrap_or_default();
         let vantages = raw
             .vantages
@@ -241,16 +243,16 @@ impl Config {
             file: None,
             kubernetes: None,
             config_file: path.to_owned(),
-            config: Some(Arc::new(document.clone())),
+            config_document: Some(Arc::new(document.clone())),
             targets: raw.targets,
             vantages,
-            expected: Vec::new(),
+            embedded_vantages: Vec::new(),
             resolvers: raw.resolvers,
             balancers: raw.balancers,
         };
         let topology = build(&mut source, raw.topology);
         if let (Some(kubernetes), Some(identity)) = (&mut source.kubernetes, &identity) {
-            kubernetes.know_pods_of(identity.namespaces());
+            kubernetes.add_prober_namespaces(identity.namespaces());
         }
         match topology {
             Ok(topology) if found.is_empty() => Ok(Self {
@@ -265,21 +267,21 @@ impl Config {
                 runs,
                 challenges,
                 client: None,
-                pods: None,
+                prober_pods: None,
                 links,
-                handling,
+                actions_config_map: handling,
                 notify,
                 checkpoint,
-                forecast,
+                forecast_interval: forecast,
                 replicas,
-                own: RuntimeEnvironment::default(),
+                environment: RuntimeEnvironment::default(),
                 record: None,
                 store,
-                initial: Arc::new(topology),
+                initial_topology: Arc::new(topology),
                 source,
             }),
             Ok(_) => Err(ConfigError::new(found)),
-            Err(error) => Err(ConfigError::new(found).and(error)),
+            Err(error) => Err(ConfigError::new(found).with_problems_of(error)),
         }
     }
 
@@ -297,27 +299,27 @@ impl Config {
             access: None,
             custom_resources: false,
             runs: RunOptions::default(),
-            challenges: parallax_acme::challenges::Options::default(),
+            challenges: parallax_acme::challenges::ChallengeOptions::default(),
             client: None,
-            pods: None,
+            prober_pods: None,
             links: ExternalLinks::default(),
-            handling: None,
+            actions_config_map: None,
             notify: NotifyOptions::default(),
             checkpoint: None,
-            forecast: Some(forecast::USUAL),
+            forecast_interval: Some(forecast::DEFAULT_INTERVAL),
             replicas: None,
-            own: RuntimeEnvironment::default(),
+            environment: RuntimeEnvironment::default(),
             record: None,
             store: None,
-            initial: Arc::new(topology),
+            initial_topology: Arc::new(topology),
             source: TopologySource {
                 file: None,
                 kubernetes: None,
                 config_file: PathBuf::new(),
-                config: None,
+                config_document: None,
                 targets: Vec::new(),
                 vantages: Vec::new(),
-                expected: Vec::new(),
+                embedded_vantages: Vec::new(),
                 resolvers: ResolversSpec::default(),
                 balancers: Vec::new(),
             },
@@ -327,8 +329,9 @@ impl Config {
     /// Adds a vantage that the topology does not contain (the local prober of `parallax up`).
     #[must_use]
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
-        self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
-        self.source.expected.push(vantage);
+        self.initial_topology =
+            Arc::new(Topology::clone(&self.initial_topology).with_vantage(vantage.clone()));
+        self.source.embedded_vantages.push(vantage);
         self
     }
 
@@ -342,14 +345,14 @@ impl Config {
     /// Sets name (of the Pod) and address of this replica. Without an address, other replicas use that of `listen`.
     #[must_use]
     pub fn as_replica(mut self, name: Option<String>, address: Option<IpAddr>) -> Self {
-        self.own = RuntimeEnvironment { name, address };
+        self.environment = RuntimeEnvironment { name, address };
         self
     }
 
     /// Uses this lookup of prober Pods instead of an own watch.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<dyn ProberPods>) -> Self {
-        self.pods = Some(pods);
+        self.prober_pods = Some(pods);
         self
     }
 
@@ -379,12 +382,12 @@ impl Config {
     /// Returns the initial topology.
     #[must_use]
     pub fn topology(&self) -> &Arc<Topology> {
-        &self.initial
+        &self.initial_topology
     }
 
     /// Returns the longest timeout of any probe; rounds stay open for it.
     pub(crate) fn longest_timeout(&self) -> Micros {
-        self.initial
+        self.initial_topology
             .targets()
             .values()
             .filter_map(|placed| placed.target.timeout)
@@ -409,17 +412,20 @@ impl TopologySource {
         at: &str,
     ) -> Result<Topology, ConfigError> {
         let (own, own_balancers) = (spec.targets.len(), spec.balancers.len());
-        self.add(&mut spec);
+        self.add_configured(&mut spec);
         let topology = Topology::try_from(spec).map_err(|problems| {
             let complaints = problems
                 .into_iter()
-                .map(
-                    |problem| match (&self.config, added(&problem.path, own, own_balancers)) {
-                        (Some(config), Some(path)) => config.complaint(&path, problem.message),
-                        _ if at.is_empty() => document.complaint(&problem.path, problem.message),
-                        _ => document.complaint(&format!("{at}.{}", problem.path), problem.message),
-                    },
-                )
+                .map(|problem| {
+                    match (
+                        &self.config_document,
+                        configured_path(&problem.path, own, own_balancers),
+                    ) {
+                        (Some(config), Some(path)) => config.problem(&path, problem.message),
+                        _ if at.is_empty() => document.problem(&problem.path, problem.message),
+                        _ => document.problem(&format!("{at}.{}", problem.path), problem.message),
+                    }
+                })
                 .collect();
             ConfigError::new(complaints)
         })?;
@@ -427,7 +433,7 @@ impl TopologySource {
     }
 
     /// Adds targets, balancers and resolvers of the configuration.
-    fn add(&self, spec: &mut TopologySpec) {
+    fn add_configured(&self, spec: &mut TopologySpec) {
         spec.targets.extend(self.targets.iter().cloned());
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
@@ -436,7 +442,7 @@ impl TopologySource {
 
     /// Adds targets, balancers and resolvers of the configuration to the discovered topology. For a target in both, the
     /// configuration defines the probe and the cluster the entry.
-    pub(crate) fn join(&self, spec: &mut TopologySpec) {
+    pub(crate) fn join_configured(&self, spec: &mut TopologySpec) {
         let named = |target: &TargetSpec| Some(Target::try_from(target.clone()).ok()?.id);
         let mut own: BTreeMap<TargetId, &TargetSpec> = self
             .targets
@@ -458,20 +464,20 @@ impl TopologySource {
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
         spec.resolvers.authoritative |= self.resolvers.authoritative;
-        public_views::add(spec);
+        public_views::add_public_targets(spec);
     }
 
     pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
         self.vantages
             .iter()
-            .chain(&self.expected)
+            .chain(&self.embedded_vantages)
             .cloned()
             .fold(topology, Topology::with_vantage)
     }
 
     /// Adds the vantages of the embedding program to a topology.
-    pub(crate) fn expecting(&self, topology: &Topology) -> Topology {
-        let expected = self.expected.iter().cloned();
+    pub(crate) fn with_embedded_vantages(&self, topology: &Topology) -> Topology {
+        let expected = self.embedded_vantages.iter().cloned();
         expected.fold(topology.clone(), Topology::with_vantage)
     }
 
@@ -481,14 +487,14 @@ impl TopologySource {
     }
 
     /// Copies the vantages of the embedding program from another source.
-    pub(crate) fn expecting_as(mut self, other: &Self) -> Self {
-        self.expected.clone_from(&other.expected);
+    pub(crate) fn with_embedded_vantages_of(mut self, other: &Self) -> Self {
+        self.embedded_vantages.clone_from(&other.embedded_vantages);
         self
     }
 }
 
 impl RawKubernetes {
-    fn read(self, folder: &Path) -> KubernetesSettings {
+    fn into_settings(self, folder: &Path) -> KubernetesSettings {
         let context = self.context;
         let mut settings = KubernetesSettings::new(match self.kubeconfig {
             Some(path) => ApiServerAccess::File {
@@ -517,7 +523,7 @@ impl RawKubernetes {
 
 /// Maps a path of the joined topology to the configuration, if it refers to an entry that the configuration added.
 /// `targets` and `balancers` are the topology's own numbers of entries.
-fn added(path: &str, targets: usize, balancers: usize) -> Option<String> {
+fn configured_path(path: &str, targets: usize, balancers: usize) -> Option<String> {
     [("targets", targets), ("balancers", balancers)]
         .into_iter()
         .find_map(|(list, own)| {

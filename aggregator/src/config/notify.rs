@@ -8,20 +8,20 @@ use std::{
 
 use parallax_model::InvalidName;
 use parallax_notify::{
-    AlertmanagerOptions, EVENTS, NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions,
-    try_receivers,
+    AlertmanagerOptions, EVENTS_RECEIVER, NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions,
+    send_tests,
 };
 use serde::Deserialize;
 use url::Url;
 
 /// Minimum and maximum time between two pushes of firing alerts to an Alertmanager, in seconds. Alerts end after four
 /// missed pushes, which must not take too long.
-const RESEND_S: (u64, u64) = (5, 300);
+const RESEND_RANGE_S: (u64, u64) = (5, 300);
 const DEFAULT_RESEND_S: u64 = 60;
 /// Default `job` label: that of scrapes by the `PodMonitor` of the installation.
-const JOB: &str = "parallax/parallax-aggregator";
+const DEFAULT_JOB: &str = "parallax/parallax-aggregator";
 /// Maximum number of receivers of one kind.
-const MOST: usize = 16;
+const MAX_RECEIVERS: usize = 16;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -58,13 +58,13 @@ pub(super) struct RawAlertmanager {
 
 impl super::Config {
     /// Sends a test notification to each receiver in turn.
-    pub async fn try_receivers(&self) -> Result<Vec<TestDelivery>, TestDeliveryError> {
-        try_receivers(&self.notify, self.client.as_ref()).await
+    pub async fn send_test_notifications(&self) -> Result<Vec<TestDelivery>, TestDeliveryError> {
+        send_tests(&self.notify, self.client.as_ref()).await
     }
 }
 
 /// Returns the options; reports invalid fields to `wrong`.
-pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str, String)) -> NotifyOptions {
+pub(super) fn validate(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str, String)) -> NotifyOptions {
     let config_map = raw.config_map.and_then(|place| {
         let place = place.parse();
         place
@@ -75,15 +75,15 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
         ("notify.webhooks", raw.webhooks.len()),
         ("notify.alertmanagers", raw.alertmanagers.len()),
     ] {
-        if found > MOST {
-            wrong(field, format!("expected at most {MOST}, found {found}"));
+        if found > MAX_RECEIVERS {
+            wrong(field, format!("expected at most {MAX_RECEIVERS}, found {found}"));
         }
     }
-    let mut names = BTreeSet::from([EVENTS.to_owned()]);
+    let mut names = BTreeSet::from([EVENTS_RECEIVER.to_owned()]);
     let mut webhooks = Vec::new();
     for (i, webhook) in raw.webhooks.into_iter().enumerate() {
         let at = format!("notify.webhooks[{i}]");
-        name(&webhook.name, &at, &mut names, wrong);
+        validate_name(&webhook.name, &at, &mut names, wrong);
         let secret_file = folder.join(webhook.secret_file);
         match std::fs::read_to_string(&secret_file) {
             Ok(text) => {
@@ -96,9 +96,9 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
                 format!("cannot read {}: {error}", secret_file.display()),
             ),
         }
-        let url = url(&webhook.url, true, &at, wrong);
+        let url = validate_url(&webhook.url, true, &at, wrong);
         let ca_file = webhook.ca_file.map(|file| folder.join(file));
-        readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
+        check_readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
         webhooks.extend(url.map(|url| WebhookOptions {
             name: webhook.name,
             url,
@@ -109,8 +109,8 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
     let mut alertmanagers = Vec::new();
     for (i, raw) in raw.alertmanagers.into_iter().enumerate() {
         let at = format!("notify.alertmanagers[{i}]");
-        name(&raw.name, &at, &mut names, wrong);
-        let (low, high) = RESEND_S;
+        validate_name(&raw.name, &at, &mut names, wrong);
+        let (low, high) = RESEND_RANGE_S;
         let resend = raw.resend_seconds.unwrap_or(DEFAULT_RESEND_S);
         if !(low..=high).contains(&resend) {
             wrong(
@@ -121,30 +121,30 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
         for label in raw.labels.keys() {
             let ours =
                 ["alertname", "job", "incident", "cause", "severity", "subject"].contains(&label.as_str());
-            if !is_label(label) || ours {
+            if !is_label_name(label) || ours {
                 wrong(
                     &format!("{at}.labels.{label}"),
                     "expected the name of a label such as cluster, but none that alerts already have: alertname, job, incident, cause, severity, subject".to_owned(),
                 );
             }
         }
-        let url = url(&raw.url, false, &at, wrong);
+        let url = validate_url(&raw.url, false, &at, wrong);
         let file = |file: Option<PathBuf>| file.map(|file| folder.join(file));
         let (token_file, ca_file) = (file(raw.token_file), file(raw.ca_file));
-        readable(token_file.as_deref(), &format!("{at}.tokenFile"), wrong);
-        readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
+        check_readable(token_file.as_deref(), &format!("{at}.tokenFile"), wrong);
+        check_readable(ca_file.as_deref(), &format!("{at}.caFile"), wrong);
         alertmanagers.extend(url.map(|url| AlertmanagerOptions {
             name: raw.name,
             url,
-            job: raw.job.unwrap_or_else(|| JOB.to_owned()),
+            job: raw.job.unwrap_or_else(|| DEFAULT_JOB.to_owned()),
             labels: raw.labels,
             token_file,
             ca_file,
-            resend: Duration::from_secs(resend),
+            resend_interval: Duration::from_secs(resend),
         }));
     }
     NotifyOptions {
-        config_map,
+        outbox_config_map: config_map,
         events: raw.events == Some(true),
         webhooks,
         alertmanagers,
@@ -152,7 +152,7 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
 }
 
 /// Validates a receiver's name, which is a metric label and a key of persisted state.
-fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnMut(&str, String)) {
+fn validate_name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnMut(&str, String)) {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) {
         wrong(
@@ -163,7 +163,7 @@ fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnM
         wrong(
             &format!("{at}.name"),
             format!(
-                "expected a name that no other receiver has ({EVENTS} is reserved for Kubernetes Events), found {name:?}"
+                "expected a name that no other receiver has ({EVENTS_RECEIVER} is reserved for Kubernetes Events), found {name:?}"
             ),
         );
     }
@@ -174,7 +174,7 @@ fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnM
 ///
 /// # Errors
 /// Says what was expected, without quoting the text, which may contain a secret.
-pub fn receiver_address(text: &str, query: bool) -> Result<Url, &'static str> {
+pub fn parse_receiver_url(text: &str, query: bool) -> Result<Url, &'static str> {
     Url::parse(text)
         .ok()
         .filter(|url| {
@@ -190,13 +190,13 @@ pub fn receiver_address(text: &str, query: bool) -> Result<Url, &'static str> {
         )
 }
 
-fn url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
-    receiver_address(text, query)
+fn validate_url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
+    parse_receiver_url(text, query)
         .map_err(|why| wrong(&format!("{at}.url"), why.to_owned()))
         .ok()
 }
 
-fn readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, String)) {
+fn check_readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, String)) {
     if let Some(file) = file
         && let Err(error) = std::fs::read(file)
     {
@@ -205,7 +205,7 @@ fn readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, Strin
 }
 
 /// Reports whether a text is a label name of Prometheus.
-fn is_label(name: &str) -> bool {
+fn is_label_name(name: &str) -> bool {
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(begins) && name.chars().all(|c| begins(c) || c.is_ascii_digit())
 }
@@ -224,7 +224,7 @@ mod tests {
         std::fs::write(folder.path().join("weak"), "1234").unwrap();
         let mut complaints = Vec::new();
         let raw = serde_saphyr::from_str(yaml).unwrap();
-        let options = notify(raw, folder.path(), &mut |field, message| {
+        let options = validate(raw, folder.path(), &mut |field, message| {
             complaints.push(format!("{field}: {message}"));
         });
         (options, complaints)
@@ -240,13 +240,13 @@ mod tests {
         assert_eq!(complaints, Vec::<String>::new());
         assert!(options.events && options.needs_cluster() && !options.is_empty());
         assert!(options.webhooks[0].secret_file.ends_with("secret"));
-        assert_eq!(options.alertmanagers[0].resend, Duration::from_mins(1));
+        assert_eq!(options.alertmanagers[0].resend_interval, Duration::from_mins(1));
         assert_eq!(options.alertmanagers[0].job, "parallax/parallax-aggregator");
         assert!(read("{}").0.is_empty(), "there are no receivers by default");
     }
 
     #[test]
-    fn each_mistake_is_said_with_its_field_and_no_secret_is() {
+    fn errors_name_the_field_and_reveal_no_secret() {
         for (wrong, said) in [
             (
                 "webhooks: [{name: A, url: 'https://a.test/', secretFile: secret}]",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     access::{AccessMode, AccessOptions, ProxyOptions},
-    hop_headers::HOP,
+    hop_headers::HOP_BY_HOP_HEADERS,
     token::BearerToken,
 };
 
@@ -51,7 +51,7 @@ pub(super) enum RawRunTargets {
     Any,
 }
 
-pub(super) fn access(
+pub(super) fn validate_access(
     raw: RawAccess,
     folder: &Path,
     wrong: &mut impl FnMut(&str, String),
@@ -67,12 +67,12 @@ pub(super) fn access(
         return None;
     }
     let mode = if let Some(file) = raw.token_file {
-        AccessMode::Secret(secret("access.tokenFile", &folder.join(file), wrong)?)
+        AccessMode::Secret(read_secret("access.tokenFile", &folder.join(file), wrong)?)
     } else if let Some(proxy) = raw.proxy {
         let mut header = |field: &str, given: Option<String>, default: &'static str| {
             let given = given.unwrap_or_else(|| default.to_owned());
             let name = HeaderName::try_from(given.as_str());
-            let name = name.ok().filter(|name| !is_taken(name));
+            let name = name.ok().filter(|name| !is_reserved(name));
             if name.is_none() {
                 wrong(
                     field,
@@ -95,7 +95,7 @@ pub(super) fn access(
             "x-forwarded-groups",
         );
         AccessMode::Proxy(ProxyOptions {
-            secret: secret("access.proxy.secretFile", &folder.join(proxy.secret_file), wrong)?,
+            secret: read_secret("access.proxy.secretFile", &folder.join(proxy.secret_file), wrong)?,
             secret_header: secret_header?,
             user_header: user_header?,
             groups_header: groups_header?,
@@ -111,25 +111,25 @@ pub(super) fn access(
 }
 
 /// Reports whether a header is hop-by-hop, so that the standby would not forward it, or has another meaning.
-fn is_taken(name: &HeaderName) -> bool {
+fn is_reserved(name: &HeaderName) -> bool {
     let read_by_others = [
         header::HOST,
         header::CONTENT_TYPE,
         header::CONTENT_LENGTH,
         header::ORIGIN,
     ];
-    HOP.contains(name)
+    HOP_BY_HOP_HEADERS.contains(name)
         || read_by_others.contains(name)
         || ["parallax-forwarded-by", "sec-fetch-site"].contains(&name.as_str())
 }
 
-fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<BearerToken> {
+fn read_secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<BearerToken> {
     BearerToken::read(path)
         .map_err(|message| wrong(field, message))
         .ok()
 }
 
-pub(super) fn runs(raw: &RawRuns, wrong: &mut impl FnMut(&str, String)) -> RunOptions {
+pub(super) fn validate_runs(raw: &RawRuns, wrong: &mut impl FnMut(&str, String)) -> RunOptions {
     let mut ranges = |field: &str, given: &[String]| {
         given
             .iter()
@@ -142,7 +142,7 @@ pub(super) fn runs(raw: &RawRuns, wrong: &mut impl FnMut(&str, String)) -> RunOp
             .collect()
     };
     RunOptions {
-        any_target: raw.targets == Some(RawRunTargets::Any),
+        allow_any_target: raw.targets == Some(RawRunTargets::Any),
         allow: ranges("allow", &raw.allow),
         refuse: ranges("refuse", &raw.refuse),
     }

@@ -12,7 +12,7 @@ pub(super) enum ErrorMessage {
     /// Not recorded yet.
     New,
     /// Recorded in this pass; the next pass excludes the value.
-    Said,
+    Recorded,
     /// Consequence of an excluded value; not recorded.
     Consequence,
 }
@@ -21,17 +21,17 @@ pub(super) enum ErrorMessage {
 #[derive(Debug)]
 pub(super) struct PositionedError {
     pub(super) message: String,
-    pub(super) at: Option<(Option<SourcePosition>, String)>,
-    pub(super) say: ErrorMessage,
-    pub(super) missing: Option<&'static str>,
+    pub(super) location: Option<(Option<SourcePosition>, String)>,
+    pub(super) state: ErrorMessage,
+    pub(super) missing_field: Option<&'static str>,
     /// The likely intended field of a misspelt one: that it is missing is only a consequence.
-    pub(super) meant: Option<&'static str>,
+    pub(super) suggested_field: Option<&'static str>,
 }
 
 impl PositionedError {
     /// Sets the position, unless an inner value has already set it.
-    pub(super) fn at(mut self, place: Option<SourcePosition>, path: &str) -> Self {
-        self.at.get_or_insert_with(|| (place, path.to_owned()));
+    pub(super) fn with_location(mut self, place: Option<SourcePosition>, path: &str) -> Self {
+        self.location.get_or_insert_with(|| (place, path.to_owned()));
         self
     }
 }
@@ -48,10 +48,10 @@ impl serde::de::Error for PositionedError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self {
             message: message.to_string(),
-            at: None,
-            say: ErrorMessage::New,
-            missing: None,
-            meant: None,
+            location: None,
+            state: ErrorMessage::New,
+            missing_field: None,
+            suggested_field: None,
         }
     }
 
@@ -59,8 +59,8 @@ impl serde::de::Error for PositionedError {
         let expected = expected.to_string();
         Self::custom(format_args!(
             "expected {}, found {}",
-            wording::expected(&expected),
-            wording::found(found)
+            wording::expected_type(&expected),
+            wording::describe_value(found)
         ))
     }
 
@@ -71,26 +71,26 @@ impl serde::de::Error for PositionedError {
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
         Self::custom(format_args!(
             "expected {}, found {found:?}",
-            wording::one_of(expected)
+            wording::join_alternatives(expected)
         ))
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        match wording::nearest(found, expected) {
+        match wording::most_similar(found, expected) {
             Some(near) => Self {
-                meant: Some(near),
+                suggested_field: Some(near),
                 ..Self::custom(format_args!("unknown field {found:?}; did you mean {near:?}?"))
             },
             None => Self::custom(format_args!(
                 "unknown field {found:?}; expected {}",
-                wording::one_of(expected)
+                wording::join_alternatives(expected)
             )),
         }
     }
 
     fn missing_field(field: &'static str) -> Self {
         Self {
-            missing: Some(field),
+            missing_field: Some(field),
             ..Self::custom(format_args!("the field {field:?} is missing"))
         }
     }

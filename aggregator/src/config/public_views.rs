@@ -6,13 +6,13 @@ use parallax_diagnosis::topology::TopologySpec;
 use parallax_model::{Target, TargetId, TargetSpec};
 
 /// Maximum number of hosts; each of them is a target per public resolver.
-const PUBLIC_VIEWS: usize = 500;
+const MAX_HOSTS: usize = 500;
 /// Interval of these targets, in milliseconds.
-const PUBLIC_VIEW_MS: u64 = 60_000;
+const INTERVAL_MS: u64 = 60_000;
 
 /// Adds a DNS target per published host for each public resolver, and one for the nodes' own resolver to compare with.
 /// Configuring a public resolver permits egress to it.
-pub(super) fn add(spec: &mut TopologySpec) {
+pub(super) fn add_public_targets(spec: &mut TopologySpec) {
     let resolvers = spec.resolvers.public.clone();
     if resolvers.is_empty() {
         return;
@@ -36,12 +36,12 @@ pub(super) fn add(spec: &mut TopologySpec) {
     let asked: Vec<Option<SocketAddr>> = own
         .chain(resolvers.iter().map(|ip| Some(SocketAddr::new(*ip, 53))))
         .collect();
-    for host in hosts.iter().take(PUBLIC_VIEWS) {
+    for host in hosts.iter().take(MAX_HOSTS) {
         for resolver in &asked {
             let question = TargetSpec {
                 resolver: *resolver,
-                interval_ms: Some(PUBLIC_VIEW_MS),
-                ..TargetSpec::of(format!("dns://{host}"))
+                interval_ms: Some(INTERVAL_MS),
+                ..TargetSpec::new(format!("dns://{host}"))
             };
             let new = Target::try_from(question.clone()).is_ok_and(|target| !known.contains(&target.id));
             if new {
@@ -66,7 +66,7 @@ mod tests {
         }))
         .unwrap();
         let before = spec.targets.len();
-        add(&mut spec);
+        add_public_targets(&mut spec);
         let new = spec.targets.split_off(before);
         new.into_iter()
             .map(|target| (target.url, target.resolver.map(|resolver| resolver.to_string())))
@@ -74,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_outside_is_asked_unless_a_public_resolver_is_named() {
+    fn without_public_resolvers_no_target_is_added() {
         assert_eq!(asked(&[], &json!([])), []);
     }
 
     #[test]
-    fn every_published_host_is_asked_for_once_at_the_nodes_own_and_at_each_public_resolver() {
+    fn every_published_host_gets_one_target_per_resolver() {
         let question =
             |resolver: Option<&str>| ("dns://shop.example.test".to_owned(), resolver.map(str::to_owned));
         assert_eq!(
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_asks_itself_is_not_asked_twice() {
+    fn targets_of_the_configuration_are_not_duplicated() {
         let own = json!([{"url": "dns://shop.example.test", "resolver": "192.0.2.53:53"}]);
         assert_eq!(
             asked(&["192.0.2.53"], &own),

@@ -20,49 +20,49 @@ use super::{
 };
 
 /// Maximum number of errors; each of them costs a pass.
-const MOST_COMPLAINTS: usize = 50;
+const MAX_PROBLEMS: usize = 50;
 
 /// An error and its position.
 #[derive(Debug)]
 pub(super) struct ReadProblem {
-    pub(super) place: Option<SourcePosition>,
+    pub(super) position: Option<SourcePosition>,
     pub(super) path: String,
     pub(super) message: String,
 }
 
 /// Reads a value of type `T`, or returns all errors.
-pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<ReadProblem>> {
+pub(super) fn deserialize<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<ReadProblem>> {
     let findings = RefCell::new(ReadProblems::default());
     let reader = ValueReader {
         node: root,
         path: String::new(),
-        findings: &findings,
+        problems: &findings,
     };
     loop {
-        let before = findings.borrow().set_aside.len();
+        let before = findings.borrow().excluded.len();
         let read = T::deserialize(reader.clone());
         if let Err(error) = &read
-            && matches!(error.say, ErrorMessage::New)
+            && matches!(error.state, ErrorMessage::New)
         {
-            reader.complain(error);
+            reader.record(error);
         }
         let mut found = findings.borrow_mut();
-        if found.complaints.is_empty()
+        if found.problems.is_empty()
             && let Ok(value) = read
         {
             return Ok(value);
         }
-        if found.set_aside.len() == before || found.complaints.len() >= MOST_COMPLAINTS {
-            return Err(std::mem::take(&mut found.complaints));
+        if found.excluded.len() == before || found.problems.len() >= MAX_PROBLEMS {
+            return Err(std::mem::take(&mut found.problems));
         }
     }
 }
 
 #[derive(Default)]
 struct ReadProblems {
-    complaints: Vec<ReadProblem>,
+    problems: Vec<ReadProblem>,
     /// Paths that later passes exclude.
-    set_aside: BTreeSet<String>,
+    excluded: BTreeSet<String>,
 }
 
 /// Deserializer of one value of the tree.
@@ -70,7 +70,7 @@ struct ReadProblems {
 struct ValueReader<'a> {
     node: &'a Node,
     path: String,
-    findings: &'a RefCell<ReadProblems>,
+    problems: &'a RefCell<ReadProblems>,
 }
 
 impl<'a> ValueReader<'a> {
@@ -78,65 +78,65 @@ impl<'a> ValueReader<'a> {
         Self {
             node,
             path: format!("{}[{i}]", self.path),
-            findings: self.findings,
+            problems: self.problems,
         }
     }
 
     fn entry(&self, key: &Key, node: &'a Node) -> Self {
         Self {
             node,
-            path: self.field(&key.name),
-            findings: self.findings,
+            path: self.child_path(&key.name),
+            problems: self.problems,
         }
     }
 
-    fn complain(&self, error: &PositionedError) {
+    fn record(&self, error: &PositionedError) {
         let (place, path) = error
-            .at
+            .location
             .clone()
-            .unwrap_or_else(|| (self.node.place, self.path.clone()));
-        self.findings.borrow_mut().complaints.push(ReadProblem {
-            place: place.or(self.node.place),
+            .unwrap_or_else(|| (self.node.position, self.path.clone()));
+        self.problems.borrow_mut().problems.push(ReadProblem {
+            position: place.or(self.node.position),
             path,
             message: error.message.clone(),
         });
     }
 
-    fn is_set_aside(&self) -> bool {
-        self.findings.borrow().set_aside.contains(&self.path)
+    fn is_excluded(&self) -> bool {
+        self.problems.borrow().excluded.contains(&self.path)
     }
 
     /// Records the error of a child, and excludes the child from the next passes.
-    fn set_aside(&self, error: PositionedError) -> PositionedError {
-        if matches!(error.say, ErrorMessage::New) {
-            self.complain(&error);
+    fn exclude(&self, error: PositionedError) -> PositionedError {
+        if matches!(error.state, ErrorMessage::New) {
+            self.record(&error);
         }
-        if !matches!(error.say, ErrorMessage::Said) {
-            self.findings.borrow_mut().set_aside.insert(self.path.clone());
+        if !matches!(error.state, ErrorMessage::Recorded) {
+            self.problems.borrow_mut().excluded.insert(self.path.clone());
         }
         PositionedError {
-            say: ErrorMessage::Said,
+            state: ErrorMessage::Recorded,
             ..error
         }
     }
 
-    fn field(&self, name: &str) -> String {
+    fn child_path(&self, name: &str) -> String {
         let dot = if self.path.is_empty() { "" } else { "." };
         format!("{}{dot}{name}", self.path)
     }
 
     /// Suppresses the error about a missing field that an earlier pass excluded.
-    fn judge_missing(&self, error: PositionedError) -> PositionedError {
+    fn suppress_missing(&self, error: PositionedError) -> PositionedError {
         let known = error
-            .missing
-            .is_some_and(|field| self.findings.borrow().set_aside.contains(&self.field(field)));
+            .missing_field
+            .is_some_and(|field| self.problems.borrow().excluded.contains(&self.child_path(field)));
         PositionedError {
-            say: if known {
+            state: if known {
                 ErrorMessage::Consequence
             } else {
-                error.say
+                error.state
             },
-            missing: None,
+            missing_field: None,
             ..error
         }
     }
@@ -160,12 +160,12 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
             Value::Map(entries) => visitor
                 .visit_map(EntryReader {
                     map: &self,
-                    rest: entries.iter(),
+                    entries: entries.iter(),
                     value: None,
                 })
-                .map_err(|error| self.judge_missing(error)),
+                .map_err(|error| self.suppress_missing(error)),
         }
-        .map_err(|error| error.at(self.node.place, &self.path))
+        .map_err(|error| error.with_location(self.node.position, &self.path))
     }
 
     /// Accepts numbers and booleans as text, as written: `expectStatus: 200` means "200".
@@ -176,7 +176,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
             | Value::Signed(_, Some(written))
             | Value::Float(_, Some(written)) => visitor
                 .visit_str(written)
-                .map_err(|error: PositionedError| error.at(self.node.place, &self.path)),
+                .map_err(|error: PositionedError| error.with_location(self.node.position, &self.path)),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -211,14 +211,12 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
         visitor: V,
     ) -> Result<V::Value, PositionedError> {
         match &self.node.value {
-            Value::List(_) => {
-                Err(PositionedError::custom("expected a mapping, found a list")
-                    .at(self.node.place, &self.path))
-            }
+            Value::List(_) => Err(PositionedError::custom("expected a mapping, found a list")
+                .with_location(self.node.position, &self.path)),
             // An empty file, or one with comments only.
             Value::Null if self.path.is_empty() => visitor.visit_map(EntryReader {
                 map: &self,
-                rest: [].iter(),
+                entries: [].iter(),
                 value: None,
             }),
             _ => self.deserialize_any(visitor),
@@ -251,10 +249,10 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
             }
             _ => Err(PositionedError::custom(format_args!(
                 "expected {}",
-                wording::one_of(variants)
+                wording::join_alternatives(variants)
             ))),
         }
-        .map_err(|error| error.at(self.node.place, &self.path))
+        .map_err(|error| error.with_location(self.node.position, &self.path))
     }
 
     forward_to_deserialize_any! {
@@ -277,11 +275,11 @@ impl<'de> SeqAccess<'de> for ItemReader<'_, 'de> {
     ) -> Result<Option<T::Value>, PositionedError> {
         for (i, node) in self.items.by_ref() {
             let item = self.list.item(i, node);
-            if !item.is_set_aside() {
+            if !item.is_excluded() {
                 return seed
                     .deserialize(item.clone())
                     .map(Some)
-                    .map_err(|error| item.set_aside(error));
+                    .map_err(|error| item.exclude(error));
             }
         }
         Ok(None)
@@ -290,7 +288,7 @@ impl<'de> SeqAccess<'de> for ItemReader<'_, 'de> {
 
 struct EntryReader<'a, 'de> {
     map: &'a ValueReader<'de>,
-    rest: std::slice::Iter<'de, (Key, Node)>,
+    entries: std::slice::Iter<'de, (Key, Node)>,
     value: Option<ValueReader<'de>>,
 }
 
@@ -301,18 +299,18 @@ impl<'de> MapAccess<'de> for EntryReader<'_, 'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, PositionedError> {
-        for (key, node) in self.rest.by_ref() {
+        for (key, node) in self.entries.by_ref() {
             let value = self.map.entry(key, node);
-            if value.is_set_aside() {
+            if value.is_excluded() {
                 continue;
             }
             let name: StrDeserializer<'_, PositionedError> = key.name.as_str().into_deserializer();
             let read = seed.deserialize(name).map_err(|error| {
-                if let Some(meant) = error.meant {
-                    let meant = self.map.field(meant);
-                    self.map.findings.borrow_mut().set_aside.insert(meant);
+                if let Some(meant) = error.suggested_field {
+                    let meant = self.map.child_path(meant);
+                    self.map.problems.borrow_mut().excluded.insert(meant);
                 }
-                value.set_aside(error.at(key.place, &value.path))
+                value.exclude(error.with_location(key.position, &value.path))
             })?;
             self.value = Some(value);
             return Ok(Some(read));
@@ -326,6 +324,6 @@ impl<'de> MapAccess<'de> for EntryReader<'_, 'de> {
             .take()
             .ok_or_else(|| PositionedError::custom("a value before its key"))?;
         seed.deserialize(value.clone())
-            .map_err(|error| value.set_aside(error))
+            .map_err(|error| value.exclude(error))
     }
 }

@@ -8,26 +8,26 @@ use parallax_model::{Micros, units};
 use super::raw::RawStore;
 
 /// Minimum and maximum retention, in seconds: an hour, ten years.
-const KEEP_S: (u64, u64) = (3_600, 10 * 365 * 86_400);
+const RETENTION_RANGE_S: (u64, u64) = (3_600, 10 * 365 * 86_400);
 
 /// Maximum file size. SQLite supports larger files, but no history needs them.
-const MOST_BYTES: u64 = 1 << 40;
+const MAX_FILE_BYTES: u64 = 1 << 40;
 
 /// Returns the options if every field is valid; reports invalid fields to `wrong`.
-pub(super) fn checked(
+pub(super) fn validate(
     raw: RawStore,
     folder: &Path,
     mut wrong: impl FnMut(&str, String),
 ) -> Option<StoreOptions> {
-    let mut options = StoreOptions::at(folder.join(&raw.path));
+    let mut options = StoreOptions::with_defaults(folder.join(&raw.path));
     let mut sound = true;
     if raw.path.file_name().is_none() {
         wrong("store.path", "expected the name of a file".to_owned());
         sound = false;
     }
     if let Some(text) = raw.max_size {
-        match size(&text) {
-            Some(bytes) if (StoreOptions::LEAST_BYTES..=MOST_BYTES).contains(&bytes) => {
+        match parse_size(&text) {
+            Some(bytes) if (StoreOptions::MIN_BYTES..=MAX_FILE_BYTES).contains(&bytes) => {
                 options.max_bytes = bytes;
             }
             _ => {
@@ -45,8 +45,10 @@ pub(super) fn checked(
         ("keepRollups", raw.keep_rollups, &mut options.keep_rollups),
     ] {
         let Some(text) = text else { continue };
-        match span(&text) {
-            Some(seconds) if (KEEP_S.0..=KEEP_S.1).contains(&seconds) => *keep = Micros::from_secs(seconds),
+        match parse_duration(&text) {
+            Some(seconds) if (RETENTION_RANGE_S.0..=RETENTION_RANGE_S.1).contains(&seconds) => {
+                *keep = Micros::from_secs(seconds)
+            }
             _ => {
                 wrong(
                     &format!("store.{field}"),
@@ -59,10 +61,10 @@ pub(super) fn checked(
     sound.then_some(options)
 }
 
-fn size(text: &str) -> Option<u64> {
-    units::scaled(text, &units::BYTES)
+fn parse_size(text: &str) -> Option<u64> {
+    units::parse_with_unit(text, &units::BYTES)
 }
 
-fn span(text: &str) -> Option<u64> {
-    units::scaled(text, &units::SECONDS)
+fn parse_duration(text: &str) -> Option<u64> {
+    units::parse_with_unit(text, &units::SECONDS)
 }

@@ -13,7 +13,7 @@ fn load(yaml: &str) -> Result<Config, ConfigError> {
 fn complaints(yaml: &str) -> Vec<String> {
     let error = load(yaml).expect_err("the file should be rejected");
     error
-        .complaints()
+        .problems()
         .iter()
         .map(|c| {
             c.to_string().rsplit_once('/').map_or_else(
@@ -184,7 +184,10 @@ fn a_store_is_named_with_its_limits_and_each_mistake_with_its_line() {
     let path = folder.path().join("parallax.yaml");
     fs::write(&path, "store: {path: data/history.db}\n").unwrap();
     let defaults = Config::load(&path).unwrap().store.unwrap();
-    assert_eq!(defaults, StoreOptions::at(folder.path().join("data/history.db")));
+    assert_eq!(
+        defaults,
+        StoreOptions::with_defaults(folder.path().join("data/history.db"))
+    );
     fs::write(
         &path,
         "store: {path: /h.db, maxSize: 2GiB, keepIncidents: 30d, keepFailures: 90m, keepRollups: 12 h}\n",
@@ -340,10 +343,13 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
         kubernetes.prober_namespaces.is_empty(),
         "the aggregator's own namespace"
     );
-    assert_eq!(kubernetes.prober_selector, parallax_kubernetes::watch::PROBERS);
+    assert_eq!(
+        kubernetes.prober_selector,
+        parallax_kubernetes::watch::PROBER_SELECTOR
+    );
     assert_eq!(kubernetes.defaults, TargetDefaults::Published);
     assert_eq!(
-        config.initial.targets().len(),
+        config.initial_topology.targets().len(),
         1,
         "targets of the configuration are probed from the start"
     );
@@ -358,7 +364,7 @@ fn the_pods_of_every_account_that_may_report_are_looked_for() {
 }
 
 #[test]
-fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
+fn paths_of_the_cluster_section_are_relative_to_the_file() {
     let yaml = "topology:\n  kubernetes:\n    kubeconfig: kube/config\n    context: blue\n    proberNamespace: mesh\n    \
                 proberSelector: app=prober\n    targets: annotated\n";
     let kubernetes = load(yaml).unwrap().source.kubernetes.unwrap();
@@ -373,7 +379,7 @@ fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
 }
 
 #[test]
-fn a_mistake_in_what_is_said_of_the_cluster_has_its_line() {
+fn errors_in_the_cluster_section_have_positions() {
     assert_eq!(
         complaints("topology:\n  kubernetes:\n    contxt: blue\n    targets: everything\n  nodes: []\n"),
         [

@@ -21,7 +21,7 @@ pub struct SourcePosition {
 }
 
 impl SourcePosition {
-    pub(super) fn of(location: Location) -> Option<Self> {
+    pub(super) fn from_location(location: Location) -> Option<Self> {
         (location != Location::UNKNOWN).then(|| Self {
             line: location.line(),
             column: location.column(),
@@ -38,7 +38,7 @@ impl fmt::Display for SourcePosition {
 /// One value of the document and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    pub(super) place: Option<SourcePosition>,
+    pub(super) position: Option<SourcePosition>,
     pub(super) value: Value,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Value {
 
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    pub(super) place: Option<SourcePosition>,
+    pub(super) position: Option<SourcePosition>,
     pub(super) name: String,
 }
 
@@ -67,18 +67,18 @@ pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
     let bare: Option<Spanned<RawValue>> = serde_saphyr::from_str_with_options(source, options)?;
     Ok(bare.map_or(
         Node {
-            place: None,
+            position: None,
             value: Value::Map(Vec::new()),
         },
-        |bare| Node::dress(bare, source),
+        |bare| Node::from_raw(bare, source),
     ))
 }
 
 impl Node {
     /// Returns the position of a path such as `services[2].endpoints[0].node`, or of its nearest existing parent.
-    pub(super) fn locate(&self, path: &str) -> Option<SourcePosition> {
+    pub(super) fn position_of(&self, path: &str) -> Option<SourcePosition> {
         let mut here = self;
-        let mut place = self.place;
+        let mut place = self.position;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
             let next = match &here.value {
                 Value::Map(entries) => entries.iter().find(|(key, _)| key.name == step).map(|(_, v)| v),
@@ -87,13 +87,13 @@ impl Node {
             };
             let Some(next) = next else { break };
             here = next;
-            place = here.place.or(place);
+            place = here.position.or(place);
         }
         place
     }
 
-    fn dress(bare: Spanned<RawValue>, source: &str) -> Self {
-        let written = || written(bare.referenced, source);
+    fn from_raw(bare: Spanned<RawValue>, source: &str) -> Self {
+        let written = || source_text(bare.referenced, source);
         let value = match bare.value {
             RawValue::Null => Value::Null,
             RawValue::Bool(value) => Value::Bool(value, written()),
@@ -101,29 +101,31 @@ impl Node {
             RawValue::Signed(value) => Value::Signed(value, written()),
             RawValue::Float(value) => Value::Float(value, written()),
             RawValue::Text(text) => Value::Text(text),
-            RawValue::List(items) => Value::List(items.into_iter().map(|i| Self::dress(i, source)).collect()),
+            RawValue::List(items) => {
+                Value::List(items.into_iter().map(|i| Self::from_raw(i, source)).collect())
+            }
             RawValue::Map(entries) => Value::Map(
                 entries
                     .into_iter()
                     .map(|(key, value)| {
                         let key = Key {
-                            place: SourcePosition::of(key.referenced),
+                            position: SourcePosition::from_location(key.referenced),
                             name: key.value,
                         };
-                        (key, Self::dress(value, source))
+                        (key, Self::from_raw(value, source))
                     })
                     .collect(),
             ),
         };
         Self {
-            place: SourcePosition::of(bare.referenced),
+            position: SourcePosition::from_location(bare.referenced),
             value,
         }
     }
 }
 
 /// Returns the source text of a scalar.
-fn written(location: Location, source: &str) -> Option<String> {
+fn source_text(location: Location, source: &str) -> Option<String> {
     let span = location.span();
     let start = usize::try_from(span.byte_offset()?).ok()?;
     let length = usize::try_from(span.byte_len()?).ok()?;

@@ -3,7 +3,7 @@
 use serde::de::Unexpected;
 
 /// Translates serde's name of a type to the terms of the file.
-pub(super) fn expected(serde: &str) -> &str {
+pub(super) fn expected_type(serde: &str) -> &str {
     match serde {
         "u64" | "u32" => "a whole number",
         "u16" => "a whole number from 0 to 65535",
@@ -16,7 +16,7 @@ pub(super) fn expected(serde: &str) -> &str {
 }
 
 /// Describes an unexpected value. Long text is truncated, since it may be the whole file.
-pub(super) fn found(value: Unexpected<'_>) -> String {
+pub(super) fn describe_value(value: Unexpected<'_>) -> String {
     match value {
         Unexpected::Bool(value) => value.to_string(),
         Unexpected::Unsigned(value) => value.to_string(),
@@ -31,7 +31,7 @@ pub(super) fn found(value: Unexpected<'_>) -> String {
 }
 
 /// Joins alternatives: `a, b or c`.
-pub(super) fn one_of(words: &[&str]) -> String {
+pub(super) fn join_alternatives(words: &[&str]) -> String {
     match words {
         [] => "nothing".to_owned(),
         [only] => (*only).to_owned(),
@@ -40,17 +40,17 @@ pub(super) fn one_of(words: &[&str]) -> String {
 }
 
 /// Returns the most similar word, if it differs by at most two edits.
-pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
+pub(super) fn most_similar(word: &str, known: &[&'static str]) -> Option<&'static str> {
     known
         .iter()
-        .map(|field| (distance(word, field), *field))
+        .map(|field| (edit_distance(word, field), *field))
         .min()
         .filter(|(distance, _)| *distance <= 2)
         .map(|(_, field)| field)
 }
 
 /// Returns the edit distance of two words, ignoring case, dashes and underscores (`interval-ms` equals `intervalMs`).
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let plain = |word: &str| -> String {
         word.chars()
             .take(64)
@@ -68,15 +68,15 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_is_recognised_and_another_word_is_not() {
         let known = &["intervalMs", "timeoutMs", "targets"];
-        assert_eq!(nearest("intervallMs", known), Some("intervalMs"));
-        assert_eq!(nearest("interval-ms", known), Some("intervalMs"));
-        assert_eq!(nearest("target", known), Some("targets"));
-        assert_eq!(nearest("retries", known), None);
+        assert_eq!(most_similar("intervallMs", known), Some("intervalMs"));
+        assert_eq!(most_similar("interval-ms", known), Some("intervalMs"));
+        assert_eq!(most_similar("target", known), Some("targets"));
+        assert_eq!(most_similar("retries", known), None);
     }
 
     #[test]
     fn alternatives_read_as_a_sentence() {
-        assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
-        assert_eq!(one_of(&["a"]), "a");
+        assert_eq!(join_alternatives(&["a", "b", "c"]), "a, b or c");
+        assert_eq!(join_alternatives(&["a"]), "a");
     }
 }

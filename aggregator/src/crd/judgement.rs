@@ -16,13 +16,13 @@ use super::objects::Key;
 pub(crate) type TargetObjects = BTreeMap<Key, DynamicObject>;
 
 /// Maximum number of Targets per namespace and in total.
-const MOST: (usize, usize) = (100, 1_000);
+const MAX_TARGETS: (usize, usize) = (100, 1_000);
 
 /// Result of validating one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetVerdict {
     Accepted(TargetId),
-    Refused { reason: &'static str, message: String },
+    Rejected { reason: &'static str, message: String },
 }
 
 /// Results of validating all objects.
@@ -30,7 +30,7 @@ pub(crate) enum TargetVerdict {
 pub(crate) struct TargetJudgement {
     pub(crate) verdicts: BTreeMap<Key, TargetVerdict>,
     pub(crate) accepted: Vec<TargetSpec>,
-    pub(crate) ids: BTreeSet<TargetId>,
+    pub(crate) restricted_ids: BTreeSet<TargetId>,
 }
 
 /// Target objects with the result of validating each of them.
@@ -41,18 +41,18 @@ pub(crate) struct TargetReview {
 }
 
 /// Validates each object on its own; of duplicates, the oldest is accepted.
-pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> TargetJudgement {
+pub(crate) fn validate(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> TargetJudgement {
     let mut judged = TargetJudgement::default();
     let mut owners: BTreeMap<TargetId, &Key> = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut oldest: Vec<(&Key, &DynamicObject)> = objects.iter().collect();
     oldest.sort_by_key(|(key, object)| (object.creation_timestamp().map(|time| time.0), *key));
     for (key, object) in oldest {
-        let refused = |reason, message: String| TargetVerdict::Refused { reason, message };
+        let refused = |reason, message: String| TargetVerdict::Rejected { reason, message };
         let count = counts.entry(&key.0).or_default();
-        let verdict = match read(object, scope) {
+        let verdict = match parse(object, scope) {
             Err((reason, message)) => refused(reason, message),
-            Ok((_, target)) if let Some(message) = already_probed(bare, &target) => {
+            Ok((_, target)) if let Some(message) = conflict(bare, &target) => {
                 refused("AlreadyProbed", message)
             }
             Ok((_, target)) if owners.contains_key(&target.id) => {
@@ -65,21 +65,21 @@ pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> 
                     ),
                 )
             }
-            Ok(_) if *count >= MOST.0 || judged.accepted.len() >= MOST.1 => refused(
+            Ok(_) if *count >= MAX_TARGETS.0 || judged.accepted.len() >= MAX_TARGETS.1 => refused(
                 "TooMany",
                 format!(
                     "the limit of {} Targets per namespace or {} in total is reached",
-                    MOST.0, MOST.1
+                    MAX_TARGETS.0, MAX_TARGETS.1
                 ),
             ),
             Ok((spec, target)) => {
                 *count += 1;
                 judged.accepted.push(spec);
-                let questions = target.forbidden.iter().map(|question| question.id.clone());
-                judged.ids.extend(questions);
+                let questions = target.forbidden_probes.iter().map(|question| question.id.clone());
+                judged.restricted_ids.extend(questions);
                 // A target that the cluster publishes stays unrestricted even if a Target adds a check to it.
                 if !bare.targets().contains_key(&target.id) {
-                    judged.ids.insert(target.id.clone());
+                    judged.restricted_ids.insert(target.id.clone());
                 }
                 owners.insert(target.id.clone(), key);
                 TargetVerdict::Accepted(target.id)
@@ -90,7 +90,7 @@ pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> 
     judged
 }
 
-fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (&'static str, String)> {
+fn parse(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (&'static str, String)> {
     let spec: TargetSpec = serde_json::from_value(object.data["spec"].clone())
         .map_err(|error| ("Invalid", format!("spec: {error}")))?;
     let target = Target::try_from(spec.clone()).map_err(|error| ("Invalid", format!("spec.{error}")))?;
@@ -104,9 +104,9 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (
             .iter()
             .map(|address| ("mustNotAnswerAt", address)),
     );
-    let refused = named.find_map(|(field, address)| Some((field, address, scope.refuses(*address)?)));
+    let refused = named.find_map(|(field, address)| Some((field, address, scope.refusal(*address)?)));
     if let Some((field, address, why)) = refused {
-        let words = why.words();
+        let words = why.description();
         return Err((
             "Forbidden",
             format!("spec.{field}: {address} is {words}, which a Target must not contain"),
@@ -117,15 +117,19 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (
 
 /// Returns why a Target conflicts with a target of the cluster or the configuration. `mustNotAnswerAt` may be added to
 /// such a target.
-fn already_probed(bare: &Topology, target: &Target) -> Option<String> {
-    let mut known = bare.targets().get(&target.id)?.target.clone();
-    if target.forbidden.is_empty() {
+fn conflict(topology: &Topology, target: &Target) -> Option<String> {
+    let mut known = topology.targets().get(&target.id)?.target.clone();
+    if target.forbidden_probes.is_empty() {
         return Some(format!(
             "{} is published by the cluster or listed in the configuration, which determine how it is probed",
             target.id
         ));
     }
-    if target.forbidden.iter().any(|question| question.at.is_none()) {
+    if target
+        .forbidden_probes
+        .iter()
+        .any(|question| question.address.is_none())
+    {
         // Otherwise any user who may create a Target could stop other users' hosts from being probed.
         return Some(format!(
             "{} is published by the cluster or listed in the configuration, which determine who gets an answer; only \
@@ -133,5 +137,5 @@ fn already_probed(bare: &Topology, target: &Target) -> Option<String> {
             target.id
         ));
     }
-    known.forbid(target).err()
+    known.add_forbidden(target).err()
 }

@@ -21,7 +21,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use judgement::{TargetObjects, TargetReview, judge};
-pub(crate) use runs::follow as follow_runs;
+pub(crate) use judgement::{TargetObjects, TargetReview, validate};
+pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
-pub use types::{Condition, definitions as custom_resources, yaml as custom_resource_definitions};
+pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};

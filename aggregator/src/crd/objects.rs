@@ -25,7 +25,7 @@ use super::types::Condition;
 use parallax_kubernetes::api_client::ApiClient;
 
 /// Timeout of a request to the API server.
-const PATIENCE: Duration = Duration::from_secs(10);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `namespace/name`.
 pub type Key = (String, String);
@@ -37,9 +37,9 @@ pub struct ObjectClient {
     resource: ApiResource,
     namespace: Option<String>,
     /// Description of the `ServiceAccount`, for messages about missing permissions.
-    account: &'static str,
+    account_description: &'static str,
     /// Whether the last write failed and has been logged.
-    silent: Arc<AtomicBool>,
+    failure_logged: Arc<AtomicBool>,
 }
 
 impl ObjectClient {
@@ -49,17 +49,22 @@ impl ObjectClient {
             client,
             resource: ApiResource::from_gvk(&kind),
             namespace: None,
-            account: "the aggregator's ServiceAccount",
-            silent: Arc::default(),
+            account_description: "the aggregator's ServiceAccount",
+            failure_logged: Arc::default(),
         }
     }
 
     /// Creates a client for another program than the aggregator; `account` describes its `ServiceAccount` in messages.
     #[must_use]
-    pub fn of(client: kube::Client, kind: &str, account: &'static str, namespace: Option<String>) -> Self {
+    pub fn for_account(
+        client: kube::Client,
+        kind: &str,
+        account: &'static str,
+        namespace: Option<String>,
+    ) -> Self {
         Self {
             namespace,
-            account,
+            account_description: account,
             ..Self::new(ApiClient(client), kind)
         }
     }
@@ -71,9 +76,7 @@ impl ObjectClient {
     }
 
     /// Watches the objects. Errors are items of the stream; the watch retries with backoff.
-    pub fn follow(
-        &self,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
+    pub fn watch(&self) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
         let api = match &self.namespace {
             Some(namespace) => self.api(namespace),
             None => Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource),
@@ -86,24 +89,24 @@ impl ObjectClient {
     }
 
     /// Patches the status of an object; returns whether that succeeded.
-    pub(super) async fn say(&self, key: &Key, status: &Value) -> bool {
-        self.write(key, json!({"status": status})).await
+    pub(super) async fn write_status(&self, key: &Key, status: &Value) -> bool {
+        self.patch_status(key, json!({"status": status})).await
     }
 
     /// Patches the status only if the object still has this UID, so that a recreated object is not affected.
-    pub async fn say_to(&self, key: &Key, uid: &str, status: &Value) -> bool {
-        self.write(key, json!({"metadata": {"uid": uid}, "status": status}))
+    pub async fn write_status_of_uid(&self, key: &Key, uid: &str, status: &Value) -> bool {
+        self.patch_status(key, json!({"metadata": {"uid": uid}, "status": status}))
             .await
     }
 
-    async fn write(&self, (namespace, name): &Key, patch: Value) -> bool {
+    async fn patch_status(&self, (namespace, name): &Key, patch: Value) -> bool {
         let api = self.api(namespace);
         let of_one = patch["metadata"]["uid"].is_string();
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let call = api.patch_status(name, &parameters, &patch);
-        let trouble = match timeout(PATIENCE, call).await {
+        let trouble = match timeout(API_SERVER_TIMEOUT, call).await {
             Ok(Ok(_)) => {
-                self.silent.store(false, Ordering::Relaxed);
+                self.failure_logged.store(false, Ordering::Relaxed);
                 return true;
             }
             // The object no longer exists.
@@ -116,24 +119,24 @@ impl ObjectClient {
             Err(_) => "request timed out".to_owned(),
         };
         // Log only the first of consecutive failures.
-        if self.silent.swap(true, Ordering::Relaxed) {
+        if self.failure_logged.swap(true, Ordering::Relaxed) {
             return false;
         }
         tracing::warn!(
             kind = self.resource.kind, namespace, name, reason = %trouble,
-            "cannot write the status, retrying; check that {} may patch {}/status of the API group parallax.dev", self.account, self.resource.plural
+            "cannot write the status, retrying; check that {} may patch {}/status of the API group parallax.dev", self.account_description, self.resource.plural
         );
         false
     }
 
     /// Deletes an object and its dependents.
-    pub async fn remove(&self, (namespace, name): &Key) {
+    pub async fn delete(&self, (namespace, name): &Key) {
         let api = self.api(namespace);
         let parameters = kube::api::DeleteParams::background();
-        match timeout(PATIENCE, api.delete(name, &parameters)).await {
+        match timeout(API_SERVER_TIMEOUT, api.delete(name, &parameters)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(namespace, name, %error, "cannot delete a completed object; check that {} may delete {}.parallax.dev", self.account, self.resource.plural);
+                tracing::warn!(namespace, name, %error, "cannot delete a completed object; check that {} may delete {}.parallax.dev", self.account_description, self.resource.plural);
             }
             Err(_) => tracing::warn!(
                 namespace,
@@ -149,17 +152,17 @@ impl ObjectClient {
 pub struct KnownObjects {
     objects: BTreeMap<Key, DynamicObject>,
     /// Objects of a list in progress.
-    listing: BTreeMap<Key, DynamicObject>,
+    pending_list: BTreeMap<Key, DynamicObject>,
 }
 
 impl KnownObjects {
     /// Applies an event; returns whether the objects may have changed.
-    pub fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
+    pub fn apply(&mut self, event: watcher::Event<DynamicObject>) -> bool {
         match event {
-            watcher::Event::Init => self.listing.clear(),
-            watcher::Event::InitApply(object) => drop(self.listing.insert(key(&object), object)),
+            watcher::Event::Init => self.pending_list.clear(),
+            watcher::Event::InitApply(object) => drop(self.pending_list.insert(key(&object), object)),
             watcher::Event::InitDone => {
-                self.objects = std::mem::take(&mut self.listing);
+                self.objects = std::mem::take(&mut self.pending_list);
                 return true;
             }
             watcher::Event::Apply(object) => {
@@ -189,17 +192,17 @@ fn key(object: &DynamicObject) -> Key {
 #[must_use]
 pub fn condition(
     object: &DynamicObject,
-    sort: &str,
+    condition_type: &str,
     (status, reason, message): (&str, &str, &str),
 ) -> Condition {
     let before = object.data["status"]["conditions"]
         .as_array()
         .into_iter()
         .flatten()
-        .find(|condition| condition["type"] == sort && condition["status"] == status)
+        .find(|condition| condition["type"] == condition_type && condition["status"] == status)
         .and_then(|condition| condition["lastTransitionTime"].as_str());
     Condition {
-        sort: sort.to_owned(),
+        condition_type: condition_type.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         // The API limits the length of a condition's message (KEP-1623).

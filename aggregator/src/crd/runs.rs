@@ -28,30 +28,30 @@ use super::{
 };
 
 /// Interval between checks for completed runs.
-const TICK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Maximum number of vantages in a status; an object may have about a megabyte.
-const RESULTS: usize = 50;
+const MAX_RESULTS: usize = 50;
 
 /// Maximum number of waiting runs that are retried at each tick.
-const MOST_WAITING: usize = 200;
+const MAX_WAITING: usize = 200;
 
 struct RunWatch {
     objects: ObjectClient,
-    desk: Arc<RunManager>,
+    runs: Arc<RunManager>,
     replica: ReplicaState,
     topology: watch::Receiver<TopologyState>,
     views: SnapshotReader<View>,
-    known: KnownObjects,
-    under_way: BTreeMap<Key, (String, RunId)>,
+    objects_known: KnownObjects,
+    in_progress: BTreeMap<Key, (String, RunId)>,
     /// UIDs of objects that this process has completed or rejected; the watch may not have returned the status yet.
-    over: BTreeSet<String>,
+    finished_uids: BTreeSet<String>,
     /// Reasons of waiting runs by UID, as written to their status.
-    waiting: BTreeMap<String, &'static str>,
+    waiting_reasons: BTreeMap<String, &'static str>,
 }
 
 /// Watches `Run` objects until cancelled.
-pub(crate) async fn follow(
+pub(crate) async fn watch_runs(
     client: ApiClient,
     (desk, replica): (Arc<RunManager>, ReplicaState),
     topology: watch::Receiver<TopologyState>,
@@ -59,19 +59,19 @@ pub(crate) async fn follow(
     cancelled: CancellationToken,
 ) {
     let objects = ObjectClient::new(client, "Run");
-    let mut events = objects.follow();
+    let mut events = objects.watch();
     let mut following = RunWatch {
         objects,
-        desk,
+        runs: desk,
         replica,
         topology,
         views,
-        known: KnownObjects::default(),
-        under_way: BTreeMap::new(),
-        over: BTreeSet::new(),
-        waiting: BTreeMap::new(),
+        objects_known: KnownObjects::default(),
+        in_progress: BTreeMap::new(),
+        finished_uids: BTreeSet::new(),
+        waiting_reasons: BTreeMap::new(),
     };
-    let mut tick = interval(TICK);
+    let mut tick = interval(CHECK_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failing = false;
     loop {
@@ -80,7 +80,7 @@ pub(crate) async fn follow(
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     failing = false;
-                    if !following.known.take(event) {
+                    if !following.objects_known.apply(event) {
                         continue;
                     }
                 }
@@ -96,21 +96,21 @@ pub(crate) async fn follow(
         }
         tokio::select! {
             () = cancelled.cancelled() => return,
-            () = following.turn() => {}
+            () = following.reconcile() => {}
         }
     }
 }
 
 impl RunWatch {
-    async fn turn(&mut self) {
-        if !self.replica.leads() {
+    async fn reconcile(&mut self) {
+        if !self.replica.is_leader() {
             // The leader starts all runs afresh; runs in progress here are abandoned.
-            self.under_way.clear();
+            self.in_progress.clear();
             return;
         }
         let mut waiting = 0;
         let objects: Vec<(Key, DynamicObject)> = self
-            .known
+            .objects_known
             .objects()
             .iter()
             .map(|(key, object)| (key.clone(), object.clone()))
@@ -118,48 +118,49 @@ impl RunWatch {
         for (key, object) in objects {
             let uid = object.metadata.uid.clone().unwrap_or_default();
             if is_complete(&object) {
-                if is_due(&object) && self.over.insert(format!("removed {uid}")) {
-                    self.objects.remove(&key).await;
+                if is_ttl_expired(&object) && self.finished_uids.insert(format!("removed {uid}")) {
+                    self.objects.delete(&key).await;
                 }
                 continue;
             }
-            if self.over.contains(&uid) {
+            if self.finished_uids.contains(&uid) {
                 continue;
             }
-            match self.under_way.get(&key).cloned() {
-                Some((own, id)) if own == uid => self.see(&key, &object, &uid, &id).await,
-                _ if waiting >= MOST_WAITING => {}
+            match self.in_progress.get(&key).cloned() {
+                Some((own, id)) if own == uid => self.write_result(&key, &object, &uid, &id).await,
+                _ if waiting >= MAX_WAITING => {}
                 _ => {
                     waiting += 1;
-                    self.begin(&key, &object, &uid).await;
+                    self.start_run(&key, &object, &uid).await;
                 }
             }
         }
-        let known = &self.known;
-        self.under_way.retain(|key, _| known.objects().contains_key(key));
+        let known = &self.objects_known;
+        self.in_progress
+            .retain(|key, _| known.objects().contains_key(key));
         let uids: BTreeSet<&str> = known
             .objects()
             .values()
             .filter_map(|object| object.metadata.uid.as_deref())
             .collect();
-        self.over
+        self.finished_uids
             .retain(|uid| uids.contains(uid.trim_start_matches("removed ")));
-        self.waiting.retain(|uid, _| uids.contains(uid.as_str()));
+        self.waiting_reasons.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    async fn begin(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
+    async fn start_run(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
         let by = format!("Run {}/{}", key.0, key.1);
         let view = self.views.current().await;
-        let begun = read(object).and_then(|request| {
+        let begun = parse_request(object).and_then(|request| {
             let topology = self.topology.borrow().topology.clone();
-            self.desk
-                .begin(&request, &by, &topology, &view)
-                .map_err(|refused| RunRefusal::of(&refused))
+            self.runs
+                .start(&request, &by, &topology, &view)
+                .map_err(|refused| RunRefusal::from_error(&refused))
         });
         match begun {
             Ok(run) => {
-                self.waiting.remove(uid);
-                self.under_way
+                self.waiting_reasons.remove(uid);
+                self.in_progress
                     .insert(key.clone(), (uid.to_owned(), run.id.clone()));
                 let status = RunStatus {
                     run: Some(run.id.to_string()),
@@ -169,23 +170,23 @@ impl RunWatch {
                     ],
                     ..RunStatus::default()
                 };
-                self.say(key, &status).await;
+                self.write_status(key, &status).await;
             }
             // Other runs are in progress, or no vantage can make it yet: retry at the next tick.
-            Err(RunRefusal::Later(None)) => {}
-            Err(RunRefusal::Later(Some((reason, message)))) => {
-                if self.waiting.get(uid) == Some(&reason) {
+            Err(RunRefusal::Wait(None)) => {}
+            Err(RunRefusal::Wait(Some((reason, message)))) => {
+                if self.waiting_reasons.get(uid) == Some(&reason) {
                     return;
                 }
                 let status = RunStatus {
                     conditions: vec![condition(object, "Accepted", ("Unknown", reason, &message))],
                     ..RunStatus::default()
                 };
-                if self.say(key, &status).await {
-                    self.waiting.insert(uid.to_owned(), reason);
+                if self.write_status(key, &status).await {
+                    self.waiting_reasons.insert(uid.to_owned(), reason);
                 }
             }
-            Err(RunRefusal::Never(reason, message)) => {
+            Err(RunRefusal::Reject(reason, message)) => {
                 let passed = "the run was rejected";
                 let status = RunStatus {
                     completion_time: Some(now()),
@@ -197,53 +198,53 @@ impl RunWatch {
                     ..RunStatus::default()
                 };
                 // A failed write is retried at the next turn.
-                if self.say(key, &status).await {
-                    self.desk.refused();
-                    self.over.insert(uid.to_owned());
+                if self.write_status(key, &status).await {
+                    self.runs.count_rejected();
+                    self.finished_uids.insert(uid.to_owned());
                 }
             }
         }
     }
 
     /// Writes the result of a run once it has completed.
-    async fn see(&mut self, key: &Key, object: &DynamicObject, uid: &str, id: &RunId) {
-        let Some(run) = self.desk.get(id.as_str()) else {
+    async fn write_result(&mut self, key: &Key, object: &DynamicObject, uid: &str, id: &RunId) {
+        let Some(run) = self.runs.get(id.as_str()) else {
             // Evicted by newer runs before it completed: start it again.
-            self.under_way.remove(key);
+            self.in_progress.remove(key);
             return;
         };
         if run.state == RunState::Running {
             return;
         }
-        if self.say(key, &judged(object, &run)).await {
-            self.over.insert(uid.to_owned());
-            self.under_way.remove(key);
+        if self.write_status(key, &result_status(object, &run)).await {
+            self.finished_uids.insert(uid.to_owned());
+            self.in_progress.remove(key);
         }
     }
 
-    async fn say(&self, key: &Key, status: &RunStatus) -> bool {
+    async fn write_status(&self, key: &Key, status: &RunStatus) -> bool {
         match serde_json::to_value(status) {
-            Ok(status) => self.objects.say(key, &status).await,
+            Ok(status) => self.objects.write_status(key, &status).await,
             // Retrying would not help.
             Err(_) => true,
         }
     }
 }
 
-fn judged(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
+fn result_status(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
     let (passed, reason) = match run.outcome {
         Some(RunOutcome::Passed) => ("True", "Passed"),
         Some(RunOutcome::Failed) => ("False", "Failed"),
         Some(RunOutcome::Unknown) | None => ("Unknown", "NotProved"),
     };
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let results = run.vantages.iter().take(RESULTS).map(|part| RunResult {
+    let results = run.vantages.iter().take(MAX_RESULTS).map(|part| RunResult {
         vantage: part.vantage.to_string(),
         probes: count(part.planned),
         failures: count(part.failures),
-        said: part.said.clone(),
+        failure: part.detail.clone(),
     });
-    let more = run.vantages.len().saturating_sub(RESULTS);
+    let more = run.vantages.len().saturating_sub(MAX_RESULTS);
     RunStatus {
         run: Some(run.id.to_string()),
         completion_time: Some(now()),
@@ -253,40 +254,40 @@ fn judged(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
             condition(object, "Passed", (passed, reason, &run.sentence)),
         ],
         results: results.collect(),
-        more: (more > 0).then(|| count(more as u64)),
+        omitted_vantages: (more > 0).then(|| count(more as u64)),
     }
 }
 
 enum RunRefusal {
     /// The run waits; with a reason if that may take long.
-    Later(Option<(&'static str, String)>),
-    Never(&'static str, String),
+    Wait(Option<(&'static str, String)>),
+    Reject(&'static str, String),
 }
 
 impl RunRefusal {
-    fn of(refused: &RunRefusedError) -> Self {
+    fn from_error(refused: &RunRefusedError) -> Self {
         match refused {
-            RunRefusedError::StandsBy => Self::Later(None),
-            RunRefusedError::TooMany(_) => {
+            RunRefusedError::NotLeader => Self::Wait(None),
+            RunRefusedError::RateLimited(_) => {
                 let said = "waiting: too many runs are in progress or were started recently";
-                Self::Later(Some(("TooMany", said.to_owned())))
+                Self::Wait(Some(("TooMany", said.to_owned())))
             }
-            RunRefusedError::Nobody(_) | RunRefusedError::NoMesh(_) => {
-                Self::Later(Some(("Nobody", format!("waiting: {refused}"))))
+            RunRefusedError::NoReportingVantage(_) | RunRefusedError::MeshTooSmall(_) => {
+                Self::Wait(Some(("Nobody", format!("waiting: {refused}"))))
             }
-            RunRefusedError::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
+            RunRefusedError::OutOfScope(_) => Self::Reject("Forbidden", refused.to_string()),
             RunRefusedError::Target(_)
-            | RunRefusedError::Value { .. }
+            | RunRefusedError::OutOfRange { .. }
             | RunRefusedError::Challenge(_)
             | RunRefusedError::Names(_)
-            | RunRefusedError::NotFromThere { .. }
-            | RunRefusedError::TooLarge(_) => Self::Never("Invalid", refused.to_string()),
+            | RunRefusedError::Unreachable { .. }
+            | RunRefusedError::TooLarge(_) => Self::Reject("Invalid", refused.to_string()),
         }
     }
 }
 
-fn read(object: &DynamicObject) -> Result<RunRequest, RunRefusal> {
-    let invalid = |text: String| RunRefusal::Never("Invalid", format!("spec: {text}"));
+fn parse_request(object: &DynamicObject) -> Result<RunRequest, RunRefusal> {
+    let invalid = |text: String| RunRefusal::Reject("Invalid", format!("spec: {text}"));
     let body: RunBody =
         serde_json::from_value(object.data["spec"].clone()).map_err(|error| invalid(error.to_string()))?;
     let from = match body.from {
@@ -313,7 +314,7 @@ fn is_complete(object: &DynamicObject) -> bool {
 }
 
 /// Reports whether the TTL has expired.
-fn is_due(object: &DynamicObject) -> bool {
+fn is_ttl_expired(object: &DynamicObject) -> bool {
     let Some(ttl) = object.data["spec"]["ttlSecondsAfterFinished"].as_i64() else {
         return false;
     };

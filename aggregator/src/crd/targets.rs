@@ -15,10 +15,10 @@ use super::{
 };
 
 /// Debounce period of changes.
-const TOGETHER: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Delay before a failed status write is retried.
-const AGAIN: Duration = Duration::from_secs(2);
+const STATUS_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Watches `Target` objects and writes their status.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub(crate) struct TargetController {
 
 impl TargetController {
     /// Runs until cancelled. While the API server is unavailable, the known objects are kept.
-    pub(crate) async fn follow(mut self, cancelled: CancellationToken) {
+    pub(crate) async fn run(mut self, cancelled: CancellationToken) {
         let client = ObjectClient::new(self.client.clone(), "Target");
-        let mut events = client.follow();
+        let mut events = client.watch();
         let mut known = KnownObjects::default();
         let (mut failing, mut unwritten) = (false, false);
         let mut roles = self.replica.changes();
@@ -44,15 +44,15 @@ impl TargetController {
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 () = roles.next() => {}
-                () = sleep(AGAIN), if unwritten => {}
+                () = sleep(STATUS_RETRY_DELAY), if unwritten => {}
                 changed = self.review.changed() => if changed.is_err() { return },
                 event = events.next() => match event {
                     Some(Ok(event)) => {
                         failing = false;
-                        if known.take(event) {
-                            sleep(TOGETHER).await;
+                        if known.apply(event) {
+                            sleep(DEBOUNCE).await;
                             while let Some(Some(Ok(event))) = futures_util::FutureExt::now_or_never(events.next()) {
-                                known.take(event);
+                                known.apply(event);
                             }
                             self.objects.send_replace(Arc::new(known.objects().clone()));
                         }
@@ -67,41 +67,45 @@ impl TargetController {
                     None => return,
                 },
             }
-            if !self.replica.leads() {
+            if !self.replica.is_leader() {
                 unwritten = false;
                 continue;
             }
             let review = self.review.borrow_and_update().clone();
             unwritten = tokio::select! {
                 () = cancelled.cancelled() => return,
-                all = write(&client, &review) => !all,
+                all = write_statuses(&client, &review) => !all,
             };
         }
     }
 }
 
 /// Writes each status that differs from the object's; returns whether all writes succeeded.
-async fn write(client: &ObjectClient, review: &TargetReview) -> bool {
+async fn write_statuses(client: &ObjectClient, review: &TargetReview) -> bool {
     let mut all = true;
     for (key, verdict) in &review.judgement.verdicts {
-        if let Some(status) = review.objects.get(key).and_then(|object| status(object, verdict)) {
-            all &= client.say(key, &status).await;
+        if let Some(status) = review
+            .objects
+            .get(key)
+            .and_then(|object| changed_status(object, verdict))
+        {
+            all &= client.write_status(key, &status).await;
         }
     }
     all
 }
 
 /// Returns the status if it differs from the object's.
-fn status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) -> Option<Value> {
+fn changed_status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) -> Option<Value> {
     let said = match verdict {
         TargetVerdict::Accepted(_) => ("True", "Probed", "the target is probed"),
-        TargetVerdict::Refused { reason, message } => ("False", *reason, message.as_str()),
+        TargetVerdict::Rejected { reason, message } => ("False", *reason, message.as_str()),
     };
     let status = TargetStatus {
         observed_generation: object.metadata.generation,
         target: match verdict {
             TargetVerdict::Accepted(id) => Some(id.to_string()),
-            TargetVerdict::Refused { .. } => None,
+            TargetVerdict::Rejected { .. } => None,
         },
         conditions: vec![condition(object, "Accepted", said)],
     };

@@ -6,7 +6,7 @@ use parallax_model::{Scope, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{
-    judgement::{TargetVerdict, judge},
+    judgement::{TargetVerdict, validate},
     preflights, types,
 };
 
@@ -15,7 +15,7 @@ const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yam
 /// `PARALLAX_BLESS=1` regenerates the committed file.
 #[test]
 fn the_committed_definitions_are_what_the_types_say() {
-    let written = types::yaml().unwrap();
+    let written = types::crds_yaml().unwrap();
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         std::fs::write(COMMITTED, &written).unwrap();
     }
@@ -53,7 +53,7 @@ fn every_schema_is_structural() {
             holds(inner, &format!("{path}[]"));
         }
     }
-    let all = types::definitions().into_iter().chain([preflights::definition()]);
+    let all = types::crds().into_iter().chain([preflights::crd()]);
     for definition in all {
         let definition = serde_json::to_value(definition).unwrap();
         let version = &definition["spec"]["versions"][0];
@@ -91,8 +91,8 @@ fn verdicts(
 ) -> BTreeMap<String, String> {
     let bare = Topology::try_from(TopologySpec {
         targets: vec![
-            TargetSpec::of("http://published.example.test/"),
-            TargetSpec::of("http://other.example.test/"),
+            TargetSpec::new("http://published.example.test/"),
+            TargetSpec::new("http://other.example.test/"),
         ],
         ..TopologySpec::default()
     })
@@ -101,10 +101,10 @@ fn verdicts(
         refuse: vec!["10.96.0.1".parse().unwrap()],
         allow: Vec::new(),
     };
-    let judged = judge(&objects.into_iter().collect(), &bare, &scope);
+    let judged = validate(&objects.into_iter().collect(), &bare, &scope);
     let words = |verdict: TargetVerdict| match verdict {
         TargetVerdict::Accepted(id) => id.to_string(),
-        TargetVerdict::Refused { reason, message } => format!("{reason}: {message}"),
+        TargetVerdict::Rejected { reason, message } => format!("{reason}: {message}"),
     };
     judged
         .verdicts

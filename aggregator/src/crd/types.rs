@@ -94,7 +94,7 @@ pub(crate) struct RunStatus {
     pub(crate) results: Vec<RunResult>,
     /// Number of vantages that are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) more: Option<u32>,
+    pub(crate) omitted_vantages: Option<u32>,
 }
 
 /// Result of one vantage.
@@ -109,7 +109,7 @@ pub(crate) struct RunResult {
     pub(crate) failures: u32,
     /// Description of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) said: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// A condition, as in `metav1.Condition` of Kubernetes.
@@ -118,7 +118,7 @@ pub(crate) struct RunResult {
 pub struct Condition {
     /// Type of the condition.
     #[serde(rename = "type")]
-    pub sort: String,
+    pub condition_type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// Reason as one CamelCase word.
@@ -134,7 +134,7 @@ pub struct Condition {
 
 /// CEL rules that the API server enforces, so that errors are rejected on write. The condition `Accepted` reports what
 /// they cannot check.
-fn rules(kind: &str) -> Value {
+fn validation_rules(kind: &str) -> Value {
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     let url = if kind == "Target" {
         rule(
@@ -189,12 +189,12 @@ fn rules(kind: &str) -> Value {
 
 /// Returns the CRDs of Target and Run, which the aggregator watches, with their validation rules.
 #[must_use]
-pub fn definitions() -> Vec<CustomResourceDefinition> {
+pub fn crds() -> Vec<CustomResourceDefinition> {
     [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
 }
 
 fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
-    let rules = rules(&definition.spec.names.kind);
+    let rules = validation_rules(&definition.spec.names.kind);
     for version in &mut definition.spec.versions {
         let schema = version
             .schema
@@ -221,11 +221,11 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
 }
 
 /// Returns all CRDs, including Preflight, as YAML: the content of `deploy/crds.yaml`.
-pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
+pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from(
         "# Generated from the types in aggregator/src/crd; do not edit. A test compares the two.\n",
     );
-    for definition in definitions().into_iter().chain([preflights::definition()]) {
+    for definition in crds().into_iter().chain([preflights::crd()]) {
         // YAML 1.1 parsers do not read a bare `on` or `0o7` as text.
         let options = serde_saphyr::ser_options! { yaml_12: false };
         text.push_str("---\n");

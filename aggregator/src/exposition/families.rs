@@ -16,7 +16,7 @@ pub(super) struct FamilyDescription {
 
 impl FamilyDescription {
     /// Returns the help text without full stop, for a registry that appends one.
-    pub(super) fn unended(&self) -> &'static str {
+    pub(super) fn help_without_stop(&self) -> &'static str {
         self.help.strip_suffix('.').unwrap_or(self.help)
     }
 }

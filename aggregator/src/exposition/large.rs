@@ -14,7 +14,7 @@ use parallax_fixtures as fixtures;
 
 const TARGETS: usize = 2_000;
 /// Vantages that probe a target, of five thousand: ⌈√N⌉ and those with an endpoint.
-const ASKING: usize = 75;
+const VANTAGES_PER_TARGET: usize = 75;
 
 /// Every target with all phases, in three placements, on channels vip and direct, and with a failure.
 fn large() -> Scene {
@@ -25,7 +25,11 @@ fn large() -> Scene {
         matrix: names
             .iter()
             .map(|name| {
-                let mut row = fixtures::row(name, Some("203.0.113.10:443"), &[CellState::Ok; ASKING]);
+                let mut row = fixtures::row(
+                    name,
+                    Some("203.0.113.10:443"),
+                    &[CellState::Ok; VANTAGES_PER_TARGET],
+                );
                 for (cell, placement) in row
                     .cells
                     .iter_mut()
@@ -51,7 +55,7 @@ fn large() -> Scene {
                 let line = format!(
                     r#"{{"seq":1,"t_us":1,"target":"{name}","channel":"{channel}","result":{result},{times}}}"#
                 );
-                scene.observe(&line, ObservationResult::Counted { placement });
+                scene.observe(&line, ObservationResult::Accepted { placement });
             }
         }
     }

@@ -37,18 +37,18 @@ pub(crate) struct ScrapeSources {
     pub(crate) clock: Clock,
     pub(crate) views: SnapshotReader<View>,
     /// Time from which the probers' observations are known.
-    pub(crate) evidence: watch::Receiver<EventTime>,
+    pub(crate) evidence_since: watch::Receiver<EventTime>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
-    pub(crate) watches: watch::Receiver<WatchHealth<WatchSource>>,
+    pub(crate) watch_health: watch::Receiver<WatchHealth<WatchSource>>,
     /// Watches of cert-manager's objects.
-    pub(crate) cert_manager: watch::Receiver<WatchHealth<cert_manager::CertManagerKind>>,
+    pub(crate) cert_manager_watches: watch::Receiver<WatchHealth<cert_manager::CertManagerKind>>,
     /// Pending Challenges.
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     /// Renewal forecasts.
     pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
     /// User actions on incidents.
-    pub(crate) handling: Arc<incident_actions::ActionManager>,
+    pub(crate) actions: Arc<incident_actions::ActionManager>,
     /// Notifications.
     pub(crate) notifications: Arc<parallax_notify::NotificationState>,
 }
@@ -112,76 +112,94 @@ impl Collector for ScrapeSources {
         let encoder = &mut encoder;
         let view = self.views.latest();
         let now = self.clock.now();
-        let handling = |incident: &Incident| self.handling.standing(&incident.id, &incident.verdict.targets);
-        gauges(encoder, families::REACHABLE, reachable(&view))?;
-        gauges(encoder, families::TARGET_VANTAGES, seen(&view))?;
-        gauges(encoder, families::NEVER_OK, never_ok(&view))?;
-        gauges(encoder, families::INCIDENT, verdicts::each(&view, handling))?;
-        gauges(encoder, families::INCIDENTS, verdicts::by_cause(&view))?;
-        gauges(encoder, families::TARGET_INCIDENT, verdicts::explained(&view))?;
-        gauges(encoder, families::VERDICTS, verdicts::probabilities(&view))?;
-        gauge(encoder, families::INVESTIGATING, count(view.investigating.len()))?;
-        gauges(encoder, families::FINDINGS, verdicts::findings(&view))?;
-        gauges(encoder, families::HAZARDS, verdicts::hazards(&view))?;
+        let handling = |incident: &Incident| self.actions.state(&incident.id, &incident.verdict.targets);
+        encode_gauges(encoder, families::REACHABLE, reachable_ratios(&view))?;
+        encode_gauges(encoder, families::TARGET_VANTAGES, vantage_states(&view))?;
+        encode_gauges(encoder, families::NEVER_OK, never_ok_targets(&view))?;
+        encode_gauges(
+            encoder,
+            families::INCIDENT,
+            verdicts::incident_series(&view, handling),
+        )?;
+        encode_gauges(encoder, families::INCIDENTS, verdicts::incident_counts(&view))?;
+        encode_gauges(
+            encoder,
+            families::TARGET_INCIDENT,
+            verdicts::target_incidents(&view),
+        )?;
+        encode_gauges(encoder, families::VERDICTS, verdicts::probabilities(&view))?;
+        encode_gauge(
+            encoder,
+            families::INVESTIGATING,
+            count_value(view.investigations.len()),
+        )?;
+        encode_gauges(encoder, families::FINDINGS, verdicts::finding_counts(&view))?;
+        encode_gauges(encoder, families::HAZARDS, verdicts::hazard_series(&view))?;
         renewals::encode(encoder, &self.forecasts.borrow().clone())?;
-        gauges(encoder, families::VANTAGES, vantages(&view))?;
-        gauges(
+        encode_gauges(encoder, families::VANTAGES, vantage_counts(&view))?;
+        encode_gauges(
             encoder,
             families::SILENT,
-            silences(&view, now, self.clock.start()),
+            silence_seconds(&view, now, self.clock.start()),
         )?;
         {
             let topology = self.topology.borrow();
-            gauges(encoder, families::NODES, nodes(&topology.topology))?;
-            gauge(encoder, families::ROUND, view.interval.as_secs_f64())?;
-            gauge(
+            encode_gauges(encoder, families::NODES, node_counts(&topology.topology))?;
+            encode_gauge(encoder, families::ROUND, view.interval.as_secs_f64())?;
+            encode_gauge(
                 encoder,
                 families::EVIDENCE_AGE,
                 evidence_age(&view, now, self.clock.start()),
             )?;
-            gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
-            gauge(encoder, families::TOPOLOGY_NOTES, count(topology.notes.len()))?;
+            encode_gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
+            encode_gauge(
+                encoder,
+                families::TOPOLOGY_NOTES,
+                count_value(topology.notes.len()),
+            )?;
         }
-        let evidence = *self.evidence.borrow();
+        let evidence = *self.evidence_since.borrow();
         let catching_up = is_catching_up(&view, now, self.clock.start(), evidence);
-        gauge(encoder, families::CATCHING_UP, f64::from(u8::from(catching_up)))?;
-        gauges(
+        encode_gauge(encoder, families::CATCHING_UP, f64::from(u8::from(catching_up)))?;
+        encode_gauges(
             encoder,
             families::CHALLENGES_WAITING,
-            challenges(&self.challenges.borrow().clone()),
+            challenge_counts(&self.challenges.borrow().clone()),
         )?;
-        told(encoder, &self.notifications)?;
-        let mut watches = self.watches.borrow().kinds();
-        watches.extend(self.cert_manager.borrow().kinds());
-        watched(encoder, &watches)?;
-        store(encoder, &self.store.borrow().clone())
+        encode_notifications(encoder, &self.notifications)?;
+        let mut watches = self.watch_health.borrow().by_kind();
+        watches.extend(self.cert_manager_watches.borrow().by_kind());
+        encode_watches(encoder, &watches)?;
+        encode_store(encoder, &self.store.borrow().clone())
     }
 }
 
 /// Encodes pending notifications; no series without receivers.
-fn told(
+fn encode_notifications(
     encoder: &mut DescriptorEncoder<'_>,
-    desk: &parallax_notify::NotificationState,
+    notifications: &parallax_notify::NotificationState,
 ) -> Result<(), fmt::Error> {
-    let pending = desk.pending();
+    let pending = notifications.pending();
     let nobody = pending.is_empty();
     let label = |receiver: &String| ReceiverLabel {
         receiver: receiver.clone(),
     };
-    let counts = pending.iter().map(|(name, owed, _)| (label(name), count(*owed)));
-    gauges(encoder, families::NOTIFICATIONS_PENDING, counts.collect())?;
+    let counts = pending
+        .iter()
+        .map(|(name, owed, _)| (label(name), count_value(*owed)));
+    encode_gauges(encoder, families::NOTIFICATIONS_PENDING, counts.collect())?;
     let ages = pending.iter().map(|(name, _, age)| (label(name), *age));
-    gauges(encoder, families::NOTIFICATIONS_OLDEST, ages.collect())?;
+    encode_gauges(encoder, families::NOTIFICATIONS_OLDEST, ages.collect())?;
     let family = families::NOTIFICATIONS_UNKEPT;
     let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
     if !nobody {
-        family.encode_gauge(&f64::from(u8::from(desk.is_unkept())))?;
+        family.encode_gauge(&f64::from(u8::from(notifications.is_unpersisted())))?;
     }
     Ok(())
 }
 
 /// Encodes the health of the watches; no series without a cluster.
-fn watched(
+fn encode_watches(
     encoder: &mut DescriptorEncoder<'_>,
     watches: &BTreeMap<&'static str, WatchState>,
 ) -> Result<(), fmt::Error> {
@@ -190,16 +208,16 @@ fn watched(
         let up = matches!(watch.condition, WatchCondition::Live | WatchCondition::Absent);
         (label(resource), f64::from(u8::from(up)))
     });
-    gauges(encoder, families::WATCH_UP, up.collect())?;
+    encode_gauges(encoder, families::WATCH_UP, up.collect())?;
     let objects = watches
         .iter()
-        .map(|(resource, watch)| (label(resource), count(watch.objects)));
-    gauges(encoder, families::WATCH_OBJECTS, objects.collect())?;
+        .map(|(resource, watch)| (label(resource), count_value(watch.objects)));
+    encode_gauges(encoder, families::WATCH_OBJECTS, objects.collect())?;
     let mut counters = |family, count: fn(&WatchState) -> u64| {
         let counts = watches
             .iter()
             .map(|(resource, watch)| (label(resource), count(watch)));
-        counters(encoder, family, counts)
+        encode_counters(encoder, family, counts)
     };
     counters(families::WATCH_EVENTS, |watch| watch.events)?;
     counters(families::WATCH_LISTS, |watch| watch.lists)?;
@@ -213,7 +231,7 @@ fn watched(
             (labels, watch.errors.get(&reason).copied().unwrap_or(0))
         })
     });
-    self::counters(encoder, families::WATCH_ERRORS, errors)
+    self::encode_counters(encoder, families::WATCH_ERRORS, errors)
 }
 
 /// Encodes the state of the store; no series without a store, so that no alert fires.
@@ -221,7 +239,7 @@ fn watched(
     clippy::cast_precision_loss,
     reason = "a file of 2^52 bytes is beyond any limit"
 )]
-fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), fmt::Error> {
+fn encode_store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), fmt::Error> {
     let up = match state.status {
         Status::Off => None,
         Status::Up => Some(1.0),
@@ -239,7 +257,7 @@ fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), 
     Ok(())
 }
 
-fn gauge(
+fn encode_gauge(
     encoder: &mut DescriptorEncoder<'_>,
     family: FamilyDescription,
     value: f64,
@@ -249,7 +267,7 @@ fn gauge(
         .encode_gauge(&value)
 }
 
-pub(super) fn gauges<L: EncodeLabelSet>(
+pub(super) fn encode_gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     family: FamilyDescription,
     values: BTreeMap<L, f64>,
@@ -261,7 +279,7 @@ pub(super) fn gauges<L: EncodeLabelSet>(
     Ok(())
 }
 
-fn counters<L: EncodeLabelSet>(
+fn encode_counters<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     family: FamilyDescription,
     values: impl Iterator<Item = (L, u64)>,
@@ -276,7 +294,7 @@ fn counters<L: EncodeLabelSet>(
 }
 
 /// Converts a count to a sample value.
-pub(super) fn count(things: usize) -> f64 {
+pub(super) fn count_value(things: usize) -> f64 {
     u32::try_from(things).map_or(f64::INFINITY, f64::from)
 }
 
@@ -284,7 +302,7 @@ pub(super) fn count(things: usize) -> f64 {
     clippy::cast_precision_loss,
     reason = "counts of a shown window are far below 2^52"
 )]
-fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
+fn reachable_ratios(view: &View) -> BTreeMap<TargetPlacement, f64> {
     let mut counts: BTreeMap<(&str, Placement), (u64, u64)> = BTreeMap::new();
     for row in &view.matrix {
         for cell in row.cells.iter().filter(|cell| cell.state != CellState::Unknown) {
@@ -307,7 +325,7 @@ fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
 }
 
 /// Counts vantages by target and state. All four states have a series, since ratios need all parts.
-fn seen(view: &View) -> BTreeMap<TargetState, f64> {
+fn vantage_states(view: &View) -> BTreeMap<TargetState, f64> {
     let mut counts = BTreeMap::new();
     for row in &view.matrix {
         for state in [
@@ -326,14 +344,14 @@ fn seen(view: &View) -> BTreeMap<TargetState, f64> {
                 },
             };
             let vantages = row.cells.iter().filter(|cell| cell.state == state).count();
-            counts.insert(labels, count(vantages));
+            counts.insert(labels, count_value(vantages));
         }
     }
     counts
 }
 
-fn never_ok(view: &View) -> BTreeMap<TargetPending, f64> {
-    let never = view.matrix.iter().filter(|row| row.never_ok);
+fn never_ok_targets(view: &View) -> BTreeMap<TargetPending, f64> {
+    let never = view.matrix.iter().filter(|row| row.never_succeeded);
     never
         .map(|row| {
             let labels = TargetPending {
@@ -345,7 +363,7 @@ fn never_ok(view: &View) -> BTreeMap<TargetPending, f64> {
         .collect()
 }
 
-fn vantages(view: &View) -> BTreeMap<StateLabel, f64> {
+fn vantage_counts(view: &View) -> BTreeMap<StateLabel, f64> {
     [
         ("reporting", VantageState::Reporting),
         ("silent", VantageState::Silent),
@@ -354,12 +372,12 @@ fn vantages(view: &View) -> BTreeMap<StateLabel, f64> {
     .into_iter()
     .map(|(label, state)| {
         let those = view.vantages.iter().filter(|vantage| vantage.state == state);
-        (StateLabel { state: label }, count(those.count()))
+        (StateLabel { state: label }, count_value(those.count()))
     })
     .collect()
 }
 
-fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
+fn node_counts(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
     let all = topology.nodes().len();
     let probed = topology
         .nodes()
@@ -368,17 +386,19 @@ fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
         .count();
     [("yes", probed), ("no", all - probed)]
         .into_iter()
-        .map(|(prober, nodes)| (ProberLabel { prober }, count(nodes)))
+        .map(|(prober, nodes)| (ProberLabel { prober }, count_value(nodes)))
         .collect()
 }
 
 /// Returns the age of the latest judged round; without one, that of the aggregator.
 fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
-    let judged = view.judged.map_or(start, |round| round.end(view.interval));
+    let judged = view
+        .last_judged_round
+        .map_or(start, |round| round.end(view.interval));
     (now - judged).as_secs_f64()
 }
 
-fn challenges(waiting: &[WaitingChallenge]) -> BTreeMap<CauseLabel, f64> {
+fn challenge_counts(waiting: &[WaitingChallenge]) -> BTreeMap<CauseLabel, f64> {
     let mut counts = BTreeMap::new();
     for challenge in waiting {
         let cause = challenge.cause().to_owned();
@@ -387,7 +407,7 @@ fn challenges(waiting: &[WaitingChallenge]) -> BTreeMap<CauseLabel, f64> {
     counts
 }
 
-fn silences(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {
+fn silence_seconds(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {
     view.vantages
         .iter()
         .map(|vantage| {

@@ -36,7 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) identity: IdentityMetrics,
     pub(crate) tls: TlsMetrics,
     pub(crate) replicas: ReplicaMetrics,
-    pub(crate) handling: IncidentActionMetrics,
+    pub(crate) actions: IncidentActionMetrics,
     pub(crate) notify: NotifyMetrics,
     pub(crate) runs: RunMetrics,
     pub(crate) store: StoreMetrics,
@@ -51,7 +51,7 @@ impl Metrics {
             identity: IdentityMetrics::new(),
             tls: TlsMetrics::default(),
             replicas: ReplicaMetrics::default(),
-            handling: IncidentActionMetrics::default(),
+            actions: IncidentActionMetrics::default(),
             notify: NotifyMetrics::default(),
             runs: RunMetrics::new(),
             store: StoreMetrics::new(),
@@ -65,7 +65,7 @@ impl Metrics {
             ($($family:ident: $($field:ident).+;)+) => {
                 $(registry.register(
                     families::$family.name,
-                    families::$family.unended(),
+                    families::$family.help_without_stop(),
                     self.$($field).+.clone(),
                 );)+
             };
@@ -78,14 +78,14 @@ impl Metrics {
             RECORD_LINES: record.recorded;
             RECORD_FAILING: record.failing;
             CHECKPOINT_WRITES: checkpoint.writes;
-            IDENTITY_REFUSED: identity.refused;
+            IDENTITY_REFUSED: identity.rejected;
             CA_UNPUBLISHED: tls.ca_unpublished;
             LEADER: replicas.leader;
             LEASE_FAILURES: replicas.lease_failures;
-            HANDLING_UNSHARED: handling.unshared;
+            HANDLING_UNSHARED: actions.unshared;
             STORE_WRITTEN: store.written;
             STORE_DROPPED: store.dropped;
-            STORE_SURPLUS: store.surplus;
+            STORE_SURPLUS: store.surplus_failures;
             NOTIFICATIONS: notify.notifications;
             RUNS: runs.results;
             RUNS_ACTIVE: runs.active;

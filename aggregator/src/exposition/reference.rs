@@ -13,7 +13,7 @@ use super::{
 };
 use parallax_fixtures as fixtures;
 
-const HEAD: &str = "\
+const INTRODUCTION: &str = "\
 # Metrics of the aggregator
 
 `GET /metrics` returns OpenMetrics text, or protobuf if the scraper prefers it (only protobuf carries native histograms).
@@ -28,7 +28,7 @@ Names, labels, types and help texts are an API checked by tests. This page is ge
 ";
 
 fn page() -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = INTRODUCTION.to_owned();
     for (section, families) in SECTIONS {
         let _ = write!(
             page,
@@ -39,8 +39,8 @@ fn page() -> String {
             let _ = writeln!(
                 page,
                 "| `{}` | {} | {} | {} |",
-                shown(family),
-                kind(family.kind),
+                query_name(family),
+                type_name(family.kind),
                 labels.join(", "),
                 family.help
             );
@@ -50,7 +50,7 @@ fn page() -> String {
 }
 
 /// Returns the name as used in queries.
-fn shown(family: &FamilyDescription) -> String {
+fn query_name(family: &FamilyDescription) -> String {
     let total = if family.kind == MetricKind::Counter {
         "_total"
     } else {
@@ -59,7 +59,7 @@ fn shown(family: &FamilyDescription) -> String {
     format!("parallax_{}{total}", family.name)
 }
 
-const fn kind(kind: MetricKind) -> &'static str {
+const fn type_name(kind: MetricKind) -> &'static str {
     match kind {
         MetricKind::Counter => "counter",
         MetricKind::Gauge => "gauge",
@@ -82,7 +82,7 @@ fn the_reference_page_is_the_table() {
 }
 
 #[test]
-fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
+fn the_exposition_matches_the_table() {
     let scenes = [fixtures::outage(), fixtures::warned(), fixtures::troubled()].map(|view| {
         let scene = scene(view, &["http://a.example.test/"]);
         scene.observe(OK, COUNTED);
@@ -112,7 +112,7 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
     let mut told = BTreeMap::new();
     for family in SECTIONS.iter().flat_map(|(_, families)| *families) {
         let name = format!("parallax_{}", family.name);
-        let texts = (family.help.to_owned(), kind(family.kind).to_owned());
+        let texts = (family.help.to_owned(), type_name(family.kind).to_owned());
         assert!(
             told.insert(name, texts).is_none(),
             "{} is there twice",

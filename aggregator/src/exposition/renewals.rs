@@ -6,7 +6,7 @@ use parallax_api::forecasts::{CertificateValidity, ForecastCause, RenewalForecas
 use parallax_model::EventTime;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 
-use super::{families, live::gauges};
+use super::{families, live::encode_gauges};
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ForecastLabels {
@@ -37,16 +37,16 @@ pub(super) fn encode(
         };
         (labels, 1.0)
     });
-    gauges(encoder, families::RENEWAL_FORECAST, foreseen.collect())?;
-    gauges(
+    encode_gauges(encoder, families::RENEWAL_FORECAST, foreseen.collect())?;
+    encode_gauges(
         encoder,
         families::CERTIFICATE_RENEWAL,
-        times(&forecasts.certificates, |term| term.renewal),
+        timestamps(&forecasts.certificates, |term| term.renewal),
     )?;
-    gauges(
+    encode_gauges(
         encoder,
         families::CERTIFICATE_NOT_AFTER,
-        times(&forecasts.certificates, |term| term.not_after),
+        timestamps(&forecasts.certificates, |term| term.not_after),
     )
 }
 
@@ -54,16 +54,16 @@ pub(super) fn encode(
     clippy::cast_precision_loss,
     reason = "whole seconds since 1970 are far below 2^52"
 )]
-fn times(
+fn timestamps(
     terms: &[CertificateValidity],
-    of: fn(&CertificateValidity) -> Option<EventTime>,
+    field: fn(&CertificateValidity) -> Option<EventTime>,
 ) -> BTreeMap<CertificateLabels, f64> {
     let known = terms.iter().filter_map(|term| {
         let labels = CertificateLabels {
             namespace: term.namespace.clone(),
             certificate: term.certificate.clone(),
         };
-        Some((labels, of(term)?.0.div_euclid(1_000_000) as f64))
+        Some((labels, field(term)?.0.div_euclid(1_000_000) as f64))
     });
     known.collect()
 }

@@ -17,8 +17,8 @@ use parallax_notify::{
 };
 use parallax_runtime::{
     Clock, SnapshotWriter,
-    metrics::{BUCKETS, NATIVE_SCHEMA},
-    snapshot,
+    metrics::{DURATION_BUCKETS, NATIVE_SCHEMA},
+    snapshot_channel,
 };
 use prometheus_client::encoding::{prometheus_protobuf, text};
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ pub(super) struct Scene {
 
 fn topology(targets: &[&str]) -> Topology {
     let spec = TopologySpec {
-        targets: targets.iter().map(|url| TargetSpec::of(*url)).collect(),
+        targets: targets.iter().map(|url| TargetSpec::new(*url)).collect(),
         ..TopologySpec::default()
     };
     Topology::try_from(spec).unwrap()
@@ -46,11 +46,11 @@ fn topology(targets: &[&str]) -> Topology {
 pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let metrics = Metrics::new();
     let mut counters = ObservationCounters::new(metrics.ingest.clone());
-    counters.admit(&topology(targets));
-    let (views, views_out) = snapshot(view);
+    counters.set_targets(&topology(targets));
+    let (views, views_out) = snapshot_channel(view);
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
     let (forecasts, forecasts_out) = watch::channel(Arc::new(
-        parallax_api::forecasts::RenewalForecastList::missing("not yet"),
+        parallax_api::forecasts::RenewalForecastList::unavailable("not yet"),
     ));
     let handling = Arc::new(ActionManager::new(
         Clock::starting_at(fixtures::NOW),
@@ -60,17 +60,17 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let registry = metrics.registry(ScrapeSources {
         clock: Clock::starting_at(fixtures::NOW),
         views: views_out,
-        evidence: watch::channel(fixtures::NOW).1,
+        evidence_since: watch::channel(fixtures::NOW).1,
         topology: topology_out,
         store: parallax_history::store::StoreHandle::off().state,
-        watches: watch::channel(WatchHealth::starting(WatchSource::all(&["parallax".into()]))).1,
+        watch_health: watch::channel(WatchHealth::new(WatchSource::all(&["parallax".into()]))).1,
         challenges: watch::channel(Arc::from([waiting_challenge()])).1,
-        cert_manager: watch::channel(WatchHealth::starting(
+        cert_manager_watches: watch::channel(WatchHealth::new(
             parallax_acme::cert_manager::CertManagerKind::ALL,
         ))
         .1,
         forecasts: forecasts_out,
-        handling: handling.clone(),
+        actions: handling.clone(),
         notifications: idle_receiver("oncall", &handling, &metrics.notify),
     });
     Scene {
@@ -117,11 +117,11 @@ impl Scene {
         };
         self.counters
             .borrow_mut()
-            .observed(&recorded, booked, &topology(&[]));
+            .count_observation(&recorded, booked, &topology(&[]));
     }
 }
 
-pub(super) const COUNTED: ObservationResult = ObservationResult::Counted {
+pub(super) const COUNTED: ObservationResult = ObservationResult::Accepted {
     placement: Placement::NoLocal,
 };
 
@@ -245,7 +245,7 @@ fn probes_are_counted_by_placement_and_result_and_timed_where_they_succeed_on_th
 }
 
 #[test]
-fn what_is_is_read_from_the_view() {
+fn current_state_is_read_from_the_view() {
     let text = scene(fixtures::outage(), &[]).text();
     for line in [
         r#"parallax_target_reachable_ratio{target="http://shop-07.example.test/",placement="no-local"} 0.5"#,
@@ -283,7 +283,7 @@ fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to
 }
 
 #[test]
-fn of_two_incidents_that_explain_a_target_the_likelier_is_told() {
+fn the_likelier_of_two_incidents_is_exposed() {
     let mut view = fixtures::outage();
     let mut other = view.incidents[0].clone();
     other.id = "i-less-likely".to_owned();
@@ -297,7 +297,7 @@ fn of_two_incidents_that_explain_a_target_the_likelier_is_told() {
 }
 
 #[tokio::test]
-async fn an_incident_that_somebody_has_dealt_with_says_so() {
+async fn the_handling_of_an_incident_is_a_label() {
     let scene = scene(fixtures::outage(), &[]);
     let done = scene.handling.acknowledge("i-5f3a9c01", "dana", None).await;
     assert!(done.is_ok(), "{done:?}");
@@ -320,7 +320,7 @@ fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
     assert!(fresh.contains(&age(fixtures::waiting())));
     let judged = |until: EventTime| {
         let mut view = fixtures::healthy();
-        view.judged = Some(Round(until.round(view.interval).0 - 1));
+        view.last_judged_round = Some(Round(until.round(view.interval).0 - 1));
         view
     };
     assert!((20.0..21.0).contains(&age(judged(fixtures::ago(20)))));
@@ -361,7 +361,7 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     );
     assert!(series(&scene.text(), "shop-07") > 0);
 
-    scene.counters.borrow_mut().admit(&topology(&both[1..]));
+    scene.counters.borrow_mut().set_targets(&topology(&both[1..]));
     let mut view = fixtures::waiting();
     view.matrix.retain(|row| row.target.as_str() != both[0]);
     scene.views.publish(Arc::new(view));
@@ -382,7 +382,7 @@ fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
     let scene = scene(fixtures::waiting(), &[]);
     assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
     scene.topology.send_modify(|state| {
-        state.trouble = Some(parallax_kubernetes::topology_state::SourceError {
+        state.error = Some(parallax_kubernetes::topology_state::SourceError {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });
@@ -406,7 +406,7 @@ fn protobuf_carries_the_native_histogram_at_the_schema_that_the_buckets_of_the_r
     let histogram = family.metric[0].histogram.as_ref().unwrap();
     assert_eq!(histogram.schema, i32::from(NATIVE_SCHEMA));
     assert!(!histogram.positive_span.is_empty());
-    assert_eq!(histogram.bucket.len(), BUCKETS.len() + 1);
+    assert_eq!(histogram.bucket.len(), DURATION_BUCKETS.len() + 1);
 }
 
 #[test]
@@ -426,15 +426,15 @@ fn idle_receiver(
 ) -> Arc<NotificationState> {
     let context = NotificationContext {
         clock: Clock::starting_at(fixtures::NOW),
-        replica: ReplicaState::alone(1, "n"),
-        handling: handling.clone(),
+        replica: ReplicaState::standalone(1, "n"),
+        actions: handling.clone(),
         views: watch::channel(Arc::new(fixtures::healthy())).1,
         topology: watch::channel(TopologyState::new(Arc::default())).1,
         links: Arc::default(),
     };
     let state = Arc::new(NotificationState::new(
         context,
-        OutboxStore::Nowhere,
+        OutboxStore::Memory,
         metrics.clone(),
     ));
     let options = NotifyOptions {

@@ -52,14 +52,14 @@ pub(super) struct TargetIncident {
     incident: String,
 }
 
-fn open(view: &View) -> impl Iterator<Item = &Incident> {
+fn open_incidents(view: &View) -> impl Iterator<Item = &Incident> {
     view.incidents
         .iter()
         .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
 }
 
 /// Returns the likeliest cause of the catalogue, or the region if there is none.
-fn cause(incident: &Incident) -> String {
+fn cause_label(incident: &Incident) -> String {
     incident.verdict.causes.first().map_or_else(
         || incident.verdict.region.region.clone(),
         |cause| cause.id.clone(),
@@ -68,7 +68,7 @@ fn cause(incident: &Incident) -> String {
 
 pub(super) fn probabilities(view: &View) -> BTreeMap<TargetCause, f64> {
     let mut verdicts: BTreeMap<TargetCause, f64> = BTreeMap::new();
-    for incident in open(view) {
+    for incident in open_incidents(view) {
         let class = incident.verdict.probability.get();
         let mut causes: Vec<_> = incident
             .verdict
@@ -93,11 +93,11 @@ pub(super) fn probabilities(view: &View) -> BTreeMap<TargetCause, f64> {
     verdicts
 }
 
-pub(super) fn by_cause(view: &View) -> BTreeMap<CauseSeverity, f64> {
+pub(super) fn incident_counts(view: &View) -> BTreeMap<CauseSeverity, f64> {
     let mut counts: BTreeMap<CauseSeverity, f64> = BTreeMap::new();
-    for incident in open(view) {
+    for incident in open_incidents(view) {
         let labels = CauseSeverity {
-            cause: cause(incident),
+            cause: cause_label(incident),
             severity: IncidentSeverity::of(incident, view).label(),
         };
         *counts.entry(labels).or_default() += 1.0;
@@ -106,7 +106,7 @@ pub(super) fn by_cause(view: &View) -> BTreeMap<CauseSeverity, f64> {
 }
 
 /// Counts findings by kind. Kinds without findings have a series at 0, since alerts on an increase need a start value.
-pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
+pub(super) fn finding_counts(view: &View) -> BTreeMap<FindingLabels, f64> {
     let labels = |kind: FindingKind, severity: &'static str| FindingLabels {
         finding: kind.label(),
         catalogue: kind.catalogue(),
@@ -114,7 +114,7 @@ pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
     };
     let mut counts: BTreeMap<FindingLabels, f64> = FindingKind::ALL
         .iter()
-        .map(|kind| (labels(*kind, usual(*kind).label()), 0.0))
+        .map(|kind| (labels(*kind, default_severity(*kind).label()), 0.0))
         .collect();
     for finding in &view.findings {
         *counts
@@ -125,14 +125,14 @@ pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
 }
 
 /// Returns the default severity of a kind of finding.
-const fn usual(kind: FindingKind) -> findings::Severity {
+const fn default_severity(kind: FindingKind) -> findings::Severity {
     match kind {
         FindingKind::Exposed => findings::Severity::Critical,
         _ => findings::Severity::Warning,
     }
 }
 
-pub(super) fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
+pub(super) fn hazard_series(view: &View) -> BTreeMap<HazardLabels, f64> {
     view.hazards
         .iter()
         .map(|hazard| {
@@ -147,15 +147,15 @@ pub(super) fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
 }
 
 /// Returns one series per open incident. Its id is stable, while cause and severity may change.
-pub(super) fn each(
+pub(super) fn incident_series(
     view: &View,
     handling: impl Fn(&Incident) -> ActionState,
 ) -> BTreeMap<IncidentLabels, f64> {
-    open(view)
+    open_incidents(view)
         .map(|incident| {
             let labels = IncidentLabels {
                 incident: incident.id.clone(),
-                cause: cause(incident),
+                cause: cause_label(incident),
                 severity: IncidentSeverity::of(incident, view).label(),
                 subject: incident.verdict.subject.to_string(),
                 handling: handling(incident).label(),
@@ -167,9 +167,9 @@ pub(super) fn each(
 
 /// Returns the likeliest incident of each affected target, the earlier one on a tie: one series per target, so that
 /// other series of targets can be joined with it.
-pub(super) fn explained(view: &View) -> BTreeMap<TargetIncident, f64> {
+pub(super) fn target_incidents(view: &View) -> BTreeMap<TargetIncident, f64> {
     let mut likeliest: BTreeMap<String, &Incident> = BTreeMap::new();
-    for incident in open(view) {
+    for incident in open_incidents(view) {
         for target in &incident.verdict.targets {
             let best = likeliest.entry(target.to_string()).or_insert(incident);
             let rank = |one: &Incident| (one.verdict.probability, std::cmp::Reverse(one.opened));

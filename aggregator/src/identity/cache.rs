@@ -10,19 +10,19 @@ use super::{refusal::RefusalReason, review::TokenSubject};
 
 /// Maximum number of accepted tokens: three for each prober of a 5 000-node mesh (old token, new token, Pod being
 /// replaced).
-const MOST: usize = 16_384;
+const MAX_ACCEPTED: usize = 16_384;
 /// Maximum number of rejected tokens, cached briefly to spare the API server.
-const MOST_REFUSED: usize = 1_024;
+const MAX_REJECTED: usize = 1_024;
 
 /// TTL of a rejection: a revoked token in use causes six reviews a minute.
-const REFUSED_FOR: Duration = Duration::from_secs(10);
+const REJECTION_TTL: Duration = Duration::from_secs(10);
 /// TTL of an accepted token. The Pod is looked up on every request, so this bounds only how long the token of a deleted
 /// `ServiceAccount` keeps working while its Pod runs.
-const FRESH: Duration = Duration::from_mins(5);
+const POD_TOKEN_TTL: Duration = Duration::from_mins(5);
 /// TTL for enrolled vantages, which have no Pod: a revoked vantage is rejected after this at the latest.
-const FRESH_OUTSIDE: Duration = Duration::from_mins(1);
+const ENROLLED_TOKEN_TTL: Duration = Duration::from_mins(1);
 /// Time between reviews of a known token while the API server is unavailable. Known tokens keep working.
-const ASK_AGAIN: Duration = Duration::from_secs(15);
+const REVIEW_RETRY_DELAY: Duration = Duration::from_secs(15);
 
 /// SHA-256 of a token; the token itself is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,16 +41,16 @@ impl TokenHash {
 pub(super) struct TokenHolder {
     pub(super) subject: TokenSubject,
     /// The enrolled vantage, if the holder is not a Pod.
-    pub(super) outside: Option<Vantage>,
+    pub(super) enrolled_vantage: Option<Vantage>,
 }
 
 #[derive(Debug)]
 struct CacheEntry {
     holder: TokenHolder,
     /// When the token must be reviewed again.
-    fresh: Instant,
+    fresh_until: Instant,
     /// Expiry of the token.
-    end: Instant,
+    expires: Instant,
 }
 
 /// Result of a cache lookup.
@@ -61,84 +61,84 @@ pub(super) enum CachedIdentity {
     /// Accepted earlier: review it again; valid if the API server is unavailable.
     Stale(TokenHolder),
     /// Rejected recently.
-    Refused(RefusalReason),
-    Nothing,
+    Rejected(RefusalReason),
+    Unknown,
 }
 
 /// The cache.
 #[derive(Debug, Default)]
 pub(super) struct TokenCache {
-    held: BTreeMap<TokenHash, CacheEntry>,
-    refused: BTreeMap<TokenHash, (RefusalReason, Instant)>,
+    accepted: BTreeMap<TokenHash, CacheEntry>,
+    rejected: BTreeMap<TokenHash, (RefusalReason, Instant)>,
 }
 
 impl TokenCache {
-    pub(super) fn look(&self, hash: &TokenHash) -> CachedIdentity {
+    pub(super) fn get(&self, hash: &TokenHash) -> CachedIdentity {
         let now = Instant::now();
-        if let Some(entry) = self.held.get(hash).filter(|entry| now < entry.end) {
+        if let Some(entry) = self.accepted.get(hash).filter(|entry| now < entry.expires) {
             let holder = entry.holder.clone();
-            return if now < entry.fresh {
+            return if now < entry.fresh_until {
                 CachedIdentity::Fresh(holder)
             } else {
                 CachedIdentity::Stale(holder)
             };
         }
-        match self.refused.get(hash) {
-            Some((reason, until)) if now < *until => CachedIdentity::Refused(*reason),
-            _ => CachedIdentity::Nothing,
+        match self.rejected.get(hash) {
+            Some((reason, until)) if now < *until => CachedIdentity::Rejected(*reason),
+            _ => CachedIdentity::Unknown,
         }
     }
 
     /// Caches a holder for the remaining lifetime of the token.
-    pub(super) fn hold(&mut self, hash: TokenHash, holder: TokenHolder, good_for: Duration) {
+    pub(super) fn insert(&mut self, hash: TokenHash, holder: TokenHolder, good_for: Duration) {
         let now = Instant::now();
-        let stands = if holder.outside.is_some() {
-            FRESH_OUTSIDE
+        let stands = if holder.enrolled_vantage.is_some() {
+            ENROLLED_TOKEN_TTL
         } else {
-            FRESH
+            POD_TOKEN_TTL
         };
-        self.refused.remove(&hash);
-        if !self.held.contains_key(&hash) {
-            make_room(&mut self.held, MOST, now, |entry| entry.end);
+        self.rejected.remove(&hash);
+        if !self.accepted.contains_key(&hash) {
+            evict(&mut self.accepted, MAX_ACCEPTED, now, |entry| entry.expires);
         }
-        self.held.insert(
+        self.accepted.insert(
             hash,
             CacheEntry {
                 holder,
-                fresh: now + stands,
-                end: now + good_for,
+                fresh_until: now + stands,
+                expires: now + good_for,
             },
         );
     }
 
     /// Caches a rejection briefly and removes an earlier acceptance.
-    pub(super) fn refuse(&mut self, hash: TokenHash, reason: RefusalReason) {
+    pub(super) fn insert_rejection(&mut self, hash: TokenHash, reason: RefusalReason) {
         let now = Instant::now();
-        self.held.remove(&hash);
-        make_room(&mut self.refused, MOST_REFUSED, now, |(_, until)| *until);
-        self.refused.insert(hash, (reason, now + REFUSED_FOR));
+        self.accepted.remove(&hash);
+        evict(&mut self.rejected, MAX_REJECTED, now, |(_, until)| *until);
+        self.rejected.insert(hash, (reason, now + REJECTION_TTL));
     }
 
     /// Extends a known token while the API server is unavailable, so that not every request waits for a review.
-    pub(super) fn postpone(&mut self, hash: &TokenHash) {
-        if let Some(entry) = self.held.get_mut(hash) {
-            entry.fresh = Instant::now() + ASK_AGAIN;
+    pub(super) fn extend(&mut self, hash: &TokenHash) {
+        if let Some(entry) = self.accepted.get_mut(hash) {
+            entry.fresh_until = Instant::now() + REVIEW_RETRY_DELAY;
         }
     }
 
     /// Removes the token of a deleted Pod.
-    pub(super) fn forget(&mut self, hash: &TokenHash) {
-        self.held.remove(hash);
+    pub(super) fn remove(&mut self, hash: &TokenHash) {
+        self.accepted.remove(hash);
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.held.len() + self.refused.len()
+        self.accepted.len() + self.rejected.len()
     }
 }
 
 /// Evicts expired entries, then those that expire first.
-fn make_room<T>(map: &mut BTreeMap<TokenHash, T>, most: usize, now: Instant, end: impl Fn(&T) -> Instant) {
+fn evict<T>(map: &mut BTreeMap<TokenHash, T>, most: usize, now: Instant, end: impl Fn(&T) -> Instant) {
     if map.len() < most {
         return;
     }
@@ -164,56 +164,59 @@ mod tests {
                 pod_uid: Some("uid-1".to_owned()),
                 node: None,
             },
-            outside: outside.map(|text| text.parse().unwrap()),
+            enrolled_vantage: outside.map(|text| text.parse().unwrap()),
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_said_is_believed_for_a_while_then_asked_again_and_never_past_the_tokens_end() {
+    async fn entries_become_stale_and_never_outlive_the_token() {
         let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
-        cache.hold(hash, holder(None), Duration::from_hours(1));
-        assert_eq!(cache.look(&hash), CachedIdentity::Fresh(holder(None)));
-        tokio::time::advance(FRESH).await;
-        assert_eq!(cache.look(&hash), CachedIdentity::Stale(holder(None)));
-        cache.postpone(&hash);
-        assert_eq!(cache.look(&hash), CachedIdentity::Fresh(holder(None)));
+        cache.insert(hash, holder(None), Duration::from_hours(1));
+        assert_eq!(cache.get(&hash), CachedIdentity::Fresh(holder(None)));
+        tokio::time::advance(POD_TOKEN_TTL).await;
+        assert_eq!(cache.get(&hash), CachedIdentity::Stale(holder(None)));
+        cache.extend(&hash);
+        assert_eq!(cache.get(&hash), CachedIdentity::Fresh(holder(None)));
         tokio::time::advance(Duration::from_hours(1)).await;
-        cache.postpone(&hash);
-        assert_eq!(cache.look(&hash), CachedIdentity::Nothing);
+        cache.extend(&hash);
+        assert_eq!(cache.get(&hash), CachedIdentity::Unknown);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_enrolled_vantage_is_asked_for_sooner_as_no_pod_vouches_for_it() {
+    async fn enrolled_vantages_have_a_shorter_ttl() {
         let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
-        cache.hold(hash, holder(Some("vpc:bastion")), Duration::from_hours(1));
-        tokio::time::advance(FRESH_OUTSIDE).await;
-        assert!(matches!(cache.look(&hash), CachedIdentity::Stale(_)));
+        cache.insert(hash, holder(Some("vpc:bastion")), Duration::from_hours(1));
+        tokio::time::advance(ENROLLED_TOKEN_TTL).await;
+        assert!(matches!(cache.get(&hash), CachedIdentity::Stale(_)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_replaces_what_was_known_and_is_soon_forgotten() {
+    async fn a_rejection_replaces_an_acceptance_and_expires_soon() {
         let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
-        cache.hold(hash, holder(None), Duration::from_hours(1));
-        cache.refuse(hash, RefusalReason::Invalid);
-        assert_eq!(cache.look(&hash), CachedIdentity::Refused(RefusalReason::Invalid));
-        tokio::time::advance(REFUSED_FOR).await;
-        assert_eq!(cache.look(&hash), CachedIdentity::Nothing);
+        cache.insert(hash, holder(None), Duration::from_hours(1));
+        cache.insert_rejection(hash, RefusalReason::Invalid);
+        assert_eq!(cache.get(&hash), CachedIdentity::Rejected(RefusalReason::Invalid));
+        tokio::time::advance(REJECTION_TTL).await;
+        assert_eq!(cache.get(&hash), CachedIdentity::Unknown);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_tokens_come_the_memory_is_bounded_and_the_newest_are_known() {
+    async fn the_cache_is_bounded_and_evicts_what_expires_first() {
         let mut cache = TokenCache::default();
         let hash = |i: usize| TokenHash::of(&i.to_string());
-        for i in 0..MOST + 50 {
+        for i in 0..MAX_ACCEPTED + 50 {
             let seconds = u64::try_from(i).unwrap();
-            cache.hold(hash(i), holder(None), Duration::from_secs(10_000 + seconds));
-            cache.refuse(hash(MOST + 100 + i), RefusalReason::Invalid);
+            cache.insert(hash(i), holder(None), Duration::from_secs(10_000 + seconds));
+            cache.insert_rejection(hash(MAX_ACCEPTED + 100 + i), RefusalReason::Invalid);
         }
-        assert_eq!(cache.len(), MOST + MOST_REFUSED);
-        assert_eq!(cache.look(&hash(0)), CachedIdentity::Nothing);
-        assert!(matches!(cache.look(&hash(MOST + 49)), CachedIdentity::Fresh(_)));
+        assert_eq!(cache.len(), MAX_ACCEPTED + MAX_REJECTED);
+        assert_eq!(cache.get(&hash(0)), CachedIdentity::Unknown);
+        assert!(matches!(
+            cache.get(&hash(MAX_ACCEPTED + 49)),
+            CachedIdentity::Fresh(_)
+        ));
     }
 }

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 /// Maximum length of a token; tokens of Kubernetes are shorter.
-const LONGEST: usize = 16 << 10;
+const MAX_TOKEN_LENGTH: usize = 16 << 10;
 
 /// The claims used here.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -33,8 +33,8 @@ impl Default for AudienceClaim {
 
 impl TokenClaims {
     /// Parses the payload of a JWT. `None` if the token is not a JWT.
-    pub(super) fn read(token: &str) -> Option<Self> {
-        if token.len() > LONGEST {
+    pub(super) fn parse(token: &str) -> Option<Self> {
+        if token.len() > MAX_TOKEN_LENGTH {
             return None;
         }
         let mut parts = token.split('.');
@@ -45,7 +45,7 @@ impl TokenClaims {
     }
 
     /// Reports whether the token was issued for an audience.
-    pub(super) fn meant_for(&self, audience: &str) -> bool {
+    pub(super) fn has_audience(&self, audience: &str) -> bool {
         match &self.audience {
             AudienceClaim::One(one) => one == audience,
             AudienceClaim::Many(many) => many.iter().any(|one| one == audience),
@@ -63,17 +63,17 @@ mod tests {
 
     #[test]
     fn one_audience_or_several_are_understood() {
-        let one = TokenClaims::read(&token(r#"{"aud":"parallax","exp":7}"#)).unwrap();
-        assert!(one.meant_for("parallax") && !one.meant_for("other"));
+        let one = TokenClaims::parse(&token(r#"{"aud":"parallax","exp":7}"#)).unwrap();
+        assert!(one.has_audience("parallax") && !one.has_audience("other"));
         assert_eq!(one.expires, Some(7));
-        let many = TokenClaims::read(&token(r#"{"aud":["x","parallax"],"sub":"s"}"#)).unwrap();
-        assert!(many.meant_for("parallax"));
-        assert!(!TokenClaims::read(&token("{}")).unwrap().meant_for("parallax"));
+        let many = TokenClaims::parse(&token(r#"{"aud":["x","parallax"],"sub":"s"}"#)).unwrap();
+        assert!(many.has_audience("parallax"));
+        assert!(!TokenClaims::parse(&token("{}")).unwrap().has_audience("parallax"));
     }
 
     #[test]
-    fn what_is_no_jwt_is_refused_whatever_it_is() {
-        let long = "a".repeat(LONGEST + 1);
+    fn text_that_is_not_a_jwt_is_rejected() {
+        let long = "a".repeat(MAX_TOKEN_LENGTH + 1);
         for text in [
             "",
             "..",
@@ -84,7 +84,7 @@ mod tests {
             "e30.bnVsbA.e30",
             &long,
         ] {
-            assert_eq!(TokenClaims::read(text), None, "{text:.20}");
+            assert_eq!(TokenClaims::parse(text), None, "{text:.20}");
         }
     }
 }

@@ -11,12 +11,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::review::{VANTAGE_LABEL, enrolled};
+use super::review::{VANTAGE_LABEL, enrolled_vantage};
 use parallax_kubernetes::api_client::ApiClient;
 
 /// Interval between lists of the accounts; a revoked vantage loses its plan within it.
-const EVERY: Duration = Duration::from_secs(15);
-const PATIENCE: Duration = Duration::from_secs(10);
+const LIST_INTERVAL: Duration = Duration::from_secs(15);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Polls the `ServiceAccounts` of enrolled vantages.
 #[derive(Debug)]
@@ -24,31 +24,31 @@ pub(crate) struct EnrolledAccounts {
     pub(crate) client: ApiClient,
     pub(crate) namespace: Namespace,
     /// Notified when a vantage authenticates that may not have been listed yet.
-    pub(crate) newcomer: Arc<Notify>,
+    pub(crate) enrolled_seen: Arc<Notify>,
     pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
 }
 
 impl EnrolledAccounts {
     /// Lists until cancelled. While listing fails, the known vantages are kept.
-    pub(crate) async fn follow(self, cancelled: CancellationToken) {
+    pub(crate) async fn poll(self, cancelled: CancellationToken) {
         let api = Api::<ServiceAccount>::namespaced(self.client.0.clone(), self.namespace.as_str());
         let wanted = ListParams::default().labels(VANTAGE_LABEL);
-        let mut tick = interval(EVERY);
+        let mut tick = interval(LIST_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failing = false;
         loop {
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 _ = tick.tick() => {}
-                () = self.newcomer.notified() => {}
+                () = self.enrolled_seen.notified() => {}
             }
             let listed = tokio::select! {
                 () = cancelled.cancelled() => return,
-                listed = timeout(PATIENCE, api.list(&wanted)) => listed,
+                listed = timeout(LIST_TIMEOUT, api.list(&wanted)) => listed,
             };
             let reason = match listed {
                 Ok(Ok(accounts)) => {
-                    let now: BTreeSet<_> = accounts.items.iter().filter_map(enrolled).collect();
+                    let now: BTreeSet<_> = accounts.items.iter().filter_map(enrolled_vantage).collect();
                     self.vantages.send_if_modified(|known| {
                         let changed = *known != now;
                         *known = now;

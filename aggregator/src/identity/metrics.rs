@@ -15,30 +15,30 @@ pub(crate) struct ReasonLabel {
 /// Counts of rejected probers by reason. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityMetrics {
-    pub(crate) refused: Family<ReasonLabel, Counter>,
+    pub(crate) rejected: Family<ReasonLabel, Counter>,
 }
 
 impl IdentityMetrics {
     pub(crate) fn new() -> Self {
         let metrics = Self {
-            refused: Family::default(),
+            rejected: Family::default(),
         };
         for reason in RefusalReason::ALL.map(RefusalReason::label) {
-            drop(metrics.refused.get_or_create(&ReasonLabel { reason }));
+            drop(metrics.rejected.get_or_create(&ReasonLabel { reason }));
         }
         metrics
     }
 
     /// Counts a rejected request.
-    pub(crate) fn refused(&self, reason: RefusalReason) {
+    pub(crate) fn count_rejected(&self, reason: RefusalReason) {
         let reason = reason.label();
-        self.refused.get_or_create(&ReasonLabel { reason }).inc();
+        self.rejected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Returns the number of rejections with a reason.
     #[cfg(test)]
-    pub(crate) fn refusals(&self, reason: RefusalReason) -> u64 {
+    pub(crate) fn rejected_count(&self, reason: RefusalReason) -> u64 {
         let reason = reason.label();
-        self.refused.get_or_create(&ReasonLabel { reason }).get()
+        self.rejected.get_or_create(&ReasonLabel { reason }).get()
     }
 }

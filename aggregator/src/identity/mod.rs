@@ -45,11 +45,11 @@ use parallax_kubernetes::{
 use review::{TokenReviewer, TokenSubject};
 
 /// Maximum number of concurrent reviews; a flood of tokens queues here instead of loading the API server.
-const REVIEWS: usize = 16;
+const MAX_CONCURRENT_REVIEWS: usize = 16;
 /// Assumed lifetime of a token without expiry.
-const WITHOUT_END: Duration = Duration::from_hours(1);
+const DEFAULT_TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 /// Minimum time between two log lines with the same reason.
-const LOG_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An authenticated prober.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct AuthenticatedProber {
     /// Whether it probes or only serves the echo.
     pub(crate) role: ProberRole,
     /// When its token expires; what was granted with it ends then too.
-    pub(crate) until: Instant,
+    pub(crate) expires: Instant,
 }
 
 /// Role of an authenticated caller.
@@ -78,11 +78,11 @@ pub(crate) struct ProberAuthenticator {
     reviewer: Box<dyn TokenReviewer>,
     pods: Arc<dyn ProberPods>,
     cache: Mutex<TokenCache>,
-    reviews: Semaphore,
+    review_slots: Semaphore,
     /// Notified when an enrolled vantage authenticates: it may not have been listed yet.
-    newcomer: Arc<Notify>,
+    enrolled_seen: Arc<Notify>,
     metrics: IdentityMetrics,
-    log: RefusalLog,
+    rejection_log: RefusalLog,
 }
 
 impl ProberAuthenticator {
@@ -92,10 +92,10 @@ impl ProberAuthenticator {
         pods: Arc<dyn ProberPods>,
         metrics: IdentityMetrics,
     ) -> Self {
-        Self::asking(options, Box::new(client), pods, metrics)
+        Self::with_reviewer(options, Box::new(client), pods, metrics)
     }
 
-    fn asking(
+    fn with_reviewer(
         options: IdentityOptions,
         reviewer: Box<dyn TokenReviewer>,
         pods: Arc<dyn ProberPods>,
@@ -106,30 +106,30 @@ impl ProberAuthenticator {
             reviewer,
             pods,
             cache: Mutex::default(),
-            reviews: Semaphore::new(REVIEWS),
-            newcomer: Arc::default(),
+            review_slots: Semaphore::new(MAX_CONCURRENT_REVIEWS),
+            enrolled_seen: Arc::default(),
             metrics,
-            log: RefusalLog::default(),
+            rejection_log: RefusalLog::default(),
         }
     }
 
     /// Returns the notification of authenticated enrolled vantages.
-    pub(crate) fn newcomer(&self) -> Arc<Notify> {
-        self.newcomer.clone()
+    pub(crate) fn enrolled_seen(&self) -> Arc<Notify> {
+        self.enrolled_seen.clone()
     }
 
     /// Authenticates the sender of a request. Rejections are counted and logged.
-    pub(crate) async fn admit(
+    pub(crate) async fn authenticate(
         &self,
         headers: &HeaderMap,
     ) -> Result<AuthenticatedProber, AuthenticationError> {
         self.identify(headers)
             .await
-            .inspect_err(|refused| self.note(refused))
+            .inspect_err(|refused| self.record_rejection(refused))
     }
 
     /// Checks that a caller acts for its own vantage. Rejections are counted and logged.
-    pub(crate) fn speaks_for(
+    pub(crate) fn check_vantage(
         &self,
         caller: &AuthenticatedProber,
         vantage: &Vantage,
@@ -137,109 +137,111 @@ impl ProberAuthenticator {
         if caller.vantage == *vantage {
             return Ok(());
         }
-        let refused = AuthenticationError::of(
+        let refused = AuthenticationError::new(
             RefusalReason::OtherVantage,
             format!("{} for {vantage}", caller.vantage),
         );
-        self.note(&refused);
+        self.record_rejection(&refused);
         Err(refused)
     }
 
     /// Rejects reports of responders.
-    pub(crate) fn may_report(&self, caller: &AuthenticatedProber) -> Result<(), AuthenticationError> {
+    pub(crate) fn check_may_report(&self, caller: &AuthenticatedProber) -> Result<(), AuthenticationError> {
         if caller.role == ProberRole::Prober {
             return Ok(());
         }
-        let refused = AuthenticationError::of(RefusalReason::WrongAccount, caller.vantage.to_string());
-        self.note(&refused);
+        let refused = AuthenticationError::new(RefusalReason::WrongAccount, caller.vantage.to_string());
+        self.record_rejection(&refused);
         Err(refused)
     }
 
-    fn note(&self, refused: &AuthenticationError) {
-        self.metrics.refused(refused.reason);
-        self.log.say(refused);
+    fn record_rejection(&self, refused: &AuthenticationError) {
+        self.metrics.count_rejected(refused.reason);
+        self.rejection_log.log(refused);
     }
 
     async fn identify(&self, headers: &HeaderMap) -> Result<AuthenticatedProber, AuthenticationError> {
-        let token = bearer(headers).ok_or(AuthenticationError::because(RefusalReason::Missing))?;
+        let token =
+            bearer_token(headers).ok_or(AuthenticationError::without_sender(RefusalReason::Missing))?;
         let claims =
-            TokenClaims::read(token).ok_or(AuthenticationError::because(RefusalReason::Malformed))?;
-        if !claims.meant_for(&self.options.audience) {
-            return Err(AuthenticationError::because(RefusalReason::WrongAudience));
+            TokenClaims::parse(token).ok_or(AuthenticationError::without_sender(RefusalReason::Malformed))?;
+        if !claims.has_audience(&self.options.audience) {
+            return Err(AuthenticationError::without_sender(RefusalReason::WrongAudience));
         }
-        let good_for = good_for(&claims).ok_or(AuthenticationError::because(RefusalReason::Expired))?;
+        let good_for =
+            remaining_lifetime(&claims).ok_or(AuthenticationError::without_sender(RefusalReason::Expired))?;
         let hash = TokenHash::of(token);
         let until = Instant::now() + good_for;
-        let holder = self.holder(token, hash, good_for).await?;
-        self.place(&holder, &hash, until)
+        let holder = self.resolve_holder(token, hash, good_for).await?;
+        self.vantage_of(&holder, &hash, until)
     }
 
     /// Returns the holder of a token, from the cache or the API server.
-    async fn holder(
+    async fn resolve_holder(
         &self,
         token: &str,
         hash: TokenHash,
         good_for: Duration,
     ) -> Result<TokenHolder, AuthenticationError> {
-        let known = self.cache.lock().look(&hash);
+        let known = self.cache.lock().get(&hash);
         let before = match known {
             CachedIdentity::Fresh(holder) => return Ok(holder),
-            CachedIdentity::Refused(reason) => return Err(AuthenticationError::because(reason)),
+            CachedIdentity::Rejected(reason) => return Err(AuthenticationError::without_sender(reason)),
             CachedIdentity::Stale(holder) => Some(holder),
-            CachedIdentity::Nothing => None,
+            CachedIdentity::Unknown => None,
         };
         // The semaphore is never closed.
-        let _turn = self.reviews.acquire().await;
-        match self.ask(token).await {
+        let _turn = self.review_slots.acquire().await;
+        match self.review(token).await {
             Ok(Ok(holder)) => {
-                self.cache.lock().hold(hash, holder.clone(), good_for);
+                self.cache.lock().insert(hash, holder.clone(), good_for);
                 Ok(holder)
             }
             Ok(Err(refused)) => {
-                self.cache.lock().refuse(hash, refused.reason);
+                self.cache.lock().insert_rejection(hash, refused.reason);
                 Err(refused)
             }
             Err(review::ReviewerUnavailable(why)) => {
-                self.cache.lock().postpone(&hash);
-                before.ok_or_else(|| AuthenticationError::of(RefusalReason::ReviewUnavailable, why))
+                self.cache.lock().extend(&hash);
+                before.ok_or_else(|| AuthenticationError::new(RefusalReason::ReviewUnavailable, why))
             }
         }
     }
 
-    async fn ask(
+    async fn review(
         &self,
         token: &str,
     ) -> Result<Result<TokenHolder, AuthenticationError>, review::ReviewerUnavailable> {
         let subject = match self.reviewer.review(token, &self.options.audience).await? {
             Ok(subject) => subject,
-            Err(reason) => return Ok(Err(AuthenticationError::because(reason))),
+            Err(reason) => return Ok(Err(AuthenticationError::without_sender(reason))),
         };
         if self.role(&subject).is_some() {
             let bound = subject.pod_uid.is_some();
-            let refused = || AuthenticationError::of(RefusalReason::NotBound, subject.account.to_string());
+            let refused = || AuthenticationError::new(RefusalReason::NotBound, subject.account.to_string());
             return Ok(if bound {
                 Ok(TokenHolder {
                     subject,
-                    outside: None,
+                    enrolled_vantage: None,
                 })
             } else {
                 Err(refused())
             });
         }
         let outside = if self.options.vantages.as_ref() == Some(&subject.account.namespace) {
-            self.reviewer.enrolment(&subject.account).await?
+            self.reviewer.enrolled_vantage(&subject.account).await?
         } else {
             None
         };
         Ok(match outside {
             Some(vantage) => {
-                self.newcomer.notify_one();
+                self.enrolled_seen.notify_one();
                 Ok(TokenHolder {
                     subject,
-                    outside: Some(vantage),
+                    enrolled_vantage: Some(vantage),
                 })
             }
-            None => Err(AuthenticationError::of(
+            None => Err(AuthenticationError::new(
                 RefusalReason::WrongAccount,
                 subject.account.to_string(),
             )),
@@ -258,42 +260,44 @@ impl ProberAuthenticator {
 
     /// Returns the holder's vantage. The Pod is looked up on each request, so that its token is rejected once it is
     /// deleted.
-    fn place(
+    fn vantage_of(
         &self,
         holder: &TokenHolder,
         hash: &TokenHash,
         until: Instant,
     ) -> Result<AuthenticatedProber, AuthenticationError> {
         let subject = &holder.subject;
-        if let Some(vantage) = &holder.outside {
+        if let Some(vantage) = &holder.enrolled_vantage {
             return Ok(AuthenticatedProber {
                 vantage: vantage.clone(),
                 role: ProberRole::Prober,
-                until,
+                expires: until,
             });
         }
         let role = self.role(subject).ok_or_else(|| {
-            AuthenticationError::of(RefusalReason::WrongAccount, subject.account.to_string())
+            AuthenticationError::new(RefusalReason::WrongAccount, subject.account.to_string())
         })?;
         let uid = subject
             .pod_uid
             .as_deref()
-            .ok_or_else(|| AuthenticationError::of(RefusalReason::NotBound, subject.account.to_string()))?;
+            .ok_or_else(|| AuthenticationError::new(RefusalReason::NotBound, subject.account.to_string()))?;
         let pod = match self.pods.find(uid) {
             PodLookup::Known(pod) => pod,
             PodLookup::Unknown => {
-                self.cache.lock().forget(hash);
+                self.cache.lock().remove(hash);
                 let who = format!("a Pod of {}", subject.account);
-                return Err(AuthenticationError::of(RefusalReason::UnknownPod, who));
+                return Err(AuthenticationError::new(RefusalReason::UnknownPod, who));
             }
-            PodLookup::NotYet => return Err(AuthenticationError::because(RefusalReason::PodsUnknown)),
+            PodLookup::NotSynced => {
+                return Err(AuthenticationError::without_sender(RefusalReason::PodsUnknown));
+            }
         };
         if subject
             .node
             .as_ref()
             .is_some_and(|node| node != pod.node.as_str())
         {
-            return Err(AuthenticationError::of(
+            return Err(AuthenticationError::new(
                 RefusalReason::OtherNode,
                 pod.name.to_string(),
             ));
@@ -304,12 +308,12 @@ impl ProberAuthenticator {
                 network: pod.network,
             },
             role,
-            until,
+            expires: until,
         })
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     headers
         .get(header::AUTHORIZATION)?
         .to_str()
@@ -319,9 +323,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns the remaining lifetime of a token; `None` if it has expired.
-fn good_for(claims: &TokenClaims) -> Option<Duration> {
+fn remaining_lifetime(claims: &TokenClaims) -> Option<Duration> {
     let Some(end) = claims.expires else {
-        return Some(WITHOUT_END);
+        return Some(DEFAULT_TOKEN_LIFETIME);
     };
     let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(end).ok()?))?;
     end.duration_since(SystemTime::now())
@@ -335,14 +339,14 @@ struct RefusalLog(Mutex<BTreeMap<RefusalReason, (Instant, u64)>>);
 
 impl RefusalLog {
     /// Returns the number of suppressed lines if the reason is due to be logged; `None` otherwise.
-    fn due(&self, reason: RefusalReason) -> Option<u64> {
+    fn take_suppressed(&self, reason: RefusalReason) -> Option<u64> {
         let now = Instant::now();
         let mut said = self.0.lock();
         let Some((last, unsaid)) = said.get_mut(&reason) else {
             said.insert(reason, (now, 0));
             return Some(0);
         };
-        if now.duration_since(*last) < LOG_EVERY {
+        if now.duration_since(*last) < LOG_INTERVAL {
             *unsaid += 1;
             return None;
         }
@@ -350,16 +354,16 @@ impl RefusalLog {
         Some(std::mem::take(unsaid))
     }
 
-    fn say(&self, refused: &AuthenticationError) {
-        let Some(unsaid) = self.due(refused.reason) else {
+    fn log(&self, refused: &AuthenticationError) {
+        let Some(unsaid) = self.take_suppressed(refused.reason) else {
             return;
         };
         tracing::warn!(
             reason = refused.reason.label(),
-            who = %refused.who,
+            who = %refused.sender,
             unsaid,
             "rejected a prober: {}",
-            refused.reason.sentence()
+            refused.reason.message()
         );
     }
 }

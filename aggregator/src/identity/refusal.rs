@@ -77,7 +77,7 @@ impl RefusalReason {
     }
 
     /// Returns the error message.
-    pub(crate) const fn sentence(self) -> &'static str {
+    pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::Missing => "expected the header authorization: Bearer TOKEN with the prober's own token",
             Self::Malformed => "the token is not a ServiceAccount token of Kubernetes",
@@ -107,18 +107,18 @@ pub(crate) struct AuthenticationError {
     pub(crate) reason: RefusalReason,
     /// The sender, as far as it is known. Its parts come from the API server or were validated, so it cannot inject log
     /// lines.
-    pub(crate) who: String,
+    pub(crate) sender: String,
 }
 
 impl AuthenticationError {
-    pub(crate) fn because(reason: RefusalReason) -> Self {
+    pub(crate) fn without_sender(reason: RefusalReason) -> Self {
         Self {
             reason,
-            who: String::new(),
+            sender: String::new(),
         }
     }
 
-    pub(crate) fn of(reason: RefusalReason, who: String) -> Self {
-        Self { reason, who }
+    pub(crate) fn new(reason: RefusalReason, who: String) -> Self {
+        Self { reason, sender: who }
     }
 }

@@ -18,15 +18,15 @@ use super::refusal::RefusalReason;
 use parallax_kubernetes::{api_client::ApiClient, object_key::ObjectKey};
 
 /// Timeout of a request to the API server; the prober waits for it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Label with the name of an enrolled vantage, on its `ServiceAccount`.
 pub const VANTAGE_LABEL: &str = "parallax.dev/vantage";
 /// Label with the reach of an enrolled vantage: `vpc` or `internet`.
 pub const REACH_LABEL: &str = "parallax.dev/reach";
 
-const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const POD_UID_EXTRA: &str = "authentication.kubernetes.io/pod-uid";
+const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 
 /// The owner of a token according to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) trait TokenReviewer: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Result<TokenSubject, RefusalReason>, ReviewerUnavailable>>;
 
     /// Returns the vantage that a `ServiceAccount` is enrolled as, if any.
-    fn enrolment<'a>(
+    fn enrolled_vantage<'a>(
         &'a self,
         account: &'a ObjectKey,
     ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>>;
@@ -74,28 +74,30 @@ impl TokenReviewer for ApiClient {
                 status: None,
             };
             let api = Api::<TokenReview>::all(self.0.clone());
-            let answered = called(api.create(&PostParams::default(), &review)).await?;
-            Ok(judge(answered, audience))
+            let answered = with_timeout(api.create(&PostParams::default(), &review)).await?;
+            Ok(evaluate_review(answered, audience))
         })
     }
 
-    fn enrolment<'a>(
+    fn enrolled_vantage<'a>(
         &'a self,
         account: &'a ObjectKey,
     ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>> {
         Box::pin(async move {
             let api = Api::<ServiceAccount>::namespaced(self.0.clone(), account.namespace.as_str());
-            let found = called(api.get_opt(account.name.as_str())).await?;
-            Ok(found.and_then(|account| enrolled(&account)))
+            let found = with_timeout(api.get_opt(account.name.as_str())).await?;
+            Ok(found.and_then(|account| enrolled_vantage(&account)))
         })
     }
 }
 
-async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReviewerUnavailable> {
-    match timeout(PATIENCE, call).await {
+async fn with_timeout<T>(
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ReviewerUnavailable> {
+    match timeout(API_SERVER_TIMEOUT, call).await {
         Err(_) => Err(ReviewerUnavailable(format!(
             "request timed out after {} s",
-            PATIENCE.as_secs()
+            API_SERVER_TIMEOUT.as_secs()
         ))),
         Ok(done) => done.map_err(|error| ReviewerUnavailable(error.to_string())),
     }
@@ -103,7 +105,7 @@ async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
 
 /// Interprets a review. An API server without support for audiences returns none; the token could then have been issued
 /// for any audience and is rejected.
-fn judge(review: TokenReview, audience: &str) -> Result<TokenSubject, RefusalReason> {
+fn evaluate_review(review: TokenReview, audience: &str) -> Result<TokenSubject, RefusalReason> {
     let status = review.status.unwrap_or_default();
     if !status.authenticated.unwrap_or(false) {
         return Err(RefusalReason::Invalid);
@@ -111,10 +113,10 @@ fn judge(review: TokenReview, audience: &str) -> Result<TokenSubject, RefusalRea
     if !status.audiences.unwrap_or_default().iter().any(|a| a == audience) {
         return Err(RefusalReason::WrongAudience);
     }
-    subject(status.user.unwrap_or_default()).ok_or(RefusalReason::WrongAccount)
+    token_subject(status.user.unwrap_or_default()).ok_or(RefusalReason::WrongAccount)
 }
 
-fn subject(user: UserInfo) -> Option<TokenSubject> {
+fn token_subject(user: UserInfo) -> Option<TokenSubject> {
     let name = user.username?;
     let (namespace, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let extra: BTreeMap<String, Vec<String>> = user.extra.unwrap_or_default();
@@ -124,13 +126,13 @@ fn subject(user: UserInfo) -> Option<TokenSubject> {
             namespace: Namespace::new(namespace).ok()?,
             name: ObjectName::new(name).ok()?,
         },
-        pod_uid: first(POD_UID),
-        node: first(NODE_NAME),
+        pod_uid: first(POD_UID_EXTRA),
+        node: first(NODE_NAME_EXTRA),
     })
 }
 
 /// Returns the vantage named by the labels of a `ServiceAccount`.
-pub(super) fn enrolled(account: &ServiceAccount) -> Option<Vantage> {
+pub(super) fn enrolled_vantage(account: &ServiceAccount) -> Option<Vantage> {
     let labels = account.metadata.labels.as_ref()?;
     let name = labels.get(VANTAGE_LABEL)?;
     let reach = labels.get(REACH_LABEL)?;

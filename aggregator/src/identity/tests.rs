@@ -43,7 +43,7 @@ impl TokenReviewer for Shown {
         Box::pin(async move { answer })
     }
 
-    fn enrolment<'a>(
+    fn enrolled_vantage<'a>(
         &'a self,
         account: &'a ObjectKey,
     ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>> {
@@ -55,7 +55,7 @@ impl TokenReviewer for Shown {
 impl ProberPods for Shown {
     fn find(&self, uid: &str) -> PodLookup {
         if self.0.not_listed_yet.load(Ordering::Relaxed) {
-            return PodLookup::NotYet;
+            return PodLookup::NotSynced;
         }
         self.0
             .pods
@@ -120,8 +120,12 @@ impl Scene {
         };
         let metrics = IdentityMetrics::new();
         let shown = Shown(world.clone());
-        let identity =
-            ProberAuthenticator::asking(options, Box::new(shown.clone()), Arc::new(shown), metrics.clone());
+        let identity = ProberAuthenticator::with_reviewer(
+            options,
+            Box::new(shown.clone()),
+            Arc::new(shown),
+            metrics.clone(),
+        );
         let scene = Self {
             world,
             identity,
@@ -140,7 +144,7 @@ impl Scene {
     }
 
     async fn admit(&self, token: &str) -> Result<AuthenticatedProber, AuthenticationError> {
-        self.identity.admit(&headers(token)).await
+        self.identity.authenticate(&headers(token)).await
     }
 
     async fn vantage(&self, token: &str) -> String {
@@ -172,7 +176,7 @@ async fn a_token_leads_to_its_pod_and_the_pod_to_node_and_network() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
+async fn rejections_have_a_reason_and_are_counted() {
     let scene = Scene::new();
     let mark = |mark: &str| token("parallax", 3_600, mark);
     let cases = [
@@ -242,31 +246,34 @@ async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
         if let Some(answer) = answer {
             scene.knows(&token, answer);
         }
-        let before = scene.metrics.refusals(expected);
+        let before = scene.metrics.rejected_count(expected);
         let refused = scene.admit(&token).await.unwrap_err();
         assert_eq!((refused.reason, expected.status()), (expected, status));
-        assert_eq!(scene.metrics.refusals(expected), before + 1, "{expected:?}");
+        assert_eq!(scene.metrics.rejected_count(expected), before + 1, "{expected:?}");
     }
-    let missing = scene.identity.admit(&HeaderMap::new()).await.unwrap_err();
+    let missing = scene.identity.authenticate(&HeaderMap::new()).await.unwrap_err();
     assert_eq!(missing.reason, RefusalReason::Missing);
 }
 
 #[tokio::test]
-async fn nobody_speaks_for_another_vantage() {
+async fn a_prober_cannot_act_for_another_vantage() {
     let scene = Scene::new();
     let caller = scene.admit(&scene.good).await.unwrap();
     let vantage = |text: &str| text.parse::<Vantage>().unwrap();
-    assert!(scene.identity.speaks_for(&caller, &vantage("n1/pod")).is_ok());
+    assert!(scene.identity.check_vantage(&caller, &vantage("n1/pod")).is_ok());
     for other in ["n2/pod", "n1/host", "internet:laptop"] {
-        let refused = scene.identity.speaks_for(&caller, &vantage(other)).unwrap_err();
+        let refused = scene
+            .identity
+            .check_vantage(&caller, &vantage(other))
+            .unwrap_err();
         assert_eq!(refused.reason, RefusalReason::OtherVantage);
         assert!(
-            refused.who.contains("n1/pod") && refused.who.contains(other),
+            refused.sender.contains("n1/pod") && refused.sender.contains(other),
             "{}",
-            refused.who
+            refused.sender
         );
     }
-    assert_eq!(scene.metrics.refusals(RefusalReason::OtherVantage), 3);
+    assert_eq!(scene.metrics.rejected_count(RefusalReason::OtherVantage), 3);
 }
 
 #[tokio::test]
@@ -276,9 +283,9 @@ async fn a_responder_is_known_and_reports_nothing() {
     scene.knows(&responder, Ok(subject("parallax/responder", Some("uid-1"), None)));
     let caller = scene.admit(&responder).await.unwrap();
     assert_eq!(caller.role, ProberRole::Responder);
-    assert!(scene.identity.may_report(&caller).is_err());
+    assert!(scene.identity.check_may_report(&caller).is_err());
     let prober = scene.admit(&scene.good).await.unwrap();
-    assert!(scene.identity.may_report(&prober).is_ok());
+    assert!(scene.identity.check_may_report(&prober).is_ok());
 }
 
 #[tokio::test]
@@ -295,7 +302,7 @@ async fn a_pod_that_is_gone_takes_its_token_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_api_server_is_asked_once_for_many_requests_and_again_after_a_while() {
+async fn reviews_are_cached_until_their_ttl_expires() {
     let scene = Scene::new();
     for _ in 0..100 {
         scene.vantage(&scene.good).await;
@@ -313,7 +320,7 @@ async fn the_api_server_is_asked_once_for_many_requests_and_again_after_a_while(
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_api_server_is_away_known_tokens_work_on_and_new_ones_are_asked_to_come_again() {
+async fn known_tokens_keep_working_while_the_api_server_is_unavailable() {
     let scene = Scene::new();
     scene.vantage(&scene.good).await;
     scene.world.away.store(true, Ordering::Relaxed);
@@ -358,7 +365,7 @@ async fn a_known_token_works_to_its_end_and_no_longer_even_while_the_api_server_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_enrolled_vantage_is_who_its_account_says_until_it_is_revoked() {
+async fn an_enrolled_vantage_is_accepted_until_it_is_revoked() {
     let scene = Scene::new();
     let outside = token("parallax", 86_400, "outside");
     let account = "parallax/parallax-vantage-laptop";
@@ -382,7 +389,7 @@ async fn an_enrolled_vantage_is_who_its_account_says_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
+async fn before_the_pods_are_listed_rejections_are_temporary() {
     let scene = Scene::new();
     scene.world.not_listed_yet.store(true, Ordering::Relaxed);
     assert_eq!(scene.reason(&scene.good).await, RefusalReason::PodsUnknown);
@@ -397,14 +404,14 @@ async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reason() {
     let log = RefusalLog::default();
-    assert_eq!(log.due(RefusalReason::Invalid), Some(0));
+    assert_eq!(log.take_suppressed(RefusalReason::Invalid), Some(0));
     for _ in 0..1_000 {
-        assert_eq!(log.due(RefusalReason::Invalid), None);
+        assert_eq!(log.take_suppressed(RefusalReason::Invalid), None);
     }
-    assert_eq!(log.due(RefusalReason::OtherVantage), Some(0));
-    tokio::time::advance(LOG_EVERY).await;
-    assert_eq!(log.due(RefusalReason::Invalid), Some(1_000));
-    assert_eq!(log.due(RefusalReason::Invalid), None);
+    assert_eq!(log.take_suppressed(RefusalReason::OtherVantage), Some(0));
+    tokio::time::advance(LOG_INTERVAL).await;
+    assert_eq!(log.take_suppressed(RefusalReason::Invalid), Some(1_000));
+    assert_eq!(log.take_suppressed(RefusalReason::Invalid), None);
 }
 
 #[test]

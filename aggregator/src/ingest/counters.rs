@@ -30,7 +30,7 @@ pub(crate) struct ObservationCounters {
 struct LineCounters {
     accepted_reports: Counter,
     counted: Counter,
-    again: Counter,
+    resent: Counter,
     late: Counter,
     own_fault: Counter,
     unknown: Counter,
@@ -53,7 +53,7 @@ impl LineCounters {
                 .reports
                 .get_or_create_owned(&ResultLabel { result: "accepted" }),
             counted: line("counted"),
-            again: line("again"),
+            resent: line("again"),
             late: line("late"),
             own_fault: line("own_fault"),
             unknown: line("unknown"),
@@ -75,7 +75,7 @@ impl ObservationCounters {
     }
 
     /// Admits the targets of the topology and removes the series of targets that have left it.
-    pub(crate) fn admit(&mut self, topology: &Topology) {
+    pub(crate) fn set_targets(&mut self, topology: &Topology) {
         let mut targets: BTreeSet<_> = topology.targets().keys().cloned().collect();
         targets.extend(
             topology
@@ -98,7 +98,12 @@ impl ObservationCounters {
     }
 
     /// Counts an observation by the engine's result.
-    pub(crate) fn observed(&mut self, recorded: &Recorded, result: ObservationResult, topology: &Topology) {
+    pub(crate) fn count_observation(
+        &mut self,
+        recorded: &Recorded,
+        result: ObservationResult,
+        topology: &Topology,
+    ) {
         let Observation {
             target,
             channel,
@@ -110,9 +115,9 @@ impl ObservationCounters {
         } = &recorded.observation;
         let lines = &self.lines;
         let (line, placement) = match result {
-            ObservationResult::Counted { placement } => (&lines.counted, Some(placement)),
+            ObservationResult::Accepted { placement } => (&lines.counted, Some(placement)),
             ObservationResult::Late => (&lines.late, None),
-            ObservationResult::OwnFault => (&lines.own_fault, None),
+            ObservationResult::ProberFault => (&lines.own_fault, None),
             ObservationResult::Unknown => (&lines.unknown, None),
             ObservationResult::Implausible => (&lines.implausible, None),
         };
@@ -131,26 +136,26 @@ impl ObservationCounters {
         let outcome_label = match outcome {
             Outcome::Ok { .. } => "ok",
             Outcome::Failed { kind, .. } => kind.metric_label(),
-            Outcome::NotAsked { .. } => "not_asked",
+            Outcome::NotProbed { .. } => "not_asked",
         };
         series.count(target, (*channel, placement, outcome_label), &self.metrics);
         // Only successes are timed: refusals are fast and timeouts slow, so the times of failures would reflect their
         // number.
         if matches!(channel, Channel::Vip | Channel::Dns) && matches!(outcome, Outcome::Ok { .. }) {
-            series.time(target, self::times(times), &self.metrics);
+            series.observe_times(target, self::phase_seconds(times), &self.metrics);
         }
     }
 
     /// Counts a resent observation, which an earlier process or the other replica has already counted by target.
-    pub(crate) fn observed_again(&self, result: ObservationResult) {
+    pub(crate) fn count_resent(&self, result: ObservationResult) {
         match result {
             ObservationResult::Late => self.lines.late.inc(),
-            _ => self.lines.again.inc(),
+            _ => self.lines.resent.inc(),
         };
     }
 
     /// Counts an accepted report.
-    pub(crate) fn reported(&self, receipt: ReportReceipt) {
+    pub(crate) fn count_report(&self, receipt: ReportReceipt) {
         self.lines.accepted_reports.inc();
         self.lines.duplicate.inc_by(receipt.duplicates);
         self.lines.malformed.inc_by(receipt.malformed);
@@ -163,7 +168,12 @@ impl TargetSeries {
         self.probes.entry(key).or_insert_with(counter).inc();
     }
 
-    fn time(&mut self, target: &TargetId, times: [Option<f64>; PHASES.len()], metrics: &IngestMetrics) {
+    fn observe_times(
+        &mut self,
+        target: &TargetId,
+        times: [Option<f64>; PHASES.len()],
+        metrics: &IngestMetrics,
+    ) {
         for ((histogram, phase), time) in self.phases.iter_mut().zip(PHASES).zip(times) {
             let Some(time) = time else { continue };
             let new = || metrics.phases.get_or_create_owned(&phase_labels(target, phase));
@@ -199,7 +209,7 @@ fn phase_labels(target: &TargetId, phase: &'static str) -> PhaseLabels {
 }
 
 /// Returns the time of each phase that was reached, in seconds.
-fn times(times: &PhaseTimes) -> [Option<f64>; PHASES.len()] {
+fn phase_seconds(times: &PhaseTimes) -> [Option<f64>; PHASES.len()] {
     [
         times.resolve,
         times.connect,

@@ -4,7 +4,7 @@ use parallax_model::{Observation, ReportHeader, WIRE_VERSION};
 use serde::Deserialize;
 
 /// Maximum length of a line. An observation has a few hundred bytes; its longest fields are limited to a few thousand.
-pub(crate) const LONGEST_LINE: usize = 64 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// A parsed report.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct ReportBatch {
     pub(crate) header: ReportHeader,
     pub(crate) observations: Vec<Observation>,
     /// Number of malformed lines.
-    pub(crate) malformed: u64,
+    pub(crate) malformed_lines: u64,
 }
 
 /// Why a report is rejected as a whole.
@@ -30,7 +30,7 @@ pub(crate) enum ReportError {
 
 /// Parses a report. Adjacent wire versions are supported in both directions, so a rollout may update probers or
 /// aggregator first.
-pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
+pub(crate) fn parse_report(body: &[u8]) -> Result<ReportBatch, ReportError> {
     #[derive(Deserialize)]
     struct ReportVersion {
         v: u32,
@@ -40,9 +40,9 @@ pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty());
     let first = lines.next().ok_or(ReportError::Empty)?;
-    if first.len() > LONGEST_LINE {
+    if first.len() > MAX_LINE_BYTES {
         return Err(ReportError::Header(format!(
-            "the line is longer than {LONGEST_LINE} bytes"
+            "the line is longer than {MAX_LINE_BYTES} bytes"
         )));
     }
     let unreadable = |error: serde_json::Error| ReportError::Header(error.to_string());
@@ -55,15 +55,15 @@ pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
     let mut batch = ReportBatch {
         header,
         observations: Vec::new(),
-        malformed: 0,
+        malformed_lines: 0,
     };
     for line in lines {
-        let read = (line.len() <= LONGEST_LINE)
+        let read = (line.len() <= MAX_LINE_BYTES)
             .then(|| serde_json::from_slice::<Observation>(line).ok())
             .flatten();
         match read {
             Some(observation) => batch.observations.push(observation),
-            None => batch.malformed += 1,
+            None => batch.malformed_lines += 1,
         }
     }
     Ok(batch)
@@ -80,26 +80,32 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_counted_and_its_neighbours_are_read() {
-        let long = format!(r#"{{"seq":3,"t_us":2,"target":"{}"}}"#, "x".repeat(LONGEST_LINE));
+        let long = format!(
+            r#"{{"seq":3,"t_us":2,"target":"{}"}}"#,
+            "x".repeat(MAX_LINE_BYTES)
+        );
         let body = format!("{HEADER}\n{OK}\nnot json\n\n{long}\n{{\"seq\":4}}\n{OK}\r\n");
-        let batch = parse(body.as_bytes()).unwrap();
-        assert_eq!((batch.observations.len(), batch.malformed), (2, 3));
+        let batch = parse_report(body.as_bytes()).unwrap();
+        assert_eq!((batch.observations.len(), batch.malformed_lines), (2, 3));
     }
 
     #[test]
     fn a_neighbouring_version_is_understood_and_a_distant_one_is_named() {
-        assert!(parse(HEADER.replace("\"v\":1", "\"v\":2,\"new\":[1]").as_bytes()).is_ok());
+        assert!(parse_report(HEADER.replace("\"v\":1", "\"v\":2,\"new\":[1]").as_bytes()).is_ok());
         for v in [0, 3, 900] {
             let header = format!(r#"{{"v":{v},"of another world":true}}"#);
-            assert_eq!(parse(header.as_bytes()).unwrap_err(), ReportError::Version(v));
+            assert_eq!(
+                parse_report(header.as_bytes()).unwrap_err(),
+                ReportError::Version(v)
+            );
         }
     }
 
     #[test]
     fn without_a_header_nothing_is_read() {
-        assert_eq!(parse(b"\n \n").unwrap_err(), ReportError::Empty);
+        assert_eq!(parse_report(b"\n \n").unwrap_err(), ReportError::Empty);
         assert!(matches!(
-            parse(OK.as_bytes()).unwrap_err(),
+            parse_report(OK.as_bytes()).unwrap_err(),
             ReportError::Header(_)
         ));
     }
@@ -107,11 +113,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_body_makes_it_panic(body in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = parse(&body);
+            let _ = parse_report(&body);
             let mut with_header = HEADER.as_bytes().to_vec();
             with_header.push(b'\n');
             with_header.extend(body);
-            prop_assert!(parse(&with_header).is_ok());
+            prop_assert!(parse_report(&with_header).is_ok());
         }
     }
 }

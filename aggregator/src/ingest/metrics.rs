@@ -1,6 +1,6 @@
 //! Metrics of ingest.
 
-use parallax_runtime::metrics::{ResultLabel, histogram};
+use parallax_runtime::metrics::{ResultLabel, duration_histogram};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -83,7 +83,7 @@ impl IngestMetrics {
     pub(crate) fn new() -> Self {
         let metrics = Self {
             probes: Family::default(),
-            phases: Family::new_with_constructor(histogram),
+            phases: Family::new_with_constructor(duration_histogram),
             lines: Family::default(),
             reports: Family::default(),
         };
@@ -101,7 +101,7 @@ impl IngestMetrics {
     }
 
     /// Counts a rejected report.
-    pub(crate) fn refused(&self, why: ReportRefusal) {
+    pub(crate) fn count_rejected(&self, why: ReportRefusal) {
         self.reports
             .get_or_create(&ResultLabel { result: why.label() })
             .inc();

@@ -12,19 +12,19 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 pub(crate) use counters::ObservationCounters;
-pub(crate) use lines::{ReportBatch, parse};
+pub(crate) use lines::{ReportBatch, parse_report};
 pub(crate) use metrics::{IngestMetrics, ReportRefusal};
 pub(crate) use sessions::{ProberSessions, ProberView};
 
 /// Maximum body size after decompression. Probers send much smaller reports.
-pub(crate) const LARGEST_BODY: usize = 8 << 20;
+pub(crate) const MAX_BODY_BYTES: usize = 8 << 20;
 
 /// A report for the engine task.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) batch: ReportBatch,
     pub(crate) received: EventTime,
-    pub(crate) answer: oneshot::Sender<IngestAnswer>,
+    pub(crate) reply: oneshot::Sender<IngestAnswer>,
 }
 
 /// The response to a report.
@@ -33,7 +33,7 @@ pub(crate) struct IngestAnswer {
     #[serde(flatten)]
     pub(crate) receipt: ReportReceipt,
     #[serde(flatten)]
-    pub(crate) wanted: ReportAnswer,
+    pub(crate) response: ReportAnswer,
 }
 
 /// Counts of a report's lines by result.

@@ -9,28 +9,28 @@ use std::collections::VecDeque;
 use parallax_model::{EventTime, Micros};
 
 /// Length of a slot of the window.
-const SLOT: Micros = Micros::from_secs(60);
+const SLOT_LENGTH: Micros = Micros::from_secs(60);
 /// Number of slots in the window.
-const SLOTS: usize = 10;
+const SLOT_COUNT: usize = 10;
 
 /// Clock offset of one incarnation.
 #[derive(Debug, Default)]
 pub(crate) struct ClockOffset {
     /// Start of each slot and its minimum difference, oldest first.
     slots: VecDeque<(EventTime, i64)>,
-    latest: i64,
+    latest_difference: i64,
 }
 
 impl ClockOffset {
     /// Adds a sample.
-    pub(crate) fn hear(&mut self, sent: EventTime, received: EventTime) {
+    pub(crate) fn add_sample(&mut self, sent: EventTime, received: EventTime) {
         let difference = received.0.saturating_sub(sent.0);
-        self.latest = difference;
+        self.latest_difference = difference;
         match self.slots.back_mut() {
-            Some((start, least)) if received - *start < SLOT => *least = difference.min(*least),
+            Some((start, least)) if received - *start < SLOT_LENGTH => *least = difference.min(*least),
             _ => {
                 self.slots.push_back((received, difference));
-                if self.slots.len() > SLOTS {
+                if self.slots.len() > SLOT_COUNT {
                     self.slots.pop_front();
                 }
             }
@@ -38,7 +38,7 @@ impl ClockOffset {
     }
 
     /// Returns the offset: microseconds to add to the prober's clock.
-    pub(crate) fn micros(&self) -> i64 {
+    pub(crate) fn offset_micros(&self) -> i64 {
         self.slots
             .iter()
             .map(|(_, least)| *least)
@@ -48,12 +48,12 @@ impl ClockOffset {
 
     /// Returns the delay of the latest report over the minimum: network, load, or a stepped clock.
     pub(crate) fn delay(&self) -> Micros {
-        Micros(u64::try_from(self.latest.saturating_sub(self.micros())).unwrap_or(0))
+        Micros(u64::try_from(self.latest_difference.saturating_sub(self.offset_micros())).unwrap_or(0))
     }
 
     /// Converts a time of the prober's clock to event time.
-    pub(crate) fn event_time(&self, at: EventTime) -> EventTime {
-        at.shifted(self.micros())
+    pub(crate) fn to_event_time(&self, at: EventTime) -> EventTime {
+        at.shifted(self.offset_micros())
     }
 }
 
@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn the_quickest_report_of_the_window_sets_the_offset_and_a_slow_one_only_shows_as_delay() {
         let mut offset = ClockOffset::default();
-        offset.hear(EventTime(1_000), EventTime(501_200));
-        offset.hear(EventTime(2_000), EventTime(502_050));
-        offset.hear(EventTime(3_000), EventTime(533_000));
-        assert_eq!(offset.micros(), 500_050);
+        offset.add_sample(EventTime(1_000), EventTime(501_200));
+        offset.add_sample(EventTime(2_000), EventTime(502_050));
+        offset.add_sample(EventTime(3_000), EventTime(533_000));
+        assert_eq!(offset.offset_micros(), 500_050);
         assert_eq!(offset.delay(), Micros(29_950));
-        assert_eq!(offset.event_time(EventTime(10)), EventTime(500_060));
+        assert_eq!(offset.to_event_time(EventTime(10)), EventTime(500_060));
     }
 
     #[test]
@@ -77,8 +77,8 @@ mod tests {
         let mut offset = ClockOffset::default();
         for minute in 0..30 {
             let sent = EventTime(minute * 60_000_000);
-            offset.hear(sent, sent.shifted(1_000 + minute * 10));
+            offset.add_sample(sent, sent.shifted(1_000 + minute * 10));
         }
-        assert_eq!(offset.micros(), 1_000 + 20 * 10);
+        assert_eq!(offset.offset_micros(), 1_000 + 20 * 10);
     }
 }

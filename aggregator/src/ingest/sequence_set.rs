@@ -6,7 +6,7 @@ use parallax_model::ReportSeq;
 
 /// Maximum number of ranges. A prober numbers without gaps and each gap is a malformed or lost line, so a well-behaved
 /// prober stays far below it.
-const MOST_RANGES: usize = 1_024;
+const MAX_RANGES: usize = 1_024;
 
 /// A set of numbers, stored as ranges; usually a single one.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct SequenceSet {
 
 impl SequenceSet {
     /// Inserts a number; returns false if the set already contains it.
-    pub(crate) fn take(&mut self, seq: ReportSeq) -> bool {
+    pub(crate) fn insert(&mut self, seq: ReportSeq) -> bool {
         let n = seq.0;
         let below = self
             .ranges
@@ -33,7 +33,7 @@ impl SequenceSet {
         };
         let above = n.checked_add(1).and_then(|next| self.ranges.remove(&next));
         self.ranges.insert(first, above.unwrap_or(n));
-        if self.ranges.len() > MOST_RANGES {
+        if self.ranges.len() > MAX_RANGES {
             self.close_oldest_gap();
         }
         true
@@ -63,7 +63,7 @@ mod tests {
         fn it_takes_each_number_once_in_whatever_order_they_come(numbers in prop::collection::vec(0_u64..200, 0..400)) {
             let (mut seen, mut model) = (SequenceSet::default(), BTreeSet::new());
             for n in numbers {
-                prop_assert_eq!(seen.take(ReportSeq(n)), model.insert(n));
+                prop_assert_eq!(seen.insert(ReportSeq(n)), model.insert(n));
             }
         }
     }
@@ -71,13 +71,13 @@ mod tests {
     #[test]
     fn ten_thousand_numbers_in_a_row_take_one_range_and_a_hostile_pattern_stays_bounded() {
         let mut seen = SequenceSet::default();
-        assert!((0..10_000).all(|n| seen.take(ReportSeq(n))));
+        assert!((0..10_000).all(|n| seen.insert(ReportSeq(n))));
         assert_eq!(seen.ranges.len(), 1);
         for n in 0..5_000 {
-            seen.take(ReportSeq(20_000 + 2 * n));
+            seen.insert(ReportSeq(20_000 + 2 * n));
         }
-        assert_eq!(seen.ranges.len(), MOST_RANGES);
-        assert!(seen.take(ReportSeq(u64::MAX)));
-        assert!(!seen.take(ReportSeq(u64::MAX)));
+        assert_eq!(seen.ranges.len(), MAX_RANGES);
+        assert!(seen.insert(ReportSeq(u64::MAX)));
+        assert!(!seen.insert(ReportSeq(u64::MAX)));
     }
 }

@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::{offset::ClockOffset, sequence_set::SequenceSet};
 
 /// Maximum number of incarnations per vantage: the current one, and earlier ones whose reports may still be resent.
-const PER_VANTAGE: usize = 4;
+const MAX_SESSIONS_PER_VANTAGE: usize = 4;
 
 /// One incarnation of a prober.
 #[derive(Debug)]
 pub(crate) struct ProberSession {
     pub(crate) offset: ClockOffset,
-    pub(crate) seen: SequenceSet,
-    heard: EventTime,
+    pub(crate) sequences: SequenceSet,
+    last_report: EventTime,
     dropped: u64,
     assignments: Option<u64>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct ProberView {
     pub(crate) incarnation: Incarnation,
     /// When its latest report arrived.
     #[serde(rename = "heard_us")]
-    pub(crate) heard: EventTime,
+    pub(crate) last_report: EventTime,
     /// Event time minus its monotonic clock.
     pub(crate) offset_us: i64,
     /// Delay of its latest report over the minimum delay.
@@ -48,12 +48,12 @@ pub(crate) struct ProberSessions {
 
 impl ProberSessions {
     /// Returns the session of a report, updated from its header.
-    pub(crate) fn hear(&mut self, header: &ReportHeader, received: EventTime) -> &mut ProberSession {
+    pub(crate) fn update(&mut self, header: &ReportHeader, received: EventTime) -> &mut ProberSession {
         let lives = self.by_vantage.entry(header.vantage.clone()).or_default();
-        if !lives.contains_key(&header.incarnation) && lives.len() >= PER_VANTAGE {
+        if !lives.contains_key(&header.incarnation) && lives.len() >= MAX_SESSIONS_PER_VANTAGE {
             let oldest = lives
                 .iter()
-                .min_by_key(|(_, life)| life.heard)
+                .min_by_key(|(_, life)| life.last_report)
                 .map(|(name, _)| name.clone());
             if let Some(oldest) = oldest {
                 lives.remove(&oldest);
@@ -63,13 +63,13 @@ impl ProberSessions {
             .entry(header.incarnation.clone())
             .or_insert_with(|| ProberSession {
                 offset: ClockOffset::default(),
-                seen: SequenceSet::default(),
-                heard: received,
+                sequences: SequenceSet::default(),
+                last_report: received,
                 dropped: 0,
                 assignments: None,
             });
-        life.offset.hear(header.sent, received);
-        life.heard = received;
+        life.offset.add_sample(header.sent_at, received);
+        life.last_report = received;
         life.dropped = header.dropped;
         life.assignments = header.assignments;
         life
@@ -93,14 +93,14 @@ impl ProberSessions {
             .map(|(vantage, incarnation, life)| ProberView {
                 vantage: vantage.clone(),
                 incarnation: incarnation.clone(),
-                heard: life.heard,
-                offset_us: life.offset.micros(),
+                last_report: life.last_report,
+                offset_us: life.offset.offset_micros(),
                 delay: life.offset.delay(),
                 dropped: life.dropped,
                 assignments: life.assignments,
             })
             .collect();
-        views.sort_by(|a, b| a.vantage.cmp(&b.vantage).then(b.heard.cmp(&a.heard)));
+        views.sort_by(|a, b| a.vantage.cmp(&b.vantage).then(b.last_report.cmp(&a.last_report)));
         views
     }
 }

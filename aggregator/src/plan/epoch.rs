@@ -13,9 +13,9 @@ pub(crate) struct PlanEpoch {
 }
 
 impl PlanEpoch {
-    pub(crate) fn of(replica: &ReplicaState) -> Option<Self> {
+    pub(crate) fn current(replica: &ReplicaState) -> Option<Self> {
         let changes = replica.changes();
-        let (number, nonce) = replica.part().planning()?;
+        let (number, nonce) = replica.role().plan_identity()?;
         Some(Self {
             number,
             nonce,
@@ -25,12 +25,12 @@ impl PlanEpoch {
     }
 
     fn is_over(&self) -> bool {
-        let now = self.replica.part().planning();
+        let now = self.replica.role().plan_identity();
         now.is_none_or(|(number, _)| number != self.number)
     }
 
     /// Waits for the end of the epoch.
-    pub(super) async fn end(&mut self) {
+    pub(super) async fn ended(&mut self) {
         while !self.is_over() {
             self.changes.next().await;
         }

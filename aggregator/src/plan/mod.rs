@@ -12,7 +12,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::body::Bytes;
 use futures_util::{Stream, stream};
 use parallax_diagnosis::{
-    plan::{PlanConfig, diff, with_asks},
+    plan::{PlanConfig, diff, with_requests},
     requests::ProbeRequest,
     topology::Topology,
 };
@@ -26,25 +26,25 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use epoch::PlanEpoch;
 
 use parallax_kubernetes::topology_state::{ProbeTiming, ScopedTargets, TopologyState};
-use parallax_runs::OrderedProbes;
+use parallax_runs::ProbeOrder;
 use parallax_runtime::Clock;
 
 /// Maximum time between two lines.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Probes requested by the diagnosis, in addition to the base plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanRequests {
-    pub(crate) asks: Arc<[ProbeRequest]>,
+    pub(crate) probe_requests: Arc<[ProbeRequest]>,
     /// Number of changes; part of a plan's revision.
-    pub(crate) number: u64,
+    pub(crate) version: u64,
 }
 
 impl Default for PlanRequests {
     fn default() -> Self {
         Self {
-            asks: Arc::from([]),
-            number: 0,
+            probe_requests: Arc::from([]),
+            version: 0,
         }
     }
 }
@@ -52,15 +52,15 @@ impl Default for PlanRequests {
 impl PlanRequests {
     /// Replaces the requests by those of the last judged round. Returns whether the probes differ; a repeated request
     /// changes no plan.
-    pub(crate) fn renew(&mut self, asks: &[ProbeRequest]) -> bool {
+    pub(crate) fn update(&mut self, asks: &[ProbeRequest]) -> bool {
         let same = |(old, new): (&ProbeRequest, &ProbeRequest)| {
-            old.vantage == new.vantage && old.id == new.id && old.to == new.to
+            old.vantage == new.vantage && old.id == new.id && old.destination == new.destination
         };
-        if self.asks.len() == asks.len() && self.asks.iter().zip(asks).all(same) {
+        if self.probe_requests.len() == asks.len() && self.probe_requests.iter().zip(asks).all(same) {
             return false;
         }
-        self.asks = Arc::from(asks);
-        self.number += 1;
+        self.probe_requests = Arc::from(asks);
+        self.version += 1;
         true
     }
 }
@@ -77,8 +77,8 @@ struct PlanInput {
     revision: PlanRevision,
     topology: Arc<Topology>,
     config: PlanConfig,
-    asks: Arc<[ProbeRequest]>,
-    scoped: Arc<ScopedTargets>,
+    probe_requests: Arc<[ProbeRequest]>,
+    scoped_targets: Arc<ScopedTargets>,
 }
 
 /// The plan stream of one reader.
@@ -87,20 +87,20 @@ pub(crate) struct PlanStream {
     epoch: PlanEpoch,
     vantage: Vantage,
     /// Whether the reader is a responder, whose plan is always empty.
-    only_answers: bool,
+    is_responder: bool,
     topology: watch::Receiver<TopologyState>,
-    asks: watch::Receiver<PlanRequests>,
-    runs: watch::Receiver<Arc<[OrderedProbes]>>,
+    plan_requests: watch::Receiver<PlanRequests>,
+    run_orders: watch::Receiver<Arc<[ProbeOrder]>>,
     clock: Clock,
     /// Number of the last run that was sent to the reader or does not concern it.
-    told: u64,
+    last_run_sent: u64,
     stopping: CancellationToken,
     /// When the reader's token expires. The reader reconnects with a new one.
-    until: Option<Instant>,
+    expires: Option<Instant>,
     /// The plan that the reader has; `None` before the snapshot.
-    known: Option<(PlanRevision, Vec<Assignment>)>,
+    sent_plan: Option<(PlanRevision, Vec<Assignment>)>,
     /// The fact requests that the reader has.
-    asked_of_node: FactQuestions,
+    sent_questions: FactQuestions,
     heartbeat: Interval,
 }
 
@@ -110,60 +110,63 @@ impl PlanStream {
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<PlanRequests>,
-        (runs, clock): (watch::Receiver<Arc<[OrderedProbes]>>, Clock),
+        (runs, clock): (watch::Receiver<Arc<[ProbeOrder]>>, Clock),
         stopping: CancellationToken,
     ) -> Self {
-        let mut heartbeat = interval(HEARTBEAT);
+        let mut heartbeat = interval(HEARTBEAT_INTERVAL);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             planner,
             epoch,
             vantage,
-            only_answers,
+            is_responder: only_answers,
             topology,
-            asks,
-            runs,
+            plan_requests: asks,
+            run_orders: runs,
             clock,
-            told: 0,
+            last_run_sent: 0,
             stopping,
-            until: None,
-            known: None,
-            asked_of_node: FactQuestions::default(),
+            expires: None,
+            sent_plan: None,
+            sent_questions: FactQuestions::default(),
             heartbeat,
         }
     }
 
     /// Ends the stream when the reader's token expires.
-    pub(crate) fn until(self, until: Option<Instant>) -> Self {
-        Self { until, ..self }
+    pub(crate) fn with_expiry(self, until: Option<Instant>) -> Self {
+        Self {
+            expires: until,
+            ..self
+        }
     }
 
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
         stream::unfold(self, |mut feed| async move {
-            let lines = feed.next().await?;
-            Some((Ok(written(&lines)), feed))
+            let lines = feed.next_lines().await?;
+            Some((Ok(encode_lines(&lines)), feed))
         })
     }
 
     /// Returns the next lines; `None` when the aggregator stops or the vantage leaves the topology.
-    async fn next(&mut self) -> Option<Vec<PlanLine>> {
+    async fn next_lines(&mut self) -> Option<Vec<PlanLine>> {
         loop {
-            let Some((revision, _)) = self.known else {
+            let Some((revision, _)) = self.sent_plan else {
                 return Some(self.snapshot());
             };
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
-                () = self.epoch.end() => return None,
-                () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
+                () = self.epoch.ended() => return None,
+                () = sleep_until(self.expires.unwrap_or_else(Instant::now)), if self.expires.is_some() => return None,
                 // Runs come before other changes: a user waits for the result.
-                changed = self.runs.changed() => changed.ok()?,
+                changed = self.run_orders.changed() => changed.ok()?,
                 changed = self.topology.changed() => changed.ok()?,
-                changed = self.asks.changed() => changed.ok()?,
+                changed = self.plan_requests.changed() => changed.ok()?,
                 _ = self.heartbeat.tick() => return Some(vec![PlanLine::Heartbeat { revision }]),
             }
-            let mut lines = self.changes(revision)?;
-            lines.extend(self.orders());
+            let mut lines = self.plan_changes(revision)?;
+            lines.extend(self.new_runs());
             if !lines.is_empty() {
                 self.heartbeat.reset();
                 return Some(lines);
@@ -171,13 +174,13 @@ impl PlanStream {
         }
     }
 
-    fn current(&mut self) -> PlanInput {
+    fn current_input(&mut self) -> PlanInput {
         let state = self.topology.borrow_and_update();
-        let asked = self.asks.borrow_and_update();
+        let asked = self.plan_requests.borrow_and_update();
         // Both grow monotonically, so their sum grows whenever one of them changes.
         let revision = PlanRevision {
             epoch: self.epoch.number,
-            n: state.revision + asked.number,
+            number: state.revision + asked.version,
         };
         let mut config = PlanConfig {
             echo_nonce: self.epoch.nonce.to_string(),
@@ -190,71 +193,76 @@ impl PlanStream {
             revision,
             topology: state.topology.clone(),
             config,
-            asks: Arc::clone(&asked.asks),
-            scoped: Arc::clone(&state.scoped),
+            probe_requests: Arc::clone(&asked.probe_requests),
+            scoped_targets: Arc::clone(&state.scoped),
         }
     }
 
-    fn plan(&self, current: &PlanInput) -> Vec<Assignment> {
-        if self.only_answers {
+    fn assignments(&self, current: &PlanInput) -> Vec<Assignment> {
+        if self.is_responder {
             Vec::new()
         } else {
-            let plan = with_asks(&current.topology, &current.config, &self.vantage, &current.asks);
+            let plan = with_requests(
+                &current.topology,
+                &current.config,
+                &self.vantage,
+                &current.probe_requests,
+            );
             plan.into_iter()
-                .map(|assignment| current.scoped.restrict(assignment))
+                .map(|assignment| current.scoped_targets.restrict(assignment))
                 .collect()
         }
     }
 
     fn snapshot(&mut self) -> Vec<PlanLine> {
-        let current = self.current();
-        let (revision, plan) = (current.revision, self.plan(&current));
-        self.known = Some((revision, plan.clone()));
+        let current = self.current_input();
+        let (revision, plan) = (current.revision, self.assignments(&current));
+        self.sent_plan = Some((revision, plan.clone()));
         self.heartbeat.reset();
         let snapshot = PlanLine::Snapshot {
             revision,
             settings: PlanSettings {
                 echo_nonce: self.epoch.nonce.to_string(),
-                heartbeat: Micros::from(HEARTBEAT),
+                heartbeat: Micros::from(HEARTBEAT_INTERVAL),
             },
             assignments: plan,
         };
-        let questions = self.questions(&current.topology);
+        let questions = self.changed_questions(&current.topology);
         std::iter::once(snapshot)
             .chain(questions)
-            .chain(self.orders())
+            .chain(self.new_runs())
             .collect()
     }
 
     /// Returns the runs that the reader has not received. A new stream repeats active runs; the prober deduplicates
     /// them.
-    fn orders(&mut self) -> Vec<PlanLine> {
-        let orders = self.runs.borrow_and_update().clone();
-        let (now, told) = (self.clock.now(), self.told);
+    fn new_runs(&mut self) -> Vec<PlanLine> {
+        let orders = self.run_orders.borrow_and_update().clone();
+        let (now, told) = (self.clock.now(), self.last_run_sent);
         let new = orders.iter().filter(|order| order.number > told);
-        self.told = orders.iter().map(|order| order.number).fold(told, u64::max);
-        if self.only_answers {
+        self.last_run_sent = orders.iter().map(|order| order.number).fold(told, u64::max);
+        if self.is_responder {
             return Vec::new();
         }
-        new.filter_map(|order| order.of(&self.vantage, now))
+        new.filter_map(|order| order.for_vantage(&self.vantage, now))
             .map(|order| PlanLine::Run { order })
             .collect()
     }
 
     /// Returns the fact requests if they have changed.
-    fn questions(&mut self, topology: &Topology) -> Option<PlanLine> {
-        let questions = questions::questions(topology, &self.vantage);
-        if questions == self.asked_of_node {
+    fn changed_questions(&mut self, topology: &Topology) -> Option<PlanLine> {
+        let questions = questions::fact_questions(topology, &self.vantage);
+        if questions == self.sent_questions {
             return None;
         }
-        self.asked_of_node = questions.clone();
-        Some(PlanLine::Facts { questions })
+        self.sent_questions = questions.clone();
+        Some(PlanLine::Facts { request: questions })
     }
 
     /// Returns the changes of this vantage's plan since revision `known`; empty if only other plans changed. `None`
     /// if the vantage has left the topology.
-    fn changes(&mut self, known: PlanRevision) -> Option<Vec<PlanLine>> {
-        let current = self.current();
+    fn plan_changes(&mut self, known: PlanRevision) -> Option<Vec<PlanLine>> {
+        let current = self.current_input();
         let revision = current.revision;
         if revision == known {
             return Some(Vec::new());
@@ -262,16 +270,16 @@ impl PlanStream {
         if !current.topology.vantages().contains(&self.vantage) {
             return None;
         }
-        let plan = self.plan(&current);
-        let (_, before) = self.known.take()?;
+        let plan = self.assignments(&current);
+        let (_, before) = self.sent_plan.take()?;
         let mut lines = diff(&before, &plan, revision);
-        lines.extend(self.questions(&current.topology));
-        self.known = Some((revision, plan));
+        lines.extend(self.changed_questions(&current.topology));
+        self.sent_plan = Some((revision, plan));
         Some(lines)
     }
 }
 
-fn written(lines: &[PlanLine]) -> Bytes {
+fn encode_lines(lines: &[PlanLine]) -> Bytes {
     let mut text = Vec::new();
     for line in lines {
         let before = text.len();

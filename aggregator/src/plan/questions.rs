@@ -6,12 +6,12 @@ use parallax_diagnosis::topology::Topology;
 use parallax_model::{FactQuestions, Network, Vantage};
 
 /// Default port of kube-proxy's `healthzBindAddress`, which listens on every address of the node.
-const HEALTHZ: u16 = 10_256;
+const KUBE_PROXY_HEALTHZ_PORT: u16 = 10_256;
 
 /// Maximum number of Services; a prober queries all of them each time.
-const MOST_CHECKS: usize = 64;
+const MAX_HEALTH_CHECKS: usize = 64;
 
-pub(super) fn questions(topology: &Topology, vantage: &Vantage) -> FactQuestions {
+pub(super) fn fact_questions(topology: &Topology, vantage: &Vantage) -> FactQuestions {
     let Vantage::Cluster {
         node,
         network: Network::Pod,
@@ -28,12 +28,12 @@ pub(super) fn questions(topology: &Topology, vantage: &Vantage) -> FactQuestions
     };
     let at = |port| SocketAddr::new(address, port);
     FactQuestions {
-        healthz: Some(at(HEALTHZ)),
+        healthz: Some(at(KUBE_PROXY_HEALTHZ_PORT)),
         health_checks: topology
             .services()
             .values()
             .filter_map(|service| service.health_check_node_port.map(at))
-            .take(MOST_CHECKS)
+            .take(MAX_HEALTH_CHECKS)
             .collect(),
     }
 }

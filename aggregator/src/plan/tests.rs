@@ -12,7 +12,7 @@ fn feed() -> (
     PlanStream,
 ) {
     let spec = TopologySpec {
-        targets: vec![TargetSpec::of("http://a.example.test/")],
+        targets: vec![TargetSpec::new("http://a.example.test/")],
         ..TopologySpec::default()
     };
     let vantage: Vantage = "vpc:bastion".parse().unwrap();
@@ -25,7 +25,7 @@ fn feed() -> (
             echo_nonce: String::new(),
         },
     };
-    let epoch = PlanEpoch::of(&ReplicaState::alone(7, "n")).unwrap();
+    let epoch = PlanEpoch::current(&ReplicaState::standalone(7, "n")).unwrap();
     let stopping = CancellationToken::new();
     let (asks, asked) = watch::channel(PlanRequests::default());
     let (orders, runs) = watch::channel(Arc::from([]));
@@ -56,13 +56,13 @@ fn proxied() -> ProbeRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_ends_with_the_token_that_it_was_asked_for_with() {
+async fn a_plan_stream_ends_when_the_token_expires() {
     let (_sender, _asks, _stopping, feed) = feed();
     let begin = Instant::now();
-    let life = HEARTBEAT * 2 + HEARTBEAT / 2;
-    let mut feed = feed.until(Some(begin + life));
+    let life = HEARTBEAT_INTERVAL * 2 + HEARTBEAT_INTERVAL / 2;
+    let mut feed = feed.with_expiry(Some(begin + life));
     let mut lines = 0;
-    while feed.next().await.is_some() {
+    while feed.next_lines().await.is_some() {
         lines += 1;
     }
     assert_eq!(
@@ -73,27 +73,27 @@ async fn a_plan_ends_with_the_token_that_it_was_asked_for_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
+async fn a_requested_probe_is_added_and_removed_by_one_line_each() {
     let (_sender, asks, _stopping, mut feed) = feed();
-    feed.next().await.unwrap();
-    assert!(asks.send_if_modified(|asked| asked.renew(&[proxied()])));
-    let lines = feed.next().await.unwrap();
+    feed.next_lines().await.unwrap();
+    assert!(asks.send_if_modified(|asked| asked.update(&[proxied()])));
+    let lines = feed.next_lines().await.unwrap();
     let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {
         panic!("one upsert, got {lines:?}")
     };
-    assert_eq!((revision.n, assignment.id.as_str()), (1, "ask|proxied|a"));
+    assert_eq!((revision.number, assignment.id.as_str()), (1, "ask|proxied|a"));
     let again = ProbeRequest {
-        since: parallax_model::EventTime(5_000_000),
+        requested_at: parallax_model::EventTime(5_000_000),
         ..proxied()
     };
     assert!(
-        !asks.send_if_modified(|asked| asked.renew(&[again])),
+        !asks.send_if_modified(|asked| asked.update(&[again])),
         "a repeated request is the same probe"
     );
     asks.send_modify(|asked| {
-        asked.renew(&[]);
+        asked.update(&[]);
     });
-    let lines = feed.next().await.unwrap();
+    let lines = feed.next_lines().await.unwrap();
     assert!(matches!(&lines[..], [PlanLine::Remove { id, .. }] if id.as_str() == "ask|proxied|a"));
 }
 
@@ -101,34 +101,34 @@ async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
 async fn a_quiet_plan_beats_every_five_seconds_with_its_revision() {
     let (_sender, _asks, stopping, mut feed) = feed();
     let start = Instant::now();
-    let lines = feed.next().await.unwrap();
+    let lines = feed.next_lines().await.unwrap();
     assert!(matches!(&lines[..], [PlanLine::Snapshot { assignments, .. }] if assignments.len() == 1));
     for beat in 1..=3 {
-        let lines = feed.next().await.unwrap();
+        let lines = feed.next_lines().await.unwrap();
         assert_eq!(
             lines,
             [PlanLine::Heartbeat {
-                revision: PlanRevision { epoch: 7, n: 0 }
+                revision: PlanRevision { epoch: 7, number: 0 }
             }]
         );
-        assert_eq!(start.elapsed(), HEARTBEAT * beat);
+        assert_eq!(start.elapsed(), HEARTBEAT_INTERVAL * beat);
     }
     stopping.cancel();
-    assert!(feed.next().await.is_none());
+    assert!(feed.next_lines().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_revision() {
     let (sender, _asks, _stopping, mut feed) = feed();
-    feed.next().await.unwrap();
+    feed.next_lines().await.unwrap();
     sender.send_modify(|state| {
         state.revision = 1;
     });
-    let lines = feed.next().await.unwrap();
+    let lines = feed.next_lines().await.unwrap();
     assert_eq!(
         lines,
         [PlanLine::Heartbeat {
-            revision: PlanRevision { epoch: 7, n: 1 }
+            revision: PlanRevision { epoch: 7, number: 1 }
         }]
     );
 }
@@ -136,7 +136,7 @@ async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_rev
 #[tokio::test(start_paused = true)]
 async fn another_interval_or_timeout_reaches_the_probers_as_changed_assignments() {
     let (sender, _asks, _stopping, mut feed) = feed();
-    feed.next().await.unwrap();
+    feed.next_lines().await.unwrap();
     let timing = ProbeTiming {
         interval: Micros::from_secs(2),
         timeout: Micros::from_secs(1),
@@ -145,11 +145,11 @@ async fn another_interval_or_timeout_reaches_the_probers_as_changed_assignments(
         state.timing = Some(timing);
         state.revision = 1;
     });
-    let lines = feed.next().await.unwrap();
+    let lines = feed.next_lines().await.unwrap();
     let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {
         panic!("one upsert, got {lines:?}")
     };
-    assert_eq!(revision.n, 1);
+    assert_eq!(revision.number, 1);
     assert_eq!(
         (assignment.interval, assignment.timeout),
         (timing.interval, timing.timeout)

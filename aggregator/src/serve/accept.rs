@@ -1,11 +1,11 @@
 //! Content negotiation of `/metrics`.
 
 /// Length-delimited protobuf.
-pub(super) const PROTOBUF: &str =
+pub(super) const PROTOBUF_TYPE: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
 /// `OpenMetrics` text.
-pub(super) const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(super) const TEXT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Reports whether an `Accept` header prefers protobuf. Text wins a tie because people can read it.
 pub(super) fn prefers_protobuf(accept: &str) -> bool {

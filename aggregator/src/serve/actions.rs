@@ -20,45 +20,45 @@ use parallax_diagnosis::{
 use parallax_history::store::QueryError;
 use parallax_model::HostName;
 use parallax_notify::incident_actions::ActionError;
-use parallax_runs::MESH;
+use parallax_runs::MESH_SUBJECT;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{ServerState, history, runs::json_only};
+use super::{ServerState, history, runs::require_json};
 use crate::{
     access::{AuthorizedUser, Permission},
     api_error::ApiError,
 };
 
 /// Maximum body size in bytes.
-const LARGEST: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 16 * 1024;
 
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         let status = match &error {
-            ActionError::Span { .. } | ActionError::Note(_) | ActionError::NoTargets => {
-                StatusCode::BAD_REQUEST
-            }
-            ActionError::NoWindow(_) => StatusCode::NOT_FOUND,
-            ActionError::Full => StatusCode::INSUFFICIENT_STORAGE,
+            ActionError::InvalidDuration { .. }
+            | ActionError::NoteTooLong(_)
+            | ActionError::EmptyTargetFilter => StatusCode::BAD_REQUEST,
+            ActionError::UnknownWindow(_) => StatusCode::NOT_FOUND,
+            ActionError::TooManyWindows => StatusCode::INSUFFICIENT_STORAGE,
         };
         Self::new(status, error)
     }
 }
 
 /// Authorizes a request and parses its body.
-pub(super) async fn asked<T: DeserializeOwned>(
+pub(super) async fn authorize_and_parse<T: DeserializeOwned>(
     shared: &ServerState,
     headers: &HeaderMap,
     body: &Bytes,
-    deed: Permission,
+    permission: Permission,
 ) -> Result<(AuthorizedUser, T), ApiError> {
-    json_only(headers)?;
-    let person = shared.access.allow(headers, deed).await?;
-    if body.len() > LARGEST {
+    require_json(headers)?;
+    let person = shared.access.allow(headers, permission).await?;
+    if body.len() > MAX_BODY_BYTES {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the request body is larger than {LARGEST} bytes"),
+            format!("the request body is larger than {MAX_BODY_BYTES} bytes"),
         ));
     }
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
@@ -67,11 +67,11 @@ pub(super) async fn asked<T: DeserializeOwned>(
 }
 
 /// Looks up an incident, so that actions on unknown ids are rejected. `None` if only the store has it.
-pub(super) async fn known(shared: &ServerState, id: &str) -> Result<Option<Incident>, ApiError> {
+pub(super) async fn find_incident(shared: &ServerState, id: &str) -> Result<Option<Incident>, ApiError> {
     match history::find(shared, id).await {
         Ok(Some(history::DisplayedIncident::Live(incident))) => Ok(Some(*incident)),
-        Ok(Some(history::DisplayedIncident::Kept(_))) => Ok(None),
-        Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
+        Ok(Some(history::DisplayedIncident::Stored(_))) => Ok(None),
+        Ok(None) | Err(QueryError::NotConfigured) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "incident not found; `parallax incidents --all` lists the ids",
         )),
@@ -87,11 +87,11 @@ pub(crate) async fn acknowledge(
     body: Bytes,
 ) -> Result<Json<IncidentActions>, ApiError> {
     let (person, request): (_, AcknowledgeRequest) =
-        asked(&shared, &headers, &body, Permission::Handle).await?;
-    known(&shared, &id).await?;
+        authorize_and_parse(&shared, &headers, &body, Permission::Act).await?;
+    find_incident(&shared, &id).await?;
     Ok(Json(
         shared
-            .handling
+            .actions
             .acknowledge(&id, &person.name, request.note)
             .await?,
     ))
@@ -104,13 +104,14 @@ pub(crate) async fn silence(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<IncidentActions>, ApiError> {
-    let (person, request): (_, SilenceRequest) = asked(&shared, &headers, &body, Permission::Handle).await?;
-    known(&shared, &id).await?;
-    let handling = match request.for_s {
-        0 => shared.handling.unsilence(&id, &person.name).await?,
+    let (person, request): (_, SilenceRequest) =
+        authorize_and_parse(&shared, &headers, &body, Permission::Act).await?;
+    find_incident(&shared, &id).await?;
+    let handling = match request.duration_s {
+        0 => shared.actions.unsilence(&id, &person.name).await?,
         seconds => {
             shared
-                .handling
+                .actions
                 .silence(&id, &person.name, seconds, request.note)
                 .await?
         }
@@ -125,8 +126,8 @@ pub(crate) async fn verify(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let (person, _): (_, EmptyBody) = asked(&shared, &headers, &body, Permission::Run).await?;
-    let run = verified(&shared, &id, &person).await?;
+    let (person, _): (_, EmptyBody) = authorize_and_parse(&shared, &headers, &body, Permission::Run).await?;
+    let run = start_verification(&shared, &id, &person).await?;
     let place = format!("/v1/runs/{}", run.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())
 }
@@ -135,12 +136,12 @@ pub(crate) async fn verify(
 #[serde(deny_unknown_fields)]
 struct EmptyBody {}
 
-pub(super) async fn verified(
+pub(super) async fn start_verification(
     shared: &ServerState,
     id: &str,
     person: &AuthorizedUser,
 ) -> Result<PreflightRun, ApiError> {
-    let Some(incident) = known(shared, id).await? else {
+    let Some(incident) = find_incident(shared, id).await? else {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "the incident is closed and no longer in memory; probe its target with `parallax run` instead",
@@ -148,7 +149,7 @@ pub(super) async fn verified(
     };
     let topology = shared.topology.borrow().topology.clone();
     let view = shared.view().await;
-    let url = deciding(&incident.verdict, &topology).ok_or_else(|| {
+    let url = verification_url(&incident.verdict, &topology).ok_or_else(|| {
         ApiError::new(
             StatusCode::CONFLICT,
             "no target of the incident is probed any more, so a run cannot repeat the deciding probes",
@@ -159,14 +160,14 @@ pub(super) async fn verified(
         ..RunRequest::default()
     };
     // The run uses the planned target, whose id may contain more than a URL.
-    let run = shared.runs.begin(&request, &person.name, &topology, &view);
-    let run = run.inspect_err(|_| shared.runs.refused())?;
-    shared.handling.verify(id, &person.name, run.id.clone()).await?;
+    let run = shared.runs.start(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.count_rejected())?;
+    shared.actions.verify(id, &person.name, run.id.clone()).await?;
     Ok(run)
 }
 
 /// Returns the URL of the run that repeats the deciding probes.
-fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
+fn verification_url(verdict: &Verdict, topology: &Topology) -> Option<String> {
     // All targets fail for the same cause, so probing one of them shows whether it is fixed.
     let of_targets = verdict
         .targets
@@ -176,7 +177,7 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
         return Some(target.to_string());
     }
     match &verdict.subject {
-        Subject::Node(_) | Subject::Network => Some(MESH.to_owned()),
+        Subject::Node(_) | Subject::Network => Some(MESH_SUBJECT.to_owned()),
         // A target with this host name; if all names fail, any target with a name will do.
         Subject::Name(name) => {
             let asks = |placed: &&PlacedTarget, name: Option<&str>| {
@@ -195,30 +196,31 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
 }
 
 /// `GET /v1/maintenance`.
-pub(crate) async fn windows(State(shared): State<ServerState>) -> Json<Value> {
-    Json(json!({"windows": shared.handling.windows()}))
+pub(crate) async fn list_windows(State(shared): State<ServerState>) -> Json<Value> {
+    Json(json!({"windows": shared.actions.windows()}))
 }
 
 /// `POST /v1/maintenance`.
-pub(crate) async fn open(
+pub(crate) async fn open_window(
     State(shared): State<ServerState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let (person, request): (_, WindowRequest) = asked(&shared, &headers, &body, Permission::Handle).await?;
-    let window = shared.handling.open(&person.name, request).await?;
+    let (person, request): (_, WindowRequest) =
+        authorize_and_parse(&shared, &headers, &body, Permission::Act).await?;
+    let window = shared.actions.open_window(&person.name, request).await?;
     Ok((StatusCode::CREATED, Json(window)).into_response())
 }
 
 /// `POST /v1/maintenance/{id}/end`.
-pub(crate) async fn end(
+pub(crate) async fn end_window(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let (person, _): (_, EmptyBody) = asked(&shared, &headers, &body, Permission::Handle).await?;
-    Ok(Json(shared.handling.end(&id, &person.name).await?).into_response())
+    let (person, _): (_, EmptyBody) = authorize_and_parse(&shared, &headers, &body, Permission::Act).await?;
+    Ok(Json(shared.actions.end_window(&id, &person.name).await?).into_response())
 }
 
 #[cfg(test)]
@@ -236,13 +238,16 @@ mod tests {
         let mut verdict = fixtures::outage().incidents[0].verdict.clone();
         verdict.targets = Vec::new();
         verdict.subject = subject;
-        deciding(&verdict, &Topology::try_from(spec).unwrap())
+        verification_url(&verdict, &Topology::try_from(spec).unwrap())
     }
 
     #[test]
-    fn what_decided_is_asked_again_also_where_no_target_is_concerned() {
-        assert_eq!(asked(Subject::Network).as_deref(), Some(MESH));
-        assert_eq!(asked(Subject::Node("n1".parse().unwrap())).as_deref(), Some(MESH));
+    fn a_verification_probes_the_subject_if_no_target_is_affected() {
+        assert_eq!(asked(Subject::Network).as_deref(), Some(MESH_SUBJECT));
+        assert_eq!(
+            asked(Subject::Node("n1".parse().unwrap())).as_deref(),
+            Some(MESH_SUBJECT)
+        );
         let name = |name: &str| asked(Subject::Name(name.to_owned()));
         assert_eq!(
             name("a.example.test").as_deref(),

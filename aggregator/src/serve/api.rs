@@ -43,7 +43,7 @@ struct StoreAnswer<'a> {
     #[serde(flatten)]
     status: &'a Status,
     /// Path of the store; empty without one.
-    place: &'a str,
+    path: &'a str,
     bytes: u64,
     notices: Vec<StoreNotice<'a>>,
 }
@@ -56,11 +56,11 @@ struct StoreNotice<'a> {
 }
 
 impl<'a> StoreAnswer<'a> {
-    fn of(state: &'a StoreState) -> Self {
+    fn new(state: &'a StoreState) -> Self {
         let notice = |(at, text): &'a (EventTime, String)| StoreNotice { at: *at, text };
         Self {
             status: &state.status,
-            place: &state.place,
+            path: &state.location,
             bytes: state.bytes,
             notices: state.notices.iter().map(notice).collect(),
         }
@@ -71,27 +71,27 @@ impl<'a> StoreAnswer<'a> {
 pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
     let view = shared.view().await;
     let topology = shared.topology.borrow().clone();
-    let probers = shared.outlook.probers.borrow().clone();
-    let store = shared.store.now();
+    let probers = shared.engine_snapshot.probers.borrow().clone();
+    let store = shared.store.current_state();
     Json(StateAnswer {
         view: &view,
         summary: shared.summary(&view),
         targets: topology.topology.targets().keys().collect(),
-        topology_error: topology.trouble.as_ref().map(|trouble| trouble.message.as_str()),
+        topology_error: topology.error.as_ref().map(|trouble| trouble.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),
         topology_revision: topology.revision,
         notes: &topology.notes,
         probers: &probers,
         replica: shared.replica_view(view.interval),
-        store: StoreAnswer::of(&store),
-        notifications: shared.notifications.shown(),
+        store: StoreAnswer::new(&store),
+        notifications: shared.notifications.status(),
     })
     .into_response()
 }
 
 /// `GET /v1/notifications`: receivers and whether deliveries succeed.
 pub(crate) async fn notifications(State(shared): State<ServerState>) -> Json<ReceiverStatusList> {
-    Json(shared.notifications.shown())
+    Json(shared.notifications.status())
 }
 
 /// `GET /healthz`: the process is alive.
@@ -103,7 +103,7 @@ pub(crate) async fn healthz() -> &'static str {
 pub(crate) async fn readyz(State(shared): State<ServerState>) -> Result<&'static str, ApiError> {
     shared.expect_restored()?;
     let age = shared.clock.now() - shared.view().await.at;
-    if age > Micros::from(engine_task::TICK * 20) {
+    if age > Micros::from(engine_task::TICK_INTERVAL * 20) {
         return Err(ApiError::unavailable(format!(
             "the diagnosis has not advanced for {age}"
         )));

@@ -10,7 +10,7 @@ pub(crate) use parallax_api::baselines::{BaselineResetAnswer, BaselineResetReque
 use parallax_model::TargetId;
 use tokio::sync::oneshot;
 
-use super::{ServerState, actions::asked};
+use super::{ServerState, actions::authorize_and_parse};
 use crate::{access::Permission, api_error::ApiError, engine_task::BaselineReset};
 
 /// `POST /v1/baselines/reset`.
@@ -20,7 +20,7 @@ pub(crate) async fn reset(
     body: Bytes,
 ) -> Result<Json<BaselineResetAnswer>, ApiError> {
     let (person, request): (_, BaselineResetRequest) =
-        asked(&shared, &headers, &body, Permission::Handle).await?;
+        authorize_and_parse(&shared, &headers, &body, Permission::Act).await?;
     let target = TargetId::new(request.target).map_err(ApiError::bad_request)?;
     let found = shared.topology.borrow().topology.targets().contains_key(&target);
     if !found {
@@ -33,13 +33,13 @@ pub(crate) async fn reset(
     let (known, answer) = oneshot::channel();
     let reset = BaselineReset {
         target: target.clone(),
-        known,
+        had_baseline: known,
     };
     shared.resets.send(reset).await.map_err(|_| stopping())?;
     let known = answer.await.map_err(|_| stopping())?;
     tracing::info!(%target, by = %person.name, "reset the baseline of a target");
     Ok(Json(BaselineResetAnswer {
         target: target.to_string(),
-        known,
+        had_baseline: known,
     }))
 }

@@ -15,11 +15,11 @@ pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
         .cert_manager
         .borrow()
         .challenges
-        .why_missing()
+        .missing_reason()
         .map(ToString::to_string);
     Json(ChallengeList {
         challenges: shared.challenges.borrow().to_vec(),
-        unknown,
+        unknown_because: unknown,
     })
     .into_response()
 }

@@ -18,16 +18,16 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Maximum number of connections: two for each prober of a 5 000-node mesh, and users.
-const MOST_CONNECTIONS: usize = 16_384;
+const MAX_CONNECTIONS: usize = 16_384;
 
 /// Timeout for a request's headers; also ends idle connections.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Grace period for requests in flight once the aggregator stops.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until cancelled and every connection has ended.
 pub(crate) async fn serve(
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     cancelled: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else {
             break;
@@ -53,10 +53,10 @@ pub(crate) async fn serve(
                     // Responses are small and latency matters.
                     let _ = stream.set_nodelay(true);
                     match tls {
-                        None => connection(stream, router, cancelled).await,
+                        None => serve_connection(stream, router, cancelled).await,
                         Some(tls) => {
-                            if let Some(stream) = shaken(&tls, stream, &cancelled).await {
-                                connection(stream, router, cancelled).await;
+                            if let Some(stream) = accept_tls(&tls, stream, &cancelled).await {
+                                serve_connection(stream, router, cancelled).await;
                             }
                         }
                     }
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
 }
 
 /// Completes the TLS handshake with a client; `None` on failure or timeout.
-async fn shaken(
+async fn accept_tls(
     tls: &TlsAcceptor,
     stream: TcpStream,
     cancelled: &CancellationToken,
@@ -98,14 +98,14 @@ async fn shaken(
     }
 }
 
-async fn connection(
+async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     cancelled: CancellationToken,
 ) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -116,7 +116,7 @@ async fn connection(
         ended
     } else {
         connection.as_mut().graceful_shutdown();
-        timeout(GRACE, connection).await.unwrap_or(Ok(()))
+        timeout(SHUTDOWN_GRACE, connection).await.unwrap_or(Ok(()))
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");

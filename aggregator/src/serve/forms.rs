@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::{
     ServerState,
-    actions::{known, verified},
-    page::maintenance::FORMS,
+    actions::{find_incident, start_verification},
+    page::maintenance::CSRF_SUBJECT,
 };
 use crate::{
     access::{AccessControl, Permission, UserAuthentication},
@@ -48,7 +48,7 @@ impl FormKey {
         HEXLOWER.encode(tag.as_ref())
     }
 
-    fn accepts(&self, incident: &str, shown: &str) -> bool {
+    fn verify(&self, incident: &str, shown: &str) -> bool {
         let bytes: Option<Vec<u8>> = (shown.len() == 64 && shown.is_ascii())
             .then(|| {
                 (0..64)
@@ -63,10 +63,10 @@ impl FormKey {
 
 /// Reports whether the page has forms: a browser cannot send a bearer token, so authentication by token leaves them
 /// out.
-pub(super) const fn has_forms(access: &AccessControl) -> bool {
+pub(super) const fn forms_enabled(access: &AccessControl) -> bool {
     matches!(
-        access.known,
-        UserAuthentication::Nobody { local: true } | UserAuthentication::Proxy(_)
+        access.authentication,
+        UserAuthentication::Unauthenticated { local: true } | UserAuthentication::Proxy(_)
     )
 }
 
@@ -74,29 +74,29 @@ pub(super) const fn has_forms(access: &AccessControl) -> bool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FormBody {
     /// CSRF token of the page that contained the form.
-    proof: String,
-    deed: String,
+    csrf_token: String,
+    action: String,
 }
 
 /// `POST /incident/{id}/handle`: an action on an incident.
-pub(crate) async fn form(
+pub(crate) async fn incident_form(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let form = pressed(&shared, &headers, &body, &id)?;
-    let deed = if form.deed == "verify" {
+    let form = check_form(&shared, &headers, &body, &id)?;
+    let deed = if form.action == "verify" {
         Permission::Run
     } else {
-        Permission::Handle
+        Permission::Act
     };
     let person = shared.access.allow(&headers, deed).await?;
-    match form.deed.as_str() {
-        "verify" => drop(verified(&shared, &id, &person).await?),
+    match form.action.as_str() {
+        "verify" => drop(start_verification(&shared, &id, &person).await?),
         deed => {
-            known(&shared, &id).await?;
-            let handling = &shared.handling;
+            find_incident(&shared, &id).await?;
+            let handling = &shared.actions;
             match deed {
                 "acknowledge" => drop(handling.acknowledge(&id, &person.name, None).await?),
                 "unsilence" => drop(handling.unsilence(&id, &person.name).await?),
@@ -121,14 +121,14 @@ pub(crate) async fn form(
 }
 
 /// Checks origin and CSRF token of a submitted form and parses it. `about` is the subject of the token.
-fn pressed(
+fn check_form(
     shared: &ServerState,
     headers: &HeaderMap,
     body: &Bytes,
     about: &str,
 ) -> Result<FormBody, ApiError> {
     let forbidden = |said| ApiError::new(StatusCode::FORBIDDEN, said);
-    if !has_forms(&shared.access) {
+    if !forms_enabled(&shared.access) {
         return Err(forbidden(
             "forms are disabled because the aggregator authenticates by token; use the API or the command line",
         ));
@@ -138,8 +138,8 @@ fn pressed(
             "the form was not submitted from the aggregator's own page (cross-origin request)",
         ));
     }
-    let form: FormBody = form_of(body)?;
-    if shared.form_key.accepts(about, &form.proof) {
+    let form: FormBody = parse_form(body)?;
+    if shared.form_key.verify(about, &form.csrf_token) {
         Ok(form)
     } else {
         Err(forbidden(
@@ -154,28 +154,28 @@ pub(crate) async fn maintenance_form(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let form = pressed(&shared, &headers, &body, FORMS)?;
-    let person = shared.access.allow(&headers, Permission::Handle).await?;
-    if let Some(id) = form.deed.strip_prefix("end-") {
-        shared.handling.end(id, &person.name).await?;
+    let form = check_form(&shared, &headers, &body, CSRF_SUBJECT)?;
+    let person = shared.access.allow(&headers, Permission::Act).await?;
+    if let Some(id) = form.action.strip_prefix("end-") {
+        shared.actions.end_window(id, &person.name).await?;
     } else {
         let seconds = form
-            .deed
+            .action
             .strip_prefix("open-")
             .and_then(|seconds| seconds.parse().ok());
         let request = WindowRequest {
             from: None,
-            for_s: seconds
+            duration_s: seconds
                 .ok_or_else(|| ApiError::bad_request("unknown action; reload the page and try again"))?,
             targets: None,
             note: None,
         };
-        shared.handling.open(&person.name, request).await?;
+        shared.actions.open_window(&person.name, request).await?;
     }
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response())
 }
 
-fn form_of(body: &Bytes) -> Result<FormBody, ApiError> {
+fn parse_form(body: &Bytes) -> Result<FormBody, ApiError> {
     let pairs: serde_json::Map<String, Value> = url::form_urlencoded::parse(body)
         .take(8)
         .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))

@@ -27,42 +27,46 @@ pub(crate) enum ProberGate {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AdmittedProber {
     /// Its identity; `None` unless probers have their own tokens.
-    caller: Option<AuthenticatedProber>,
+    identity: Option<AuthenticatedProber>,
 }
 
 impl ProberGate {
     /// Reports whether each prober has its own identity, so that it cannot report for another vantage.
-    pub(crate) const fn knows_callers(&self) -> bool {
+    pub(crate) const fn authenticates_probers(&self) -> bool {
         matches!(self, Self::Accounts(_))
     }
 
     /// Authenticates a request.
-    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<AdmittedProber, ApiError> {
+    pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> Result<AdmittedProber, ApiError> {
         match self {
             Self::Open => Ok(AdmittedProber::default()),
             Self::Secret(token) => headers
                 .get(header::AUTHORIZATION)
-                .filter(|shown| token.opens(shown.as_bytes()))
+                .filter(|shown| token.matches_header(shown.as_bytes()))
                 .map(|_| AdmittedProber::default())
                 .ok_or_else(ApiError::unauthorized),
             Self::Accounts(identity) => Ok(AdmittedProber {
-                caller: Some(identity.admit(headers).await?),
+                identity: Some(identity.authenticate(headers).await?),
             }),
         }
     }
 
     /// Checks that the prober may report for a vantage.
-    pub(crate) fn may_report(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
-        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
-            identity.may_report(caller)?;
+    pub(crate) fn check_may_report(
+        &self,
+        admitted: &AdmittedProber,
+        vantage: &Vantage,
+    ) -> Result<(), ApiError> {
+        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.identity) {
+            identity.check_may_report(caller)?;
         }
-        self.speaks_for(admitted, vantage)
+        self.check_vantage(admitted, vantage)
     }
 
     /// Checks that the prober may request the plan of a vantage.
-    pub(crate) fn speaks_for(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
-        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
-            identity.speaks_for(caller, vantage)?;
+    pub(crate) fn check_vantage(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
+        if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.identity) {
+            identity.check_vantage(caller, vantage)?;
         }
         Ok(())
     }
@@ -70,13 +74,13 @@ impl ProberGate {
 
 impl AdmittedProber {
     /// When its token expires, if known.
-    pub(crate) fn until(&self) -> Option<Instant> {
-        self.caller.as_ref().map(|caller| caller.until)
+    pub(crate) fn expires(&self) -> Option<Instant> {
+        self.identity.as_ref().map(|caller| caller.expires)
     }
 
     /// Reports whether its account is that of a responder, which makes no probes.
-    pub(crate) fn only_answers(&self) -> bool {
-        self.caller
+    pub(crate) fn is_responder(&self) -> bool {
+        self.identity
             .as_ref()
             .is_some_and(|caller| caller.role == ProberRole::Responder)
     }
@@ -85,13 +89,13 @@ impl AdmittedProber {
 impl From<AuthenticationError> for ApiError {
     fn from(refused: AuthenticationError) -> Self {
         let AuthenticationError { reason, .. } = refused;
-        Self::refused(reason.status(), reason.label(), reason.sentence())
+        Self::rejected(reason.status(), reason.label(), reason.message())
     }
 }
 
 impl ApiError {
     /// An authentication error; `reason` is the label value of the metric.
-    fn refused(status: StatusCode, reason: &str, sentence: &str) -> Self {
+    fn rejected(status: StatusCode, reason: &str, sentence: &str) -> Self {
         Self::with_body(status, serde_json::json!({"error": sentence, "reason": reason}))
     }
 }

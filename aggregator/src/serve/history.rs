@@ -22,10 +22,10 @@ use super::ServerState;
 use crate::api_error::ApiError;
 
 /// Default and maximum number of entries in one response.
-const LIMIT: (usize, usize) = (100, 500);
+const DEFAULT_AND_MAX_ENTRIES: (usize, usize) = (100, 500);
 
 /// Maximum number of rollups in one response.
-const ROLLUPS: usize = 5_000;
+const MAX_ROLLUPS: usize = 5_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,13 +43,13 @@ impl HistoryQuery {
     }
 
     fn limit(&self) -> Result<usize, ApiError> {
-        let limit = self.limit.unwrap_or(LIMIT.0);
-        if (1..=LIMIT.1).contains(&limit) {
+        let limit = self.limit.unwrap_or(DEFAULT_AND_MAX_ENTRIES.0);
+        if (1..=DEFAULT_AND_MAX_ENTRIES.1).contains(&limit) {
             Ok(limit)
         } else {
             Err(ApiError::bad_request(format_args!(
                 "expected a limit from 1 to {}, found {limit}",
-                LIMIT.1
+                DEFAULT_AND_MAX_ENTRIES.1
             )))
         }
     }
@@ -60,7 +60,7 @@ impl HistoryQuery {
 #[serde(untagged)]
 pub(super) enum DisplayedIncident {
     Live(Box<Incident>),
-    Kept(Value),
+    Stored(Value),
 }
 
 impl DisplayedIncident {
@@ -73,31 +73,31 @@ impl DisplayedIncident {
 #[derive(Serialize)]
 struct IncidentWithActions {
     #[serde(flatten)]
-    shown: DisplayedIncident,
+    incident: DisplayedIncident,
     #[serde(skip_serializing_if = "Option::is_none")]
-    handling: Option<IncidentActions>,
+    actions: Option<IncidentActions>,
     /// Why it triggers no notifications at present.
     #[serde(skip_serializing_if = "Option::is_none")]
-    quiet: Option<String>,
+    suppressed_because: Option<String>,
 }
 
 impl IncidentWithActions {
-    fn of(shown: DisplayedIncident, shared: &ServerState) -> Self {
+    fn new(shown: DisplayedIncident, shared: &ServerState) -> Self {
         let (id, targets) = match &shown {
             DisplayedIncident::Live(incident) => (incident.id.as_str(), incident.verdict.targets.as_slice()),
-            DisplayedIncident::Kept(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
+            DisplayedIncident::Stored(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
         };
         Self {
-            handling: handling(shared, id),
-            quiet: shared.handling.quiet(id, targets),
-            shown,
+            actions: incident_actions(shared, id),
+            suppressed_because: shared.actions.quiet_reason(id, targets),
+            incident: shown,
         }
     }
 }
 
 /// Returns the user actions on an incident, with the outcome of a verification.
-pub(super) fn handling(shared: &ServerState, id: &str) -> Option<IncidentActions> {
-    let mut handling = shared.handling.of(id)?;
+pub(super) fn incident_actions(shared: &ServerState, id: &str) -> Option<IncidentActions> {
+    let mut handling = shared.actions.actions_on(id)?;
     if let Some(verified) = &mut handling.verified {
         verified.outcome = shared.runs.get(verified.run.as_str()).and_then(|run| run.outcome);
     }
@@ -111,7 +111,7 @@ struct IncidentsAnswer {
     /// Value of `before` for the next page; null at the end.
     next: Option<String>,
     /// Why only incidents in memory are listed; null if the store was queried.
-    incomplete: Option<String>,
+    incomplete_because: Option<String>,
 }
 
 /// `GET /v1/incidents`: open incidents, then closed ones, latest first. `before` (the `next` of an earlier response, or
@@ -127,18 +127,18 @@ pub(crate) async fn incidents(
         // One entry beyond the limit shows whether there is a next page.
         match shared
             .store
-            .ask(move |store| store.ended(before.as_ref(), limit + 1))
+            .query(move |store| store.ended_incidents(before.as_ref(), limit + 1))
             .await
         {
             Ok(kept) => (kept, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         }
     };
-    let mut over: Vec<(HistoryCursor, DisplayedIncident)> = closed(&view)
+    let mut over: Vec<(HistoryCursor, DisplayedIncident)> = closed_incidents(&view)
         .filter(|(at, incident)| before.as_ref().is_none_or(|b| b.precedes(*at, &incident.id)))
         .map(|(at, incident)| {
             let place = HistoryCursor {
-                at,
+                ended_at: at,
                 id: Some(incident.id.clone()),
             };
             (place, DisplayedIncident::live(incident))
@@ -151,15 +151,15 @@ pub(crate) async fn incidents(
             .iter()
             .any(|incident| incident.id == one.summary.id);
         if let Some(place) = one.summary.cursor().filter(|_| !held) {
-            over.push((place, DisplayedIncident::Kept(one.into_json())));
+            over.push((place, DisplayedIncident::Stored(one.into_json())));
         }
     }
-    over.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| a.id.cmp(&b.id)));
+    over.sort_by(|(a, _), (b, _)| b.ended_at.cmp(&a.ended_at).then_with(|| a.id.cmp(&b.id)));
     let more = over.len() > limit;
     over.truncate(limit);
     let next = over.last().filter(|_| more).map(|(place, _)| place.to_string());
     let mut incidents: Vec<IncidentWithActions> = Vec::new();
-    let handled = |shown| IncidentWithActions::of(shown, &shared);
+    let handled = |shown| IncidentWithActions::new(shown, &shared);
     if before.is_none() {
         incidents.extend(
             view.incidents
@@ -174,12 +174,12 @@ pub(crate) async fn incidents(
         at: view.at,
         incidents,
         next,
-        incomplete,
+        incomplete_because: incomplete,
     })
     .into_response())
 }
 
-fn closed(view: &View) -> impl Iterator<Item = (EventTime, &Incident)> {
+fn closed_incidents(view: &View) -> impl Iterator<Item = (EventTime, &Incident)> {
     view.incidents.iter().filter_map(|incident| match incident.state {
         IncidentState::Closed { closed } => Some((closed, incident)),
         IncidentState::Open | IncidentState::Recovering => None,
@@ -197,8 +197,8 @@ pub(super) async fn find(shared: &ServerState, id: &str) -> Result<Option<Displa
         return Ok(Some(DisplayedIncident::live(incident)));
     }
     let id = id.to_owned();
-    let kept = shared.store.ask(move |store| store.incident(&id)).await?;
-    Ok(kept.map(|kept| DisplayedIncident::Kept(kept.into_json())))
+    let kept = shared.store.query(move |store| store.incident(&id)).await?;
+    Ok(kept.map(|kept| DisplayedIncident::Stored(kept.into_json())))
 }
 
 /// `GET /v1/incidents/{id}`.
@@ -207,8 +207,8 @@ pub(crate) async fn incident(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     match find(&shared, &id).await {
-        Ok(Some(incident)) => Ok(Json(IncidentWithActions::of(incident, &shared)).into_response()),
-        Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
+        Ok(Some(incident)) => Ok(Json(IncidentWithActions::new(incident, &shared)).into_response()),
+        Ok(None) | Err(QueryError::NotConfigured) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "incident not found; `parallax incidents --all` lists the ids",
         )),
@@ -223,9 +223,9 @@ pub(crate) async fn verdicts(
 ) -> Result<Response, ApiError> {
     let changes = shared
         .store
-        .ask(move |store| store.changes(&id))
+        .query(move |store| store.verdict_changes(&id))
         .await
-        .map_err(unanswered)?;
+        .map_err(query_error)?;
     Ok(Json(json!({"verdicts": changes})).into_response())
 }
 
@@ -261,8 +261,8 @@ pub(crate) async fn rollups(
     Query(asked): Query<TargetHistoryQuery>,
 ) -> Result<Response, ApiError> {
     let (step, span) = match asked.step.as_deref() {
-        None | Some("5m") => (RollupStep::Fine, Micros::from_secs(24 * 3_600)),
-        Some("1h") => (RollupStep::Coarse, Micros::from_secs(7 * 24 * 3_600)),
+        None | Some("5m") => (RollupStep::FiveMinutes, Micros::from_secs(24 * 3_600)),
+        Some("1h") => (RollupStep::Hour, Micros::from_secs(7 * 24 * 3_600)),
         Some(other) => {
             return Err(ApiError::bad_request(format_args!(
                 "expected step=5m or step=1h, found {other:?}"
@@ -274,12 +274,12 @@ pub(crate) async fn rollups(
     let target = asked.target.clone();
     let mut rows = shared
         .store
-        .ask(move |store| store.rollups(step, &target, from..to, ROLLUPS + 1))
+        .query(move |store| store.rollups(step, &target, from..to, MAX_ROLLUPS + 1))
         .await
-        .map_err(unanswered)?;
+        .map_err(query_error)?;
     // The client continues from `next_from`.
-    let more = rows.len() > ROLLUPS;
-    rows.truncate(ROLLUPS);
+    let more = rows.len() > MAX_ROLLUPS;
+    rows.truncate(MAX_ROLLUPS);
     let next = rows.last().filter(|_| more).map(|(key, _)| key.start);
     if let Some(next) = next {
         // All rows of one start time are returned in the same response.
@@ -322,15 +322,15 @@ pub(crate) async fn failures(
     let target = asked.target.clone();
     let rows = shared
         .store
-        .ask(move |store| store.failures(&target, before, limit))
+        .query(move |store| store.failures(&target, before, limit))
         .await
-        .map_err(unanswered)?;
+        .map_err(query_error)?;
     Ok(Json(json!({"target": asked.target, "failures": rows})).into_response())
 }
 
-fn unanswered(error: QueryError) -> ApiError {
+fn query_error(error: QueryError) -> ApiError {
     match error {
-        QueryError::Off => ApiError::new(StatusCode::NOT_FOUND, error),
-        QueryError::Down(_) | QueryError::Slow => ApiError::unavailable(error),
+        QueryError::NotConfigured => ApiError::new(StatusCode::NOT_FOUND, error),
+        QueryError::Unavailable(_) | QueryError::Busy => ApiError::unavailable(error),
     }
 }

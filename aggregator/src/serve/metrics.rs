@@ -32,10 +32,10 @@ pub(crate) async fn exposition(
         .unwrap_or("");
     if accept::prefers_protobuf(accept) {
         let body = prometheus_protobuf::encode_to_vec(&shared.registry).map_err(|error| failed(&error))?;
-        Ok(([(header::CONTENT_TYPE, accept::PROTOBUF)], body).into_response())
+        Ok(([(header::CONTENT_TYPE, accept::PROTOBUF_TYPE)], body).into_response())
     } else {
         let mut body = String::new();
         text::encode(&mut body, &shared.registry).map_err(|error| failed(&error))?;
-        Ok(([(header::CONTENT_TYPE, accept::TEXT)], body).into_response())
+        Ok(([(header::CONTENT_TYPE, accept::TEXT_TYPE)], body).into_response())
     }
 }

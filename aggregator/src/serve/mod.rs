@@ -68,7 +68,7 @@ use crate::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of bodies read concurrently; bounds memory to this times the maximum body size.
-const BODIES: usize = 16;
+const MAX_CONCURRENT_BODIES: usize = 16;
 
 /// State shared by the handlers.
 #[derive(Debug, Clone)]
@@ -77,13 +77,13 @@ pub(crate) struct ServerState {
     pub(crate) gate: ProberGate,
     pub(crate) access: AccessControl,
     pub(crate) runs: Arc<RunManager>,
-    pub(crate) handling: Arc<incident_actions::ActionManager>,
+    pub(crate) actions: Arc<incident_actions::ActionManager>,
     pub(crate) form_key: FormKey,
     pub(crate) links: Arc<ExternalLinks>,
     pub(crate) notifications: Arc<parallax_notify::NotificationState>,
     pub(crate) replica: ReplicaState,
-    pub(crate) forwarder: LeaderProxy,
-    pub(crate) outlook: EngineSnapshot,
+    pub(crate) leader_proxy: LeaderProxy,
+    pub(crate) engine_snapshot: EngineSnapshot,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) cert_manager: watch::Receiver<CertManagerState>,
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
@@ -91,8 +91,8 @@ pub(crate) struct ServerState {
     pub(crate) reports: mpsc::Sender<Report>,
     /// Requests to reset baselines.
     pub(crate) resets: mpsc::Sender<BaselineReset>,
-    pub(crate) bodies: Arc<Semaphore>,
-    pub(crate) metrics: IngestMetrics,
+    pub(crate) body_slots: Arc<Semaphore>,
+    pub(crate) ingest_metrics: IngestMetrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
     /// Renewal forecasts.
@@ -103,30 +103,33 @@ pub(crate) struct ServerState {
 impl ServerState {
     /// Returns the current view.
     pub(crate) async fn view(&self) -> Arc<View> {
-        self.outlook.views.current().await
+        self.engine_snapshot.views.current().await
     }
 
     /// Creates the semaphore that bounds concurrently read bodies.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(BODIES))
+        Arc::new(Semaphore::new(MAX_CONCURRENT_BODIES))
     }
 
     /// Returns the overall status that page and API show.
     fn summary(&self, view: &View) -> StatusSummary {
-        let evidence = *self.outlook.evidence.borrow();
+        let evidence = *self.engine_snapshot.evidence_since.borrow();
         let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
         StatusSummary::of(view, catching_up)
     }
 
     /// Returns the state of this replica.
     fn replica_view(&self, interval: Micros) -> ReplicaView {
-        self.replica
-            .view(self.clock.now(), *self.outlook.evidence.borrow(), interval)
+        self.replica.view(
+            self.clock.now(),
+            *self.engine_snapshot.evidence_since.borrow(),
+            interval,
+        )
     }
 
     /// Rejects a request until the engine has restored the checkpoint, since the response would be wrong.
     pub(crate) fn expect_restored(&self) -> Result<(), ApiError> {
-        if *self.outlook.restored.borrow() {
+        if *self.engine_snapshot.restored.borrow() {
             return Ok(());
         }
         Err(ApiError::unavailable(
@@ -141,7 +144,7 @@ impl ServerState {
         let expected = self.topology.borrow().topology.vantages();
         if expected.contains(vantage) {
             Ok(())
-        } else if self.gate.knows_callers() {
+        } else if self.gate.authenticates_probers() {
             Err(ApiError::unavailable(format!(
                 "vantage {vantage} is not in the topology yet; retry the request"
             )))
@@ -153,12 +156,12 @@ impl ServerState {
 
 /// Routes of the TLS listener: plans and reports only.
 pub(crate) fn prober_router(shared: ServerState) -> Router {
-    bounded(probers()).with_state(shared)
+    with_limits(prober_routes()).with_state(shared)
 }
 
-fn probers() -> Router<ServerState> {
+fn prober_routes() -> Router<ServerState> {
     let ingest = Router::new()
-        .route("/v1/observations", post(observations::take))
+        .route("/v1/observations", post(observations::receive_report))
         .layer(RequestDecompressionLayer::new());
     Router::new()
         .route("/v1/plan", get(plan::stream_plan))
@@ -166,7 +169,7 @@ fn probers() -> Router<ServerState> {
 }
 
 /// Routes that reject probers on the plaintext port if they authenticate by token: tokens must not travel unencrypted.
-fn elsewhere() -> Router<ServerState> {
+fn tls_only_routes() -> Router<ServerState> {
     let elsewhere = || async {
         ApiError::new(
             StatusCode::FORBIDDEN,
@@ -179,19 +182,19 @@ fn elsewhere() -> Router<ServerState> {
 }
 
 /// Adds the limits of API requests: body size, timeout, JSON errors.
-fn bounded(routes: Router<ServerState>) -> Router<ServerState> {
+fn with_limits(routes: Router<ServerState>) -> Router<ServerState> {
     routes
         .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
-        .layer(RequestBodyLimitLayer::new(ingest::LARGEST_BODY))
+        .layer(RequestBodyLimitLayer::new(ingest::MAX_BODY_BYTES))
         .layer(TimeoutLayer::with_status_code(
             StatusCode::REQUEST_TIMEOUT,
             REQUEST_TIMEOUT,
         ))
-        .layer(middleware::map_response(api_error::speak_json))
+        .layer(middleware::map_response(api_error::convert_to_json))
 }
 
 /// Middleware that authorizes reads. Handlers of writes authorize their own permission.
-async fn may_read(
+async fn authorize_read(
     State(shared): State<ServerState>,
     request: Request,
     next: Next,
@@ -205,13 +208,13 @@ async fn may_read(
 /// All routes.
 pub(crate) fn router(shared: ServerState) -> Router {
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
-    let probers = if shared.gate.knows_callers() {
-        elsewhere()
+    let probers = if shared.gate.authenticates_probers() {
+        tls_only_routes()
     } else {
-        probers()
+        prober_routes()
     };
-    let reading = middleware::from_fn_with_state(shared.clone(), may_read);
-    let forwarding = middleware::from_fn_with_state(shared.clone(), forward::to_leader);
+    let reading = middleware::from_fn_with_state(shared.clone(), authorize_read);
+    let forwarding = middleware::from_fn_with_state(shared.clone(), forward::forward_to_leader);
     let api = Router::new()
         .route("/v1/state", get(api::state).layer(CompressionLayer::new()))
         .route("/v1/incidents", get(history::incidents))
@@ -222,15 +225,18 @@ pub(crate) fn router(shared: ServerState) -> Router {
         .route("/v1/incidents/{id}/verify", post(actions::verify))
         .route("/v1/baselines/reset", post(baseline::reset))
         .route("/v1/notifications", get(api::notifications))
-        .route("/v1/maintenance", get(actions::windows).post(actions::open))
-        .route("/v1/maintenance/{id}/end", post(actions::end))
+        .route(
+            "/v1/maintenance",
+            get(actions::list_windows).post(actions::open_window),
+        )
+        .route("/v1/maintenance/{id}/end", post(actions::end_window))
         .route("/v1/challenges", get(challenges::list))
-        .route("/v1/openapi.json", get(openapi::answer))
-        .route("/v1/runs", get(runs::list).post(runs::begin))
-        .route("/v1/runs/{id}", get(runs::one))
+        .route("/v1/openapi.json", get(openapi::serve_document))
+        .route("/v1/runs", get(runs::list).post(runs::start))
+        .route("/v1/runs/{id}", get(runs::get))
         .route(
             "/v1/forecasts",
-            get(forecasts::all).layer(CompressionLayer::new()),
+            get(forecasts::list).layer(CompressionLayer::new()),
         )
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
@@ -252,6 +258,6 @@ pub(crate) fn router(shared: ServerState) -> Router {
             get(metrics::exposition).layer(CompressionLayer::new()),
         )
         .merge(people)
-        .merge(bounded(api))
+        .merge(with_limits(api))
         .with_state(shared)
 }

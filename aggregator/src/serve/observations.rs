@@ -14,27 +14,27 @@ use tokio::sync::oneshot;
 use super::ServerState;
 use crate::{
     api_error::ApiError,
-    ingest::{self, IngestAnswer, LARGEST_BODY, Report, ReportBatch, ReportRefusal},
+    ingest::{self, IngestAnswer, MAX_BODY_BYTES, Report, ReportBatch, ReportRefusal},
 };
 
 /// Bodies larger than this are parsed on a blocking thread, so that parsing does not delay other connections.
-const PARSE_INLINE: usize = 64 << 10;
+const MAX_INLINE_PARSE_BYTES: usize = 64 << 10;
 
 /// How long a report may wait for the engine task before it is rejected and the prober retries.
-const PATIENCE: Duration = Duration::from_secs(5);
+const INGEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts one report. Invalid input affects only the report that contains it.
-pub(crate) async fn take(
+pub(crate) async fn receive_report(
     State(shared): State<ServerState>,
     request: Request,
 ) -> Result<Json<IngestAnswer>, ApiError> {
     let received = shared.clock.now();
     let refused = |refusal: ReportRefusal, error: ApiError| {
-        shared.metrics.refused(refusal);
+        shared.ingest_metrics.count_rejected(refusal);
         error
     };
     let (head, body) = request.into_parts();
-    let admitted = shared.gate.admit(&head.headers).await.map_err(|error| {
+    let admitted = shared.gate.authenticate(&head.headers).await.map_err(|error| {
         let refusal = match error.status() {
             StatusCode::SERVICE_UNAVAILABLE => ReportRefusal::Busy,
             _ => ReportRefusal::Unauthorized,
@@ -48,17 +48,17 @@ pub(crate) async fn take(
         );
         return Err(refused(ReportRefusal::MediaType, error));
     }
-    let Ok(_permit) = shared.bodies.acquire().await else {
+    let Ok(_permit) = shared.body_slots.acquire().await else {
         return Err(ApiError::unavailable("the aggregator is stopping"));
     };
-    let body = collect(body).await.map_err(|error| refused(error.0, error.1))?;
+    let body = read_body(body).await.map_err(|error| refused(error.0, error.1))?;
     let batch = parse(body).await.map_err(|error| {
         refused(
             ReportRefusal::Header,
             ApiError::new(StatusCode::BAD_REQUEST, error),
         )
     })?;
-    if let Err(error) = shared.gate.may_report(&admitted, &batch.header.vantage) {
+    if let Err(error) = shared.gate.check_may_report(&admitted, &batch.header.vantage) {
         return Err(refused(ReportRefusal::Unauthorized, error));
     }
     if let Err(error) = shared.expect_vantage(&batch.header.vantage) {
@@ -68,9 +68,9 @@ pub(crate) async fn take(
     let report = Report {
         batch,
         received,
-        answer,
+        reply: answer,
     };
-    let handed = tokio::time::timeout(PATIENCE, async {
+    let handed = tokio::time::timeout(INGEST_TIMEOUT, async {
         shared.reports.send(report).await.ok()?;
         receipt.await.ok()
     });
@@ -101,11 +101,11 @@ fn is_ndjson(headers: &HeaderMap) -> bool {
 }
 
 /// Reads the decompressed body up to the size limit, so that a decompression bomb is cut off.
-async fn collect(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
-    axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|error| {
+async fn read_body(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
+    axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| {
         if is_too_large(&error) {
             let message = format!(
-                "the report is larger than {LARGEST_BODY} bytes after decompression; send smaller reports"
+                "the report is larger than {MAX_BODY_BYTES} bytes after decompression; send smaller reports"
             );
             (
                 ReportRefusal::TooLarge,
@@ -129,10 +129,10 @@ fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 async fn parse(body: Bytes) -> Result<ReportBatch, String> {
-    let parsed = if body.len() <= PARSE_INLINE {
-        ingest::parse(&body)
+    let parsed = if body.len() <= MAX_INLINE_PARSE_BYTES {
+        ingest::parse_report(&body)
     } else {
-        tokio::task::spawn_blocking(move || ingest::parse(&body))
+        tokio::task::spawn_blocking(move || ingest::parse_report(&body))
             .await
             .map_err(|_| "cannot parse the report".to_owned())?
     };

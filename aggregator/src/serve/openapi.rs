@@ -26,12 +26,12 @@ struct OpenApiOperation {
     path: &'static str,
     summary: &'static str,
     /// Required permission; `None` for probers, which authenticate separately.
-    deed: Option<Permission>,
+    permission: Option<Permission>,
     query: &'static [(&'static str, &'static str)],
     body: Option<Value>,
-    answer: (&'static str, &'static str, Value),
+    response: (&'static str, &'static str, Value),
     /// Error responses in addition to those of every operation.
-    refusals: &'static [(&'static str, &'static str)],
+    errors: &'static [(&'static str, &'static str)],
 }
 
 impl OpenApiOperation {
@@ -40,18 +40,18 @@ impl OpenApiOperation {
             method: "get",
             path,
             summary,
-            deed: Some(Permission::Read),
+            permission: Some(Permission::Read),
             query: &[],
             body: None,
-            answer: ("200", "application/json", answer),
-            refusals: &[],
+            response: ("200", "application/json", answer),
+            errors: &[],
         }
     }
 
     fn write(
         path: &'static str,
         summary: &'static str,
-        deed: Permission,
+        permission: Permission,
         body: Value,
         answer: Value,
     ) -> Self {
@@ -59,11 +59,11 @@ impl OpenApiOperation {
             method: "post",
             path,
             summary,
-            deed: Some(deed),
+            permission: Some(permission),
             query: &[],
             body: Some(body),
-            answer: ("200", "application/json", answer),
-            refusals: &[("415", "Not application/json.")],
+            response: ("200", "application/json", answer),
+            errors: &[("415", "Not application/json.")],
         }
     }
 
@@ -77,7 +77,7 @@ impl OpenApiOperation {
         parameters.extend(self.query.iter().map(
             |(name, text)| json!({"name": name, "in": "query", "description": text, "schema": {"type": "string"}}),
         ));
-        let (status, media, schema) = self.answer;
+        let (status, media, schema) = self.response;
         let mut responses = Map::new();
         responses.insert(
             status.to_owned(),
@@ -91,7 +91,7 @@ impl OpenApiOperation {
             ),
             ("503", "Temporarily unavailable; retry after `retry-after`."),
         ];
-        if self.deed.is_some() {
+        if self.permission.is_some() {
             refusals.extend([
                 ("401", "The credentials are missing or invalid."),
                 ("403", "The user lacks the required permission."),
@@ -100,7 +100,7 @@ impl OpenApiOperation {
         if self.path.contains('{') {
             refusals.push(("404", "No object has this id."));
         }
-        for (status, text) in refusals.iter().chain(self.refusals) {
+        for (status, text) in refusals.iter().chain(self.errors) {
             responses.insert((*status).to_owned(), error(text));
         }
         let mut operation = json!({"summary": self.summary, "responses": responses});
@@ -108,15 +108,15 @@ impl OpenApiOperation {
             operation["parameters"] = parameters.into();
         }
         if let Some(schema) = self.body {
-            let media = if self.deed.is_some() {
+            let media = if self.permission.is_some() {
                 "application/json"
             } else {
                 "application/x-ndjson"
             };
             operation["requestBody"] = json!({"required": true, "content": {media: {"schema": schema}}});
         }
-        if let Some(deed) = self.deed {
-            let (verb, resource) = deed.rule();
+        if let Some(deed) = self.permission {
+            let (verb, resource) = deed.rbac_rule();
             operation["x-parallax-right"] = format!("{verb} {resource}.parallax.dev").into();
             operation["security"] = json!([{"bearer": []}, {}]);
         }
@@ -158,7 +158,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
@@ -177,9 +177,9 @@ fn list(field: &str, items: &Value) -> Value {
 )]
 fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
     let (run, handling, window) = (
-        of::<PreflightRun>(generator),
-        of::<IncidentActions>(generator),
-        of::<MaintenanceWindow>(generator),
+        schema_of::<PreflightRun>(generator),
+        schema_of::<IncidentActions>(generator),
+        schema_of::<MaintenanceWindow>(generator),
     );
     let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/reference/diagnosis.md.",
         "required": ["id", "state", "sentence"],
@@ -223,20 +223,20 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         OpenApiOperation::write(
             "/v1/incidents/{id}/acknowledge",
             "Acknowledge an incident: it stays open and triggers no more notifications",
-            Permission::Handle,
-            of::<AcknowledgeRequest>(generator),
+            Permission::Act,
+            schema_of::<AcknowledgeRequest>(generator),
             handling.clone(),
         ),
         OpenApiOperation::write(
             "/v1/incidents/{id}/silence",
             "Silence an incident's notifications for a duration; 0 ends the silence",
-            Permission::Handle,
-            of::<SilenceRequest>(generator),
+            Permission::Act,
+            schema_of::<SilenceRequest>(generator),
             handling,
         ),
         OpenApiOperation {
-            answer: ("201", "application/json", run.clone()),
-            refusals: &[
+            response: ("201", "application/json", run.clone()),
+            errors: &[
                 (
                     "409",
                     "None of its targets is probed any more, or no vantage reports.",
@@ -252,8 +252,8 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             )
         },
         OpenApiOperation {
-            answer: ("201", "application/json", run.clone()),
-            refusals: &[
+            response: ("201", "application/json", run.clone()),
+            errors: &[
                 (
                     "409",
                     "None of the requested vantages reports, or none of them can probe the target.",
@@ -266,16 +266,16 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
                 "/v1/runs",
                 "Start a run that probes a target at once; the `location` header is the path of the run",
                 Permission::Run,
-                of::<RunRequest>(generator),
+                schema_of::<RunRequest>(generator),
                 Value::Null,
             )
         },
         OpenApiOperation::read("/v1/runs", "Runs in memory, newest first", list("runs", &run)),
         OpenApiOperation {
-            answer: (
+            response: (
                 "200",
                 "application/json",
-                json!({"anyOf": [run, of::<RunEvent>(generator)]}),
+                json!({"anyOf": [run, schema_of::<RunEvent>(generator)]}),
             ),
             ..OpenApiOperation::read(
                 "/v1/runs/{id}",
@@ -286,17 +286,17 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         OpenApiOperation::read(
             "/v1/challenges",
             "Pending Challenges of cert-manager with their causes, oldest first",
-            of::<ChallengeList>(generator),
+            schema_of::<ChallengeList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/notifications",
             "Receivers of notifications, whether deliveries succeed, and pending notifications",
-            of::<ReceiverStatusList>(generator),
+            schema_of::<ReceiverStatusList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/forecasts",
             "Renewal forecast for every name that would be validated by HTTP-01, as far as can be checked without a token",
-            of::<RenewalForecastList>(generator),
+            schema_of::<RenewalForecastList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/maintenance",
@@ -304,32 +304,32 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             list("windows", &window),
         ),
         OpenApiOperation {
-            answer: ("201", "application/json", window.clone()),
+            response: ("201", "application/json", window.clone()),
             ..OpenApiOperation::write(
                 "/v1/maintenance",
                 "Announce a maintenance window: failures within it trigger no notifications",
-                Permission::Handle,
-                of::<WindowRequest>(generator),
+                Permission::Act,
+                schema_of::<WindowRequest>(generator),
                 Value::Null,
             )
         },
         OpenApiOperation {
-            refusals: &[
+            errors: &[
                 ("404", "No target has this id."),
                 ("415", "Not application/json."),
             ],
             ..OpenApiOperation::write(
                 "/v1/baselines/reset",
                 "Reset a target's baseline: its responses from now on define the new baseline",
-                Permission::Handle,
-                of::<BaselineResetRequest>(generator),
-                of::<BaselineResetAnswer>(generator),
+                Permission::Act,
+                schema_of::<BaselineResetRequest>(generator),
+                schema_of::<BaselineResetAnswer>(generator),
             )
         },
         OpenApiOperation::write(
             "/v1/maintenance/{id}/end",
             "End a maintenance window now",
-            Permission::Handle,
+            Permission::Act,
             json!({"type": "object", "additionalProperties": false}),
             window,
         ),
@@ -360,13 +360,13 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         },
         OpenApiOperation::read("/v1/openapi.json", "This document", object("OpenAPI 3.1.")),
         OpenApiOperation {
-            deed: None,
+            permission: None,
             query: &[
                 ("vantage", "The prober's vantage; required."),
                 ("incarnation", "The prober's incarnation (process lifetime)."),
                 ("role", "`responder` for a prober that only serves the echo."),
             ],
-            answer: ndjson(object(
+            response: ndjson(object(
                 "A line of the plan: snapshot, upsert, remove, run, facts, heartbeat.",
             )),
             ..OpenApiOperation::read(
@@ -376,7 +376,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             )
         },
         OpenApiOperation {
-            deed: None,
+            permission: None,
             ..OpenApiOperation::write(
                 "/v1/observations",
                 "A prober's report: NDJSON with a header line and one observation per line, optionally gzipped",
@@ -389,7 +389,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
 }
 
 /// `GET /v1/openapi.json`.
-pub(super) async fn answer() -> Response {
+pub(super) async fn serve_document() -> Response {
     Json(document()).into_response()
 }
 

@@ -31,44 +31,44 @@ pub(crate) async fn stream_plan(
     Query(asks): Query<PlanQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let admitted = shared.gate.admit(&headers).await?;
+    let admitted = shared.gate.authenticate(&headers).await?;
     let vantage: Vantage = asks.vantage.parse().map_err(ApiError::bad_request)?;
-    shared.gate.speaks_for(&admitted, &vantage)?;
+    shared.gate.check_vantage(&admitted, &vantage)?;
     let incarnation = asks
         .incarnation
         .map(Incarnation::new)
         .transpose()
         .map_err(ApiError::bad_request)?;
     shared.expect_vantage(&vantage)?;
-    let Some(epoch) = PlanEpoch::of(&shared.replica) else {
-        return Ok(elsewhere(&shared.replica.part()));
+    let Some(epoch) = PlanEpoch::current(&shared.replica) else {
+        return Ok(not_planning(&shared.replica.role()));
     };
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan requested");
-    let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
+    let only_answers = admitted.is_responder() || asks.role.as_deref() == Some("responder");
     let feed = PlanStream::new(
         (shared.planner.clone(), epoch),
         (vantage, only_answers),
         shared.topology.clone(),
-        shared.outlook.asks.clone(),
+        shared.engine_snapshot.plan_requests.clone(),
         (shared.runs.orders(), shared.clock),
         shared.stopping.clone(),
     )
-    .until(admitted.until());
+    .with_expiry(admitted.expires());
     let body = Body::from_stream(feed.into_stream());
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
 /// Rejects a plan request on a replica that makes no plans. The prober tries the next replica; `connection: close`
 /// keeps it from reusing a connection to this one.
-fn elsewhere(part: &ReplicaRole) -> Response {
+fn not_planning(part: &ReplicaRole) -> Response {
     let (error, leader) = match part {
         ReplicaRole::Starting => ("this aggregator is starting; retry the request", ""),
-        ReplicaRole::StandsBy { leader } => (
+        ReplicaRole::Standby { leader } => (
             "this aggregator is on standby and makes no plans; request the plan from the leader",
             leader.as_ref().map_or("", |leader| leader.name.as_str()),
         ),
         // It has become the leader in the meantime.
-        ReplicaRole::Alone { .. } | ReplicaRole::Leads { .. } => (
+        ReplicaRole::Standalone { .. } | ReplicaRole::Leader { .. } => (
             "this aggregator has just become the leader; retry the request",
             "",
         ),

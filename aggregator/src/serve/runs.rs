@@ -18,29 +18,29 @@ use super::ServerState;
 use crate::{access::Permission, api_error::ApiError};
 
 /// Maximum body size of a run request, in bytes.
-pub(super) const LARGEST: usize = 16 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 16 * 1024;
 
 impl From<RunRefusedError> for ApiError {
     fn from(refused: RunRefusedError) -> Self {
         let status = match &refused {
             RunRefusedError::Target(_)
-            | RunRefusedError::Value { .. }
+            | RunRefusedError::OutOfRange { .. }
             | RunRefusedError::Challenge(_)
             | RunRefusedError::Names(_)
             | RunRefusedError::TooLarge(_) => StatusCode::BAD_REQUEST,
-            RunRefusedError::Forbidden(_) => StatusCode::FORBIDDEN,
-            RunRefusedError::Nobody(_)
-            | RunRefusedError::NoMesh(_)
-            | RunRefusedError::NotFromThere { .. } => StatusCode::CONFLICT,
-            RunRefusedError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-            RunRefusedError::StandsBy => StatusCode::SERVICE_UNAVAILABLE,
+            RunRefusedError::OutOfScope(_) => StatusCode::FORBIDDEN,
+            RunRefusedError::NoReportingVantage(_)
+            | RunRefusedError::MeshTooSmall(_)
+            | RunRefusedError::Unreachable { .. } => StatusCode::CONFLICT,
+            RunRefusedError::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
+            RunRefusedError::NotLeader => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refused)
     }
 }
 
 /// Requires a JSON body for writes: a form of another site cannot send one without a CORS preflight request.
-pub(super) fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let media = headers
         .get(header::CONTENT_TYPE)
         .and_then(|media| media.to_str().ok());
@@ -60,17 +60,17 @@ pub(super) fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// `POST /v1/runs`.
-pub(crate) async fn begin(
+pub(crate) async fn start(
     State(shared): State<ServerState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    json_only(&headers)?;
+    require_json(&headers)?;
     let person = shared.access.allow(&headers, Permission::Run).await?;
-    if body.len() > LARGEST {
+    if body.len() > MAX_BODY_BYTES {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the request body is larger than {LARGEST} bytes"),
+            format!("the request body is larger than {MAX_BODY_BYTES} bytes"),
         ));
     }
     let request: RunRequest = serde_json::from_slice(&body).map_err(|error| {
@@ -80,9 +80,9 @@ pub(crate) async fn begin(
     })?;
     let topology = shared.topology.borrow().topology.clone();
     let view = shared.view().await;
-    let run = shared.runs.begin(&request, &person.name, &topology, &view);
-    let run = run.inspect_err(|_| shared.runs.refused())?;
-    tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "started a run");
+    let run = shared.runs.start(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.count_rejected())?;
+    tracing::info!(run = %run.id, target = %run.target, by = %run.requested_by, probes = run.expected, "started a run");
     let place = format!("/v1/runs/{}", run.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())
 }
@@ -93,7 +93,7 @@ pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
 }
 
 /// `GET /v1/runs/{id}`: the current state; with `accept: application/x-ndjson` a stream of results until the run ends.
-pub(crate) async fn one(
+pub(crate) async fn get(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -112,14 +112,14 @@ pub(crate) async fn one(
         if let Some(run) = shared.runs.get(&id) {
             return Ok(Json(run).into_response());
         }
-        return Ok(Json(shared.runs.kept(&id).await.ok_or_else(unknown)?).into_response());
+        return Ok(Json(shared.runs.stored_run(&id).await.ok_or_else(unknown)?).into_response());
     }
     let follow = shared.runs.follow(&id).ok_or_else(unknown)?;
     let stopping = shared.stopping.clone();
     let lines = stream::unfold((follow, stopping), |(mut follow, stopping)| async move {
         let lines = tokio::select! {
             () = stopping.cancelled() => return None,
-            lines = next(&mut follow) => lines?,
+            lines = next_events(&mut follow) => lines?,
         };
         Some((Ok::<_, Infallible>(lines), (follow, stopping)))
     });
@@ -130,7 +130,7 @@ pub(crate) async fn one(
         .into_response())
 }
 
-async fn next(follow: &mut LogReader) -> Option<Bytes> {
+async fn next_events(follow: &mut LogReader) -> Option<Bytes> {
     let events = follow.next().await?;
     let mut text = Vec::new();
     for event in events {

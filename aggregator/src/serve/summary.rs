@@ -12,7 +12,7 @@ use parallax_diagnosis::{
 };
 use serde::Serialize;
 
-use super::page::wording::count;
+use super::page::wording::format_count;
 
 /// Overall status, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,7 +80,7 @@ impl StatusSummary {
             .filter(|incident| is_open(incident))
             .collect();
         if !open.is_empty() {
-            return Self::incidents(&open, view, silent);
+            return Self::incident_summary(&open, view, silent);
         }
         let unknown = |text: String, detail: String| Self {
             status: Status::Unknown,
@@ -96,7 +96,10 @@ impl StatusSummary {
         }
         if waiting == view.vantages.len() {
             return unknown(
-                format!("Waiting for the first report of {}", count(waiting, "vantage")),
+                format!(
+                    "Waiting for the first report of {}",
+                    format_count(waiting, "vantage")
+                ),
                 "There is no evidence yet.".to_owned(),
             );
         }
@@ -106,7 +109,7 @@ impl StatusSummary {
                 "The latest reports are too old to be evidence.".to_owned(),
             );
         }
-        if let Some(failing) = Self::failing(view) {
+        if let Some(failing) = Self::failing_summary(view) {
             return failing;
         }
         if catching_up {
@@ -114,15 +117,15 @@ impl StatusSummary {
                 "Catching up after a start".to_owned(),
                 format!(
                     "The aggregator has just started; {reporting} of {} are reporting.",
-                    count(view.vantages.len(), "vantage")
+                    format_count(view.vantages.len(), "vantage")
                 ),
             );
         }
-        Self::quiet(view, waiting, silent)
+        Self::quiet_summary(view, waiting, silent)
     }
 
     /// Summarises failures outside incidents; `None` without any.
-    fn failing(view: &View) -> Option<Self> {
+    fn failing_summary(view: &View) -> Option<Self> {
         let failing = |tone, text: String, detail: &str| {
             Some(Self {
                 status: Status::Failing,
@@ -132,23 +135,23 @@ impl StatusSummary {
             })
         };
         let rows = |test: fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
-        let broken = rows(|row| !row.never_ok && !row.new && fails(row));
+        let broken = rows(|row| !row.never_succeeded && !row.is_new && is_failing(row));
         if broken > 0 {
             return failing(
                 SummaryTone::Warning,
-                format!("Probes fail for {}", count(broken, "target")),
-                if investigated(view) > 0 {
+                format!("Probes fail for {}", format_count(broken, "target")),
+                if count_investigations(view) > 0 {
                     "Under investigation; no cause is named yet."
                 } else {
                     "There is too little evidence to name a cause."
                 },
             );
         }
-        let never = rows(|row| row.never_ok && !row.pending && !row.new && fails(row));
+        let never = rows(|row| row.never_succeeded && !row.pending && !row.is_new && is_failing(row));
         if never > 0 {
             return failing(
                 SummaryTone::Warning,
-                format!("{} never worked", count(never, "target")),
+                format!("{} never worked", format_count(never, "target")),
                 "No target that has worked before is failing. If a target is not in service yet, annotate it with parallax.dev/pending.",
             );
         }
@@ -157,14 +160,14 @@ impl StatusSummary {
         if critical > 0 {
             return failing(
                 SummaryTone::Critical,
-                count(critical, "critical finding"),
+                format_count(critical, "critical finding"),
                 "All probes that must succeed do.",
             );
         }
         None
     }
 
-    fn incidents(open: &[&Incident], view: &View, silent: usize) -> Self {
+    fn incident_summary(open: &[&Incident], view: &View, silent: usize) -> Self {
         let critical = open
             .iter()
             .any(|incident| IncidentSeverity::of(incident, view) == IncidentSeverity::Critical);
@@ -180,16 +183,16 @@ impl StatusSummary {
         let mut details = vec![if recovering {
             "The first probes succeed again; not yet enough evidence to close".to_owned()
         } else {
-            format!("{} affected", count(targets.len(), "target"))
+            format!("{} affected", format_count(targets.len(), "target"))
         }];
-        if !view.investigating.is_empty() {
+        if !view.investigations.is_empty() {
             details.push(format!(
                 "{} under investigation",
-                count(view.investigating.len(), "more failure")
+                format_count(view.investigations.len(), "more failure")
             ));
         }
         if silent > 0 {
-            details.push(format!("{} silent", count(silent, "vantage")));
+            details.push(format!("{} silent", format_count(silent, "vantage")));
         }
         Self {
             status: Status::Failing,
@@ -198,13 +201,13 @@ impl StatusSummary {
             } else {
                 SummaryTone::Warning
             },
-            text: count(open.len(), "open incident"),
+            text: format_count(open.len(), "open incident"),
             detail: format!("{}.", details.join(", ")),
         }
     }
 
     /// Summarises a view without incidents and failing targets: ok only if coverage is complete.
-    fn quiet(view: &View, waiting: usize, silent: usize) -> Self {
+    fn quiet_summary(view: &View, waiting: usize, silent: usize) -> Self {
         let unseen = view
             .matrix
             .iter()
@@ -213,7 +216,7 @@ impl StatusSummary {
         let new = view
             .matrix
             .iter()
-            .filter(|row| !row.pending && row.new && fails(row))
+            .filter(|row| !row.pending && row.is_new && is_failing(row))
             .count();
         let mut doubts = Vec::new();
         for (n, words) in [
@@ -227,7 +230,7 @@ impl StatusSummary {
                 "target has no fresh evidence|targets have no fresh evidence",
             ),
             (
-                investigated(view),
+                count_investigations(view),
                 "failure that affects no target is under investigation|failures that affect no target are under investigation",
             ),
             (
@@ -255,19 +258,19 @@ impl StatusSummary {
         if !doubts.is_empty() {
             return unknown("Status partly unknown", format!("{doubt}."));
         }
-        reachable(view)
+        reachable_summary(view)
     }
 }
 
 /// Counts open investigations, except excused ones and those about only new targets or targets not in service yet.
-fn investigated(view: &View) -> usize {
-    let open = view.investigating.iter().filter(|open| !open.excused);
-    open.filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new))
+fn count_investigations(view: &View) -> usize {
+    let open = view.investigations.iter().filter(|open| !open.transient);
+    open.filter(|open| !covers_only(view, &open.subject, |row| is_pending(row) || row.is_new))
         .count()
 }
 
 /// Reports whether a subject covers targets, and `test` holds for all of them.
-fn concerns_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bool) -> bool {
+fn covers_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bool) -> bool {
     let concerned = |row: &&MatrixRow| match subject {
         Subject::Front(front) => row.fronts.contains(front),
         Subject::Target(target) => row.target == *target,
@@ -279,39 +282,42 @@ fn concerns_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bo
 
 /// Reports whether a target is not in service yet and has never worked.
 fn is_pending(row: &MatrixRow) -> bool {
-    row.never_ok && row.pending
+    row.never_succeeded && row.pending
 }
 
 /// Summarises a view in which every target works, with findings, hazards and what is unknown from outside the cluster.
-fn reachable(view: &View) -> StatusSummary {
+fn reachable_summary(view: &View) -> StatusSummary {
     let mut detail = format!(
         "{} from {}",
-        count(view.matrix.len(), "target"),
-        count(view.vantages.len(), "vantage")
+        format_count(view.matrix.len(), "target"),
+        format_count(view.vantages.len(), "vantage")
     );
     let pending = view.matrix.iter().filter(|row| is_pending(row)).count();
     if pending > 0 {
-        let _ = write!(detail, "; {} not in service yet", count(pending, "target"));
+        let _ = write!(detail, "; {} not in service yet", format_count(pending, "target"));
     }
-    let known = view.matrix.iter().filter(|row| !row.never_ok && !row.new);
+    let known = view
+        .matrix
+        .iter()
+        .filter(|row| !row.never_succeeded && !row.is_new);
     let lost: u64 = known.flat_map(|row| &row.cells).map(|cell| cell.failures).sum();
     if lost > 0 {
         let _ = write!(
             detail,
             "; {} lost",
-            count(usize::try_from(lost).unwrap_or(usize::MAX), "probe")
+            format_count(usize::try_from(lost).unwrap_or(usize::MAX), "probe")
         );
     }
-    let excused = view.investigating.iter().filter(|open| open.excused).count();
+    let excused = view.investigations.iter().filter(|open| open.transient).count();
     if excused > 0 {
         let _ = write!(
             detail,
             "; {} expected to resolve by itself",
-            count(excused, "failure")
+            format_count(excused, "failure")
         );
     }
     if !view.hazards.is_empty() {
-        let _ = write!(detail, "; {}", count(view.hazards.len(), "hazard"));
+        let _ = write!(detail, "; {}", format_count(view.hazards.len(), "hazard"));
     }
     if view.not_excluded.iter().any(|open| open.id == "I7") {
         detail.push_str("; reachability from outside the cluster is unknown");
@@ -323,7 +329,7 @@ fn reachable(view: &View) -> StatusSummary {
         .iter()
         .any(|finding| finding.severity > Severity::Notice);
     let (tone, text) = if found {
-        let found = count(view.findings.len(), "finding");
+        let found = format_count(view.findings.len(), "finding");
         (SummaryTone::Warning, format!("{reachable}, and {found}"))
     } else {
         (SummaryTone::Ok, reachable.to_owned())
@@ -341,12 +347,12 @@ pub(crate) fn is_open(incident: &Incident) -> bool {
 }
 
 /// Failed probes of a target that are tolerated if others succeed: ordinary packet loss.
-const LOST: u64 = 1;
+const TOLERATED_FAILURES: u64 = 1;
 
-fn fails(row: &MatrixRow) -> bool {
+fn is_failing(row: &MatrixRow) -> bool {
     let sums = row.cells.iter().map(|cell| (cell.probes, cell.failures));
     let (probes, failures) = sums.fold((0, 0), |(n, f), (probes, failures)| (n + probes, f + failures));
-    failures > LOST || (failures > 0 && failures == probes)
+    failures > TOLERATED_FAILURES || (failures > 0 && failures == probes)
 }
 
 #[cfg(test)]
@@ -361,11 +367,11 @@ mod tests {
     }
 
     fn investigate(view: &mut View, subject: Subject) {
-        view.investigating.push(Investigation {
+        view.investigations.push(Investigation {
             subject,
             sentence: "failing, cause not yet known".to_owned(),
             since: view.at,
-            excused: false,
+            transient: false,
         });
     }
 
@@ -389,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_probe_of_a_target_is_said_and_is_no_failure() {
+    fn one_lost_probe_is_reported_and_tolerated() {
         let mut view = healthy();
         let lose = |view: &mut View, cell: usize| {
             view.matrix[0].cells[cell].state = CellState::Flaky;
@@ -405,10 +411,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_passes_by_itself_is_waited_for() {
+    fn an_excused_failure_keeps_the_status_ok() {
         let mut view = healthy();
         investigate(&mut view, Subject::Network);
-        view.investigating[0].excused = true;
+        view.investigations[0].transient = true;
         let said = StatusSummary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
@@ -447,7 +453,7 @@ mod tests {
     fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
         let mut view = healthy();
         let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
-        never.never_ok = true;
+        never.never_succeeded = true;
         view.matrix.push(never);
         let said = StatusSummary::of(&view, false);
         assert_eq!(
@@ -470,7 +476,7 @@ mod tests {
         );
         // A target that has worked is in service, regardless of its annotation.
         if let Some(row) = view.matrix.last_mut() {
-            row.never_ok = false;
+            row.never_succeeded = false;
         }
         assert_eq!(status(&view), Status::Failing);
     }
@@ -479,7 +485,7 @@ mod tests {
     fn that_a_new_target_fails_is_unknown() {
         let mut view = healthy();
         let mut new = row("https://new.example.test/", None, &[CellState::Failing; 2]);
-        new.new = true;
+        new.is_new = true;
         view.matrix.push(new);
         investigate(
             &mut view,
@@ -487,7 +493,7 @@ mod tests {
         );
         for never_ok in [true, false] {
             if let Some(row) = view.matrix.last_mut() {
-                row.never_ok = never_ok;
+                row.never_succeeded = never_ok;
             }
             let said = StatusSummary::of(&view, false);
             assert_eq!(
@@ -496,7 +502,7 @@ mod tests {
             );
         }
         if let Some(row) = view.matrix.last_mut() {
-            row.new = false;
+            row.is_new = false;
         }
         assert_eq!(status(&view), Status::Failing);
     }

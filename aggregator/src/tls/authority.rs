@@ -25,9 +25,9 @@ use rustls::{
 /// nothing, and probers would lose the aggregator at its end.
 const AUTHORITY_DAYS: i64 = 3_650;
 /// Validity of a server certificate; it is renewed long before.
-const LEAF_DAYS: i64 = 30;
+const CERTIFICATE_DAYS: i64 = 30;
 /// Certificates are backdated, because clocks of nodes may be slow.
-const BEFORE_DAYS: i64 = 1;
+const BACKDATED_DAYS: i64 = 1;
 
 const KEY_FILE: &str = "ca.key";
 const CERTIFICATE_FILE: &str = "ca.crt";
@@ -39,7 +39,7 @@ pub enum AuthorityError {
     #[error(
         "cannot read or write the certificate authority in {file}: {source}; make the folder writable, or remove `tls.keep` from the configuration"
     )]
-    Keep {
+    Storage {
         /// The file.
         file: String,
         /// The system's error.
@@ -57,7 +57,7 @@ pub enum AuthorityError {
     },
     /// A certificate cannot be created.
     #[error("cannot create a certificate: {0}; check `tls.hosts`")]
-    Make(#[from] rcgen::Error),
+    Issue(#[from] rcgen::Error),
     /// TLS cannot use the key of a new certificate.
     #[error("cannot use a newly created certificate: {0}")]
     Unusable(#[from] rustls::Error),
@@ -72,15 +72,15 @@ pub(crate) struct CertificateAuthority {
 
 impl CertificateAuthority {
     /// Creates an authority in memory.
-    pub(crate) fn create() -> Result<Self, AuthorityError> {
-        Self::of(KeyPair::generate()?)
+    pub(crate) fn generate() -> Result<Self, AuthorityError> {
+        Self::from_key(KeyPair::generate()?)
     }
 
     /// Reads the authority stored in a folder; creates and stores a new one if there is none.
-    pub(crate) fn kept(folder: &Path) -> Result<Self, AuthorityError> {
+    pub(crate) fn load_or_create(folder: &Path) -> Result<Self, AuthorityError> {
         let file = folder.join(KEY_FILE);
         let name = file.display().to_string();
-        let keep = |source| AuthorityError::Keep {
+        let keep = |source| AuthorityError::Storage {
             file: name.clone(),
             source,
         };
@@ -90,37 +90,38 @@ impl CertificateAuthority {
                     file: name.clone(),
                     source,
                 })?;
-                let mut authority = Self::of(key)?;
+                let mut authority = Self::from_key(key)?;
                 // The stored certificate must stay byte-identical, because probers compare bytes.
                 authority.certificate = fs::read_to_string(folder.join(CERTIFICATE_FILE)).map_err(keep)?;
                 Ok(authority)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(folder).map_err(keep)?;
-                let authority = Self::create()?;
+                let authority = Self::generate()?;
                 // The key is written last, so that the certificate exists whenever the key does.
-                write(
+                write_atomically(
                     &folder.join(CERTIFICATE_FILE),
                     authority.certificate.as_bytes(),
                     0o644,
                 )
                 .map_err(keep)?;
-                write(&file, authority.issuer.key().serialize_pem().as_bytes(), 0o600).map_err(keep)?;
+                write_atomically(&file, authority.issuer.key().serialize_pem().as_bytes(), 0o600)
+                    .map_err(keep)?;
                 Ok(authority)
             }
             Err(error) => Err(keep(error)),
         }
     }
 
-    fn of(key: KeyPair) -> Result<Self, AuthorityError> {
+    fn from_key(key: KeyPair) -> Result<Self, AuthorityError> {
         let mut params = CertificateParams::new(Vec::new())?;
         // Unique names, because TLS libraries look up the issuer in a bundle by name.
         let mark = digest::digest(&digest::SHA256, key.public_key_raw());
         let mark = HEXLOWER.encode(&mark.as_ref()[..4]);
-        params.distinguished_name = named(&format!("parallax aggregator CA {mark}"));
+        params.distinguished_name = common_name(&format!("parallax aggregator CA {mark}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        bound(&mut params, AUTHORITY_DAYS);
+        set_validity(&mut params, AUTHORITY_DAYS);
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self {
             issuer: Issuer::new(params, key),
@@ -137,7 +138,7 @@ impl CertificateAuthority {
     pub(crate) fn issue(&self, hosts: &[String]) -> Result<CertifiedKey, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = named("parallax aggregator");
+        params.distinguished_name = common_name("parallax aggregator");
         params.subject_alt_names = hosts
             .iter()
             .map(|host| {
@@ -151,7 +152,7 @@ impl CertificateAuthority {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        bound(&mut params, LEAF_DAYS);
+        set_validity(&mut params, CERTIFICATE_DAYS);
         let certificate = params.signed_by(&key, &self.issuer)?;
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -160,7 +161,7 @@ impl CertificateAuthority {
 }
 
 /// Writes a file atomically, created with its final mode, so that it is never readable by others.
-fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let _ = fs::remove_file(&unfinished);
     let mut file = fs::OpenOptions::new()
@@ -173,14 +174,14 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     fs::rename(unfinished, path)
 }
 
-fn named(name: &str) -> DistinguishedName {
+fn common_name(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished
 }
 
 /// Sets the validity: from yesterday, for `days` days, in whole days.
-fn bound(params: &mut CertificateParams, days: i64) {
+fn set_validity(params: &mut CertificateParams, days: i64) {
     let now = Timestamp::now();
     let day = |hours: i64| {
         let date = (now + SignedDuration::from_hours(hours))
@@ -190,7 +191,7 @@ fn bound(params: &mut CertificateParams, days: i64) {
         let small = |number: i8| number.unsigned_abs();
         rcgen::date_time_ymd(date.year().into(), small(date.month()), small(date.day()))
     };
-    params.not_before = day(-24 * BEFORE_DAYS);
+    params.not_before = day(-24 * BACKDATED_DAYS);
     params.not_after = day(24 * days);
 }
 
@@ -204,22 +205,24 @@ mod tests {
     fn a_kept_authority_is_the_same_after_a_restart_and_its_key_is_its_owners_alone() {
         let folder = tempfile::tempdir().unwrap();
         let kept = folder.path().join("tls");
-        let first = CertificateAuthority::kept(&kept).unwrap();
-        let second = CertificateAuthority::kept(&kept).unwrap();
+        let first = CertificateAuthority::load_or_create(&kept).unwrap();
+        let second = CertificateAuthority::load_or_create(&kept).unwrap();
         assert_eq!(first.certificate(), second.certificate());
         let mode = fs::metadata(kept.join(KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_ne!(
-            CertificateAuthority::create().unwrap().certificate(),
+            CertificateAuthority::generate().unwrap().certificate(),
             first.certificate()
         );
     }
 
     #[test]
-    fn a_damaged_key_is_said_with_its_file_and_the_way_out() {
+    fn a_damaged_key_error_names_file_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(KEY_FILE), "no key").unwrap();
-        let said = CertificateAuthority::kept(folder.path()).unwrap_err().to_string();
+        let said = CertificateAuthority::load_or_create(folder.path())
+            .unwrap_err()
+            .to_string();
         assert!(
             said.contains("ca.key") && said.contains("remove the folder"),
             "{said}"
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_host_that_no_certificate_can_name_is_refused() {
-        let authority = CertificateAuthority::create().unwrap();
+        let authority = CertificateAuthority::generate().unwrap();
         let said = authority
             .issue(&["stra\u{df}e".to_owned()])
             .unwrap_err()

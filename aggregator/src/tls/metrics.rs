@@ -10,7 +10,7 @@ pub(crate) struct TlsMetrics {
 
 impl TlsMetrics {
     /// Records whether publishing the CA fails.
-    pub(crate) fn ca_unpublished(&self, failing: bool) {
+    pub(crate) fn set_ca_unpublished(&self, failing: bool) {
         self.ca_unpublished.set(i64::from(failing));
     }
 }

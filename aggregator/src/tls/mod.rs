@@ -26,7 +26,7 @@ use authority::CertificateAuthority;
 
 /// Renewal interval of the server certificate. It is valid for a month, so repeated failures show in the log long
 /// before probers are affected.
-const RENEW: Duration = Duration::from_hours(24);
+const RENEWAL_INTERVAL: Duration = Duration::from_hours(24);
 
 /// Server side of TLS.
 #[derive(Debug)]
@@ -49,9 +49,9 @@ impl ResolvesServerCert for ServingCertificate {
 impl ServerTls {
     /// Creates or loads the authority, and issues the first certificate.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self, AuthorityError> {
-        let authority = match &options.keep {
-            Some(folder) => CertificateAuthority::kept(folder)?,
-            None => CertificateAuthority::create()?,
+        let authority = match &options.ca_folder {
+            Some(folder) => CertificateAuthority::load_or_create(folder)?,
+            None => CertificateAuthority::generate()?,
         };
         let first = authority.issue(&options.hosts)?;
         Ok(Self {
@@ -62,7 +62,7 @@ impl ServerTls {
     }
 
     /// Returns the CA certificate as PEM.
-    pub(crate) fn certificate(&self) -> &str {
+    pub(crate) fn ca_certificate(&self) -> &str {
         self.authority.certificate()
     }
 
@@ -81,7 +81,7 @@ impl ServerTls {
         loop {
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = tokio::time::sleep(RENEW) => {}
+                () = tokio::time::sleep(RENEWAL_INTERVAL) => {}
             }
             match self.authority.issue(&self.hosts) {
                 Ok(fresh) => *self.current.0.write() = Arc::new(fresh),

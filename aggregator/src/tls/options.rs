@@ -12,7 +12,7 @@ pub struct TlsOptions {
     /// Names and addresses that probers connect to, for the certificate.
     pub hosts: Vec<String>,
     /// `ConfigMaps` that receive the CA certificate as `ca.crt`.
-    pub publish: Vec<ObjectKey>,
+    pub publish_to: Vec<ObjectKey>,
     /// Folder that stores the CA across restarts; without it, every start creates a new CA.
-    pub keep: Option<PathBuf>,
+    pub ca_folder: Option<PathBuf>,
 }

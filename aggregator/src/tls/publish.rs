@@ -8,32 +8,32 @@ use tokio_util::sync::CancellationToken;
 use crate::tls::TlsMetrics;
 use parallax_kubernetes::{
     api_client::ApiClient,
-    config_map::{self, ConfigMapError, within},
+    config_map::{self, ConfigMapError, with_timeout},
     object_key::ObjectKey,
 };
 
 /// Key in the `ConfigMap` and name of the mounted file.
-pub(crate) const FILE: &str = "ca.crt";
+pub(crate) const CA_FILE: &str = "ca.crt";
 
 /// Maximum number of CA certificates in the bundle: this aggregator's, the other replica's, those of two Pods being
 /// replaced, and a few more. The keys of earlier CAs no longer exist, so keeping their certificates is harmless.
-const KEPT: usize = 6;
+const MAX_BUNDLE_CERTIFICATES: usize = 6;
 
 /// Interval between checks that the certificate is still published.
-const LOOK: Duration = Duration::from_mins(1);
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(30);
+const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Timeout of a request to the API server.
-const PATIENCE: Duration = Duration::from_secs(10);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-const END: &str = "-----END CERTIFICATE-----";
+const PEM_END: &str = "-----END CERTIFICATE-----";
 
 /// Publishes the CA certificate in `ConfigMaps`.
 #[derive(Debug)]
 pub(crate) struct CaPublisher {
     pub(crate) client: ApiClient,
     pub(crate) certificate: String,
-    pub(crate) places: Vec<ObjectKey>,
+    pub(crate) config_maps: Vec<ObjectKey>,
     pub(crate) metrics: TlsMetrics,
 }
 
@@ -44,7 +44,7 @@ impl CaPublisher {
         let mut said = BTreeMap::new();
         loop {
             let mut failing = false;
-            for place in &self.places {
+            for place in &self.config_maps {
                 let done = tokio::select! {
                     () = cancelled.cancelled() => return,
                     done = self.publish(place) => done,
@@ -65,10 +65,10 @@ impl CaPublisher {
                     }
                 }
             }
-            self.metrics.ca_unpublished(failing);
-            let wait = if failing { retry } else { LOOK };
+            self.metrics.set_ca_unpublished(failing);
+            let wait = if failing { retry } else { CHECK_INTERVAL };
             retry = if failing {
-                (retry * 2).min(LAST_RETRY)
+                (retry * 2).min(MAX_RETRY)
             } else {
                 FIRST_RETRY
             };
@@ -83,18 +83,18 @@ impl CaPublisher {
     async fn publish(&self, place: &ObjectKey) -> Result<bool, ConfigMapError> {
         let api = config_map::api(&self.client, place);
         let name = place.name.as_str();
-        let mut map = within(PATIENCE, "read it; apply the manifests", api.get(name)).await?;
+        let mut map = with_timeout(API_SERVER_TIMEOUT, "read it; apply the manifests", api.get(name)).await?;
         let data = map.data.get_or_insert_default();
-        let before = data.get(FILE).map_or("", String::as_str);
+        let before = data.get(CA_FILE).map_or("", String::as_str);
         // At any position, so that two aggregators do not keep moving theirs to the front.
-        if blocks(before).any(|block| block == self.certificate.trim()) {
+        if certificate_blocks(before).any(|block| block == self.certificate.trim()) {
             return Ok(false);
         }
         let after = bundle(before, &self.certificate);
-        data.insert(FILE.to_owned(), after);
+        data.insert(CA_FILE.to_owned(), after);
         // The resource version of the read keeps two aggregators from overwriting each other.
-        within(
-            PATIENCE,
+        with_timeout(
+            API_SERVER_TIMEOUT,
             "change it; apply the manifests",
             api.replace(name, &PostParams::default(), &map),
         )
@@ -107,8 +107,8 @@ impl CaPublisher {
 fn bundle(before: &str, ours: &str) -> String {
     let ours = ours.trim();
     let mut text = String::new();
-    let others = blocks(before).filter(|block| *block != ours);
-    for block in std::iter::once(ours).chain(others).take(KEPT) {
+    let others = certificate_blocks(before).filter(|block| *block != ours);
+    for block in std::iter::once(ours).chain(others).take(MAX_BUNDLE_CERTIFICATES) {
         text.push_str(block);
         text.push('\n');
     }
@@ -116,14 +116,14 @@ fn bundle(before: &str, ours: &str) -> String {
 }
 
 /// Returns the certificates of a PEM text; ignores everything else.
-fn blocks(pem: &str) -> impl Iterator<Item = &str> {
-    pem.split_inclusive(END)
+fn certificate_blocks(pem: &str) -> impl Iterator<Item = &str> {
+    pem.split_inclusive(PEM_END)
         .filter_map(|block| {
             block
                 .find("-----BEGIN CERTIFICATE-----")
                 .map(|start| &block[start..])
         })
-        .filter(|block| block.ends_with(END))
+        .filter(|block| block.ends_with(PEM_END))
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn pem(word: &str) -> String {
-        format!("-----BEGIN CERTIFICATE-----\n{word}\n{END}\n")
+        format!("-----BEGIN CERTIFICATE-----\n{word}\n{PEM_END}\n")
     }
 
     #[test]

@@ -38,8 +38,8 @@ impl TopologyReducer {
             let changed = tokio::select! {
                 () = cancelled.cancelled() => return,
                 changed = self.source.changed() => changed,
-                changed = changed(self.enrolled.as_mut()) => changed,
-                changed = changed(targets) => changed,
+                changed = wait_for_change(self.enrolled.as_mut()) => changed,
+                changed = wait_for_change(targets) => changed,
             };
             if changed.is_err() {
                 return;
@@ -60,7 +60,7 @@ impl TopologyReducer {
             .map(|input| input.objects.borrow_and_update().clone());
         let Reduction {
             topology,
-            scoped,
+            scoped_targets: scoped,
             review,
         } = reduce(&source, &enrolled, objects.as_ref(), &self.options);
         self.out.send_if_modified(|state| {
@@ -75,10 +75,10 @@ impl TopologyReducer {
                 state.timing = source.timing;
                 state.scoped = Arc::new(scoped);
             }
-            let described = state.trouble != source.trouble
+            let described = state.error != source.error
                 || state.notes != source.notes
                 || state.publishers != source.publishers;
-            state.trouble = source.trouble;
+            state.error = source.error;
             state.notes = source.notes;
             state.publishers = source.publishers;
             planned || described
@@ -90,7 +90,7 @@ impl TopologyReducer {
 }
 
 /// Waits for a change of an input; forever if there is no such input.
-async fn changed<T>(input: Option<&mut watch::Receiver<T>>) -> Result<(), watch::error::RecvError> {
+async fn wait_for_change<T>(input: Option<&mut watch::Receiver<T>>) -> Result<(), watch::error::RecvError> {
     match input {
         Some(input) => input.changed().await,
         None => std::future::pending().await,

@@ -7,12 +7,12 @@ use parallax_kubernetes::topology_state::{ScopedTargets, SourceState};
 use parallax_model::{TargetSpec, Vantage};
 use parallax_runs::{RunOptions, scope_of};
 
-use crate::crd::{TargetObjects, TargetReview, judge};
+use crate::crd::{TargetObjects, TargetReview, validate};
 
 /// Result of a reduction.
 pub(super) struct Reduction {
     pub(super) topology: Arc<Topology>,
-    pub(super) scoped: ScopedTargets,
+    pub(super) scoped_targets: ScopedTargets,
     pub(super) review: TargetReview,
 }
 
@@ -27,16 +27,16 @@ pub(super) fn reduce(
     let Some(objects) = objects else {
         return Reduction {
             topology,
-            scoped: ScopedTargets::default(),
+            scoped_targets: ScopedTargets::default(),
             review: TargetReview::default(),
         };
     };
     let scope = scope_of(&topology, options);
-    let judgement = judge(objects, &topology, &scope);
+    let judgement = validate(objects, &topology, &scope);
     Reduction {
         topology: with_targets(topology, &judgement.accepted),
-        scoped: ScopedTargets {
-            ids: judgement.ids.clone(),
+        scoped_targets: ScopedTargets {
+            ids: judgement.restricted_ids.clone(),
             scope,
         },
         review: TargetReview {

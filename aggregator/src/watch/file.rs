@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    POLL, fingerprint,
+    POLL_INTERVAL, fingerprint,
     startup::{StartupConfig, probe_timing},
 };
 use crate::config::{Config, ConfigError, TopologySource};
@@ -19,7 +19,7 @@ use parallax_kubernetes::topology_state::SourceState;
 use parallax_runtime::Clock;
 
 /// Watches both files until cancelled. Returns at once for a configuration without a file.
-pub(super) async fn follow(
+pub(super) async fn watch_files(
     source: TopologySource,
     started: StartupConfig,
     state: watch::Sender<SourceState>,
@@ -29,12 +29,12 @@ pub(super) async fn follow(
     if source.config_file().as_os_str().is_empty() {
         return;
     }
-    let mut poll = interval(POLL);
+    let mut poll = interval(POLL_INTERVAL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut files = FileWatcher {
         source,
         state,
-        started,
+        startup_config: started,
     };
     let (mut seen, mut last_good) = (None, clock.now());
     loop {
@@ -43,26 +43,26 @@ pub(super) async fn follow(
             _ = poll.tick() => {}
         }
         let content = (
-            content(Some(files.source.config_file().to_owned())).await,
-            content(files.source.file.clone()).await,
+            content_hash(Some(files.source.config_file().to_owned())).await,
+            content_hash(files.source.file.clone()).await,
         );
         if seen == Some(content) {
-            if files.state.borrow().trouble.is_none() {
+            if files.state.borrow().error.is_none() {
                 last_good = clock.now();
             }
             continue;
         }
         let source = files.source.clone();
-        let Ok(read) = tokio::task::spawn_blocking(move || TopologyFiles::of(&source)).await else {
+        let Ok(read) = tokio::task::spawn_blocking(move || TopologyFiles::read(&source)).await else {
             continue;
         };
         seen = Some(content);
         match read {
-            TopologyFiles::All(config) => {
+            TopologyFiles::Valid(config) => {
                 last_good = clock.now();
-                files.take(*config);
+                files.apply(*config);
             }
-            TopologyFiles::Refused(error, topology) => {
+            TopologyFiles::Invalid(error, topology) => {
                 let message = error.to_string();
                 tracing::warn!(%message, "the configuration or the topology is invalid; keeping the previous one");
                 files.state.send_modify(|state| {
@@ -76,7 +76,7 @@ pub(super) async fn follow(
     }
 }
 
-async fn content(path: Option<PathBuf>) -> Option<u64> {
+async fn content_hash(path: Option<PathBuf>) -> Option<u64> {
     let bytes = tokio::fs::read(path?).await.ok()?;
     Some(fingerprint(&bytes))
 }
@@ -84,18 +84,18 @@ async fn content(path: Option<PathBuf>) -> Option<u64> {
 /// Result of reading both files.
 enum TopologyFiles {
     /// Both are valid.
-    All(Box<Config>),
+    Valid(Box<Config>),
     /// The configuration is invalid; with the topology if its file is valid in itself.
-    Refused(ConfigError, Option<Box<Topology>>),
+    Invalid(ConfigError, Option<Box<Topology>>),
 }
 
 impl TopologyFiles {
-    fn of(source: &TopologySource) -> Self {
+    fn read(source: &TopologySource) -> Self {
         match Config::load(source.config_file()) {
-            Ok(config) => Self::All(Box::new(config)),
+            Ok(config) => Self::Valid(Box::new(config)),
             Err(error) => {
                 let topology = source.file.as_ref().and_then(|_| source.reload().ok());
-                Self::Refused(error, topology.map(Box::new))
+                Self::Invalid(error, topology.map(Box::new))
             }
         }
     }
@@ -105,22 +105,22 @@ impl TopologyFiles {
 struct FileWatcher {
     source: TopologySource,
     state: watch::Sender<SourceState>,
-    started: StartupConfig,
+    startup_config: StartupConfig,
 }
 
 impl FileWatcher {
-    fn take(&mut self, config: Config) {
+    fn apply(&mut self, config: Config) {
         let timing = probe_timing(&config);
-        let waiting = self.started.waiting(&config);
-        let begun = self.started.timing;
+        let waiting = self.startup_config.restart_notes(&config);
+        let begun = self.startup_config.initial_timing;
         // A change to the cluster as source needs a restart; until then, the topology stays.
         let topology = config.source.kubernetes.is_none().then(|| {
-            self.source = config.source.expecting_as(&self.source);
-            self.source.expecting(&config.initial)
+            self.source = config.source.with_embedded_vantages_of(&self.source);
+            self.source.with_embedded_vantages(&config.initial_topology)
         });
         let file = self.source.config_file().display();
         self.state.send_if_modified(|state| {
-            let mut changed = state.trouble.take().is_some() || *state.notes != *waiting;
+            let mut changed = state.error.take().is_some() || *state.notes != *waiting;
             if let Some(topology) = topology {
                 changed |= state.replace(topology);
             }
@@ -173,10 +173,16 @@ mod tests {
         let config = folder.path().join("parallax.yaml");
         fs::write(&config, "topology: topology.yaml\n").unwrap();
         let config = Config::load(Path::new(&config)).unwrap();
-        let (sender, state) = watch::channel(SourceState::new(config.initial.clone()));
+        let (sender, state) = watch::channel(SourceState::new(config.initial_topology.clone()));
         let (clock, cancelled) = (Clock::system(), CancellationToken::new());
-        let started = StartupConfig::of(&config);
-        let task = tokio::spawn(follow(config.source, started, sender, clock, cancelled.clone()));
+        let started = StartupConfig::new(&config);
+        let task = tokio::spawn(watch_files(
+            config.source,
+            started,
+            sender,
+            clock,
+            cancelled.clone(),
+        ));
         FileWatch {
             _folder: folder,
             topology: file,
@@ -193,22 +199,22 @@ mod tests {
         fs::write(&followed.topology, "nodes: [{name: n1}, {nam: n2}]\n").unwrap();
         let state = followed
             .state
-            .wait_for(|s| s.trouble.is_some())
+            .wait_for(|s| s.error.is_some())
             .await
             .unwrap()
             .clone();
-        let message = state.trouble.as_ref().unwrap().message.clone();
+        let message = state.error.as_ref().unwrap().message.clone();
         assert!(
             message.contains("topology.yaml:1:22: nodes[1].nam: unknown field"),
             "{message}"
         );
         assert_eq!(state.topology.nodes().len(), 1);
-        assert!(state.trouble.as_ref().unwrap().since <= followed.clock.now());
+        assert!(state.error.as_ref().unwrap().since <= followed.clock.now());
 
         fs::write(&followed.topology, "nodes: [{name: n1}, {name: n2}]\n").unwrap();
         let state = followed
             .state
-            .wait_for(|s| s.trouble.is_none())
+            .wait_for(|s| s.error.is_none())
             .await
             .unwrap()
             .clone();
@@ -217,7 +223,7 @@ mod tests {
         fs::remove_file(&followed.topology).unwrap();
         let state = followed
             .state
-            .wait_for(|s| s.trouble.is_some())
+            .wait_for(|s| s.error.is_some())
             .await
             .unwrap()
             .clone();
@@ -248,8 +254,8 @@ mod tests {
 
         // An invalid configuration keeps the timing, and the topology file is still reloaded.
         write("intervalMs: 1\n");
-        let state = followed.until(|state| state.trouble.is_some()).await;
-        let message = &state.trouble.as_ref().unwrap().message;
+        let state = followed.until(|state| state.error.is_some()).await;
+        let message = &state.error.as_ref().unwrap().message;
         assert!(
             message.contains("parallax.yaml:2:13: intervalMs: expected 200"),
             "{message}"
@@ -257,11 +263,11 @@ mod tests {
         fs::write(&followed.topology, "nodes: [{name: n1}, {name: n2}]\n").unwrap();
         let state = followed.until(|state| state.topology.nodes().len() == 2).await;
         assert_eq!((state.timing, state.topology.targets().len()), (Some(timing), 1));
-        assert!(state.trouble.is_some());
+        assert!(state.error.is_some());
 
         // Back to the initial configuration, plus a change that needs a restart.
         write("listen: 127.0.0.1:1\n");
-        let state = followed.until(|state| state.trouble.is_none()).await;
+        let state = followed.until(|state| state.error.is_none()).await;
         assert_eq!(state.timing.unwrap().interval, Micros::from_secs(5));
         assert!(state.topology.targets().is_empty());
         let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();

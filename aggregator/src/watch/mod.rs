@@ -17,7 +17,7 @@ use parallax_runtime::Clock;
 
 /// Poll interval of files. Changes are detected by content, not by time stamp: a `ConfigMap` mount swaps a symbolic
 /// link, and an editor may write twice within one tick of the file system's clock.
-const POLL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Hashes a file's content, to detect changes.
 fn fingerprint(bytes: &[u8]) -> u64 {
@@ -27,16 +27,18 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 }
 
 /// Watches the source until cancelled.
-pub(crate) async fn follow(
+pub(crate) async fn watch_source(
     (source, started): (TopologySource, StartupConfig),
     state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
-    book: Option<Arc<PodRegistry>>,
+    pod_registry: Option<Arc<PodRegistry>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
     match source.kubernetes.clone() {
-        Some(kubernetes) => kube::follow(source, kubernetes, state, watches, book, clock, cancelled).await,
-        None => file::follow(source, started, state, clock, cancelled).await,
+        Some(kubernetes) => {
+            kube::watch_cluster(source, kubernetes, state, watches, pod_registry, clock, cancelled).await
+        }
+        None => file::watch_files(source, started, state, clock, cancelled).await,
     }
 }

@@ -8,19 +8,19 @@ use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 pub(crate) struct StartupConfig {
     config: Config,
     /// Initial timing; changing it needs no restart.
-    pub(super) timing: ProbeTiming,
+    pub(super) initial_timing: ProbeTiming,
 }
 
 impl StartupConfig {
-    pub(crate) fn of(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            timing: probe_timing(config),
+            initial_timing: probe_timing(config),
             config: config.clone(),
         }
     }
 
     /// Returns a note for each section of a newer configuration that needs a restart.
-    pub(super) fn waiting(&self, now: &Config) -> Vec<SourceNote> {
+    pub(super) fn restart_notes(&self, now: &Config) -> Vec<SourceNote> {
         let was = &self.config;
         [
             ("listen", was.listen == now.listen),
@@ -35,8 +35,8 @@ impl StartupConfig {
             ("replicas", was.replicas == now.replicas),
             ("links", was.links == now.links),
             ("notify", was.notify == now.notify),
-            ("handling", was.handling == now.handling),
-            ("forecast", was.forecast == now.forecast),
+            ("handling", was.actions_config_map == now.actions_config_map),
+            ("forecast", was.forecast_interval == now.forecast_interval),
             ("store", was.store == now.store),
         ]
         .into_iter()

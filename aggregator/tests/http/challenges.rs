@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::{common::Running, plan::Lines};
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 
 /// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -126,7 +126,7 @@ async fn challenges(aggregator: &Running, wanted: impl Fn(&Value) -> bool) -> Va
 }
 
 #[tokio::test]
-async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it() {
+async fn a_pending_challenge_is_explained_automatically() {
     let server = ApiServer::start(&["gateways", "httproutes"]).await;
     cert_manager_on(&server, "n2");
     let aggregator = start(&server).await;
@@ -210,7 +210,7 @@ async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it(
 }
 
 #[tokio::test]
-async fn without_cert_manager_or_the_right_to_read_it_that_is_said_and_nothing_else_suffers() {
+async fn missing_cert_manager_or_permission_is_reported_without_side_effects() {
     let kinds = [
         "gateways",
         "httproutes",
@@ -232,7 +232,7 @@ async fn without_cert_manager_or_the_right_to_read_it_that_is_said_and_nothing_e
     aggregator.stop().await;
 
     let server = ApiServer::start(&kinds[..2]).await;
-    server.behave("challenges", Manner::Answers(403));
+    server.set_behaviour("challenges", Behaviour::Status(403));
     let aggregator = start(&server).await;
     let rule = "{apiGroups: [acme.cert-manager.io], resources: [challenges], verbs: [list, watch]}";
     challenges(&aggregator, |found| {

@@ -16,7 +16,7 @@ fn header(vantage: &str, facts: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_wins() {
+async fn reported_facts_become_hazards_and_configured_facts_win() {
     let running = Running::start().await;
     let topology = TOPOLOGY.replace("{name: n2, ", "{name: n2, facts: {conntrackPercent: 10}, ");
     fs::write(running.topology(), topology).unwrap();
@@ -34,7 +34,7 @@ async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_win
     // The configured fact of n2 may be read shortly after the reports arrive.
     let view = running
         .views
-        .wait_for(|view| conntrack(view).is_some_and(|hazard| hazard.who.nodes.len() == 1))
+        .wait_for(|view| conntrack(view).is_some_and(|hazard| hazard.affected.nodes.len() == 1))
         .await;
     let hazard = conntrack(&view).unwrap();
     assert_eq!(hazard.evidence, ["the conntrack table of n1 is 95 % full"]);
@@ -42,7 +42,7 @@ async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_win
 }
 
 #[tokio::test]
-async fn a_pod_prober_is_told_what_to_ask_of_its_node_where_its_address_is_known() {
+async fn a_pod_prober_gets_fact_requests_if_its_node_address_is_known() {
     let running = Running::start().await;
     let topology = TOPOLOGY
         .replace("{name: n2, ", "{name: n2, addresses: [192.0.2.12], ")
@@ -60,7 +60,7 @@ async fn a_pod_prober_is_told_what_to_ask_of_its_node_where_its_address_is_known
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .find_map(|line| match line {
-                PlanLine::Facts { questions } => Some(questions),
+                PlanLine::Facts { request } => Some(request),
                 _ => None,
             });
         if let Some(questions) = found {

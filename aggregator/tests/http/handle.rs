@@ -152,11 +152,11 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
 }
 
 #[tokio::test]
-async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
+async fn forms_of_the_page_reject_other_origins() {
     let (aggregator, id) = failing("").await;
     let page = aggregator.text(&format!("/incident/{id}")).await;
     let proof = page
-        .split("name=\"proof\" value=\"")
+        .split("name=\"csrf_token\" value=\"")
         .nth(1)
         .unwrap()
         .split('"')
@@ -172,7 +172,7 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
         let mut request = client
             .post(format!("{}/incident/{id}/handle", aggregator.url))
             .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("proof={proof}&deed={deed}"));
+            .body(format!("csrf_token={proof}&action={deed}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -239,10 +239,10 @@ async fn maintenance_has_buttons_of_its_own(
         let request = request
             .header("content-type", "application/x-www-form-urlencoded")
             .header("sec-fetch-site", "same-origin");
-        request.body(format!("proof={proof}&deed={deed}")).send()
+        request.body(format!("csrf_token={proof}&action={deed}")).send()
     };
     let overview = aggregator.text("/").await;
-    let shown = overview.split("name=\"proof\" value=\"").nth(1).unwrap();
+    let shown = overview.split("name=\"csrf_token\" value=\"").nth(1).unwrap();
     let shown = shown.split('"').next().unwrap();
     for (deed, proof, status) in [
         ("open-3600", shown, 303),

@@ -23,7 +23,7 @@ async fn a_report_is_acknowledged_line_by_line_and_a_bad_line_costs_only_itself(
 }
 
 #[tokio::test]
-async fn a_report_sent_again_counts_once_and_a_restarted_prober_counts_anew() {
+async fn resent_reports_are_deduplicated_per_incarnation() {
     let aggregator = Running::start().await;
     let (one, two) = (observation(0), observation(1));
     aggregator.send(&[HEADER, &one]).await;

@@ -66,7 +66,7 @@ async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
 }
 
 #[tokio::test]
-async fn an_ingress_and_a_moved_endpoint_reach_the_plan_of_a_node_without_being_asked_for() {
+async fn an_ingress_and_a_moved_endpoint_are_pushed_to_the_plan() {
     let (server, aggregator) = start().await;
     let mut plan = Lines::open(&aggregator, "n2/pod").await;
     let Some(PlanLine::Snapshot { assignments, .. }) = plan.change().await else {
@@ -114,11 +114,11 @@ async fn an_ingress_and_a_moved_endpoint_reach_the_plan_of_a_node_without_being_
 }
 
 #[tokio::test]
-async fn while_the_api_server_is_away_the_page_says_so_and_plans_are_served_from_what_was_known() {
+async fn plans_are_served_from_known_state_while_the_api_server_is_unavailable() {
     let (mut server, aggregator) = start().await;
     let read = |state: &Value| state["topology_error"].is_null();
     state(&aggregator, read).await;
-    server.go_away().await;
+    server.stop_listening().await;
     let away = state(&aggregator, |state| !state["topology_error"].is_null()).await;
     assert!(
         away["targets"]
@@ -134,13 +134,13 @@ async fn while_the_api_server_is_away_the_page_says_so_and_plans_are_served_from
         matches!(plan.change().await, Some(PlanLine::Snapshot { assignments, .. }) if !assignments.is_empty())
     );
     drop(plan);
-    server.come_back().await;
+    server.listen_again().await;
     state(&aggregator, read).await;
     aggregator.stop().await;
 }
 
 #[tokio::test]
-async fn an_annotation_that_cannot_be_followed_is_told_by_state_page_and_metric() {
+async fn an_invalid_annotation_is_reported_in_state_page_and_metric() {
     let (server, aggregator) = start().await;
     server.put(
         "ingresses",

@@ -102,7 +102,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_told_who_is_expected() {
+async fn an_unknown_vantage_gets_the_list_of_known_ones() {
     let aggregator = Running::start().await;
     let response = aggregator.get("/v1/plan?vantage=n7/pod").send().await.unwrap();
     assert_eq!(response.status(), 404);

@@ -52,7 +52,7 @@ async fn asked(request: RequestBuilder, headers: &[(&str, &str)]) -> (u16, Strin
 }
 
 #[tokio::test]
-async fn who_asks_the_one_that_stands_by_is_known_to_the_one_that_leads_and_cannot_be_forged_on_the_way() {
+async fn the_user_survives_forwarding_and_cannot_be_forged() {
     let server = ApiServer::start(&[]).await;
     let leader = replica(&server, "agg-a").await;
     let own = ("parallax-forwarded-by", "test");

@@ -22,7 +22,7 @@ fn replayed(folder: &Path, now: EventTime) -> View {
             .read_to_string(&mut text)
             .unwrap();
         for (i, line) in text.lines().enumerate() {
-            let said = replay.line(i + 1, line);
+            let said = replay.read_line(i + 1, line);
             assert!(said.iter().all(|line| !line.contains("malformed")), "{said:?}");
         }
     }
@@ -48,7 +48,10 @@ async fn what_the_probers_sent_replays_to_the_last_view_also_across_a_change_of_
             .status()
             .is_success()
     );
-    running.views.wait_for(|view| view.judged.is_some()).await;
+    running
+        .views
+        .wait_for(|view| view.last_judged_round.is_some())
+        .await;
 
     let topology = std::fs::read_to_string(running.topology()).unwrap();
     let changed = topology.replace("b.example.test", "c.example.test");
@@ -69,7 +72,7 @@ async fn what_the_probers_sent_replays_to_the_last_view_also_across_a_change_of_
     );
     running
         .views
-        .wait_for(|view| view.counters.counted + view.counters.late == 3)
+        .wait_for(|view| view.counters.accepted + view.counters.late == 3)
         .await;
 
     assert_eq!(

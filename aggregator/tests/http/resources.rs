@@ -7,7 +7,7 @@ use parallax_aggregator::Config;
 use serde_json::{Value, json};
 
 use crate::common::{HEADER, Running, TOPOLOGY, client, observation};
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 
 /// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -79,7 +79,7 @@ async fn condition(server: &ApiServer, plural: &str, name: &str, sort: &str, sta
 }
 
 #[tokio::test]
-async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
+async fn targets_are_probed_within_scope_or_rejected_with_a_reason() {
     let server = ApiServer::start(&[]).await;
     put(
         &server,
@@ -154,7 +154,7 @@ async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
 }
 
 #[tokio::test]
-async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
+async fn a_run_object_gets_its_result_and_is_deleted_after_its_ttl() {
     let server = ApiServer::start(&[]).await;
     let aggregator = start(&server).await;
     // The run waits for a vantage that can make it.
@@ -244,7 +244,7 @@ async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
     condition(&server, "runs", "first", "Complete", "True").await;
 
     for plural in ["targets", "runs"] {
-        server.behave(plural, Manner::Answers(500));
+        server.set_behaviour(plural, Behaviour::Status(500));
     }
     put(
         &server,
@@ -270,14 +270,15 @@ async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
         while !judged().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let (runs, targets) = (server.refused("runs"), server.refused("targets"));
-        while server.refused("runs") < runs + 4 || server.refused("targets") < targets.max(1) {
+        let (runs, targets) = (server.rejected_writes("runs"), server.rejected_writes("targets"));
+        while server.rejected_writes("runs") < runs + 4 || server.rejected_writes("targets") < targets.max(1)
+        {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(DEADLINE, tried).await.unwrap();
     for plural in ["targets", "runs"] {
-        server.behave(plural, Manner::Sound);
+        server.set_behaviour(plural, Behaviour::Normal);
     }
     condition(&server, "targets", "later", "Accepted", "True").await;
     condition(&server, "runs", "refused", "Complete", "True").await;

@@ -102,7 +102,7 @@ async fn a_run_reaches_the_plan_stream_at_once_and_its_answers_only_the_run() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_asked_for_is_refused_with_what_would_help() {
+async fn rejected_runs_say_what_to_do() {
     let aggregator = reporting("").await;
     for (body, status, words) in [
         (
@@ -158,7 +158,7 @@ async fn what_may_not_be_asked_for_is_refused_with_what_would_help() {
 }
 
 #[tokio::test]
-async fn with_a_secret_a_run_needs_it_and_reading_only_where_access_says_so() {
+async fn runs_need_the_secret_and_reading_only_if_configured() {
     let shared = reporting("tokenFile: token\n").await;
     let asked = ask(&shared, &json!({"url": A})).send().await.unwrap();
     assert_eq!(asked.status(), StatusCode::UNAUTHORIZED);

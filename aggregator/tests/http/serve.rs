@@ -135,14 +135,14 @@ async fn metrics_come_as_text_or_as_protobuf_by_what_the_scraper_prefers() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said_in_one_line_with_a_way_out() {
+async fn a_port_in_use_is_a_one_line_error_with_a_remedy() {
     let first = Aggregator::bind(Config::embedded(Topology::default()))
         .await
         .unwrap();
     let mut config = Config::embedded(Topology::default());
     config.listen = first.local_addr();
     let error = Aggregator::bind(config).await.unwrap_err();
-    assert!(matches!(error, StartError::InUse { .. }));
+    assert!(matches!(error, StartError::AddressInUse { .. }));
     let said = error.to_string();
     assert!(
         said.contains(&first.local_addr().to_string()) && said.contains("`listen`"),

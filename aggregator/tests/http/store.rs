@@ -32,7 +32,7 @@ fn refused(seq: u64) -> String {
 }
 
 #[tokio::test]
-async fn without_a_store_the_page_says_so_and_questions_of_history_are_answered_with_what_to_do() {
+async fn without_a_store_page_and_history_api_say_what_to_do() {
     let running = Running::start().await;
     assert_eq!(running.json("/v1/state").await["store"]["state"], "off");
     assert!(
@@ -112,7 +112,7 @@ async fn what_failed_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn incidents_of_former_lives_are_listed_paged_and_shown() {
+async fn incidents_of_earlier_processes_are_listed_and_paged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let dump = include_str!("../../../history/tests/store/v1.sql");
@@ -184,7 +184,10 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
             .status()
             .is_success()
     );
-    running.views.wait_for(|view| view.judged.is_some()).await;
+    running
+        .views
+        .wait_for(|view| view.last_judged_round.is_some())
+        .await;
     let answer = running.json("/v1/incidents").await;
     assert!(
         answer["incomplete"]
@@ -211,7 +214,7 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
 }
 
 #[tokio::test]
-async fn a_corrupt_store_is_replaced_aloud() {
+async fn replacing_a_corrupt_store_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     fs::write(&path, "not a database at all, whatever its name says".repeat(100)).unwrap();
@@ -229,7 +232,7 @@ async fn a_corrupt_store_is_replaced_aloud() {
 }
 
 #[tokio::test]
-async fn a_second_aggregator_on_the_same_file_runs_without_it_and_says_who_has_it() {
+async fn a_second_aggregator_on_the_same_file_runs_without_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let first = Running::with(&with_store(&path)).await;

@@ -8,24 +8,29 @@ use parallax_terminal::{ColorMode, escape};
 
 use super::{
     super::{
-        judge::Verdict,
+        explanation::explain_own_fault,
+        request_chain::RedirectLeg,
         round::AddressResult,
-        tally::{AddressTally, PARTS},
-        walk::RedirectLeg,
-        wording::explain_own,
+        tally::{AddressTally, PHASES},
+        verdict::Verdict,
     },
-    line, sign,
+    verdict_symbol, write_line,
 };
 
 /// Writes a table with a row per address and a column per measured phase.
-pub(super) fn table(reached: &[AddressResult], style: ColorMode, text: &mut String) {
+pub(super) fn write_table(reached: &[AddressResult], style: ColorMode, text: &mut String) {
     if reached.is_empty() {
         return;
     }
-    let times = |one: &AddressResult| one.legs.first().map(|leg| leg.result.times).unwrap_or_default();
-    let parts: Vec<_> = PARTS
+    let times = |one: &AddressResult| {
+        one.requests
+            .first()
+            .map(|leg| leg.result.times)
+            .unwrap_or_default()
+    };
+    let parts: Vec<_> = PHASES
         .iter()
-        .filter(|part| reached.iter().any(|one| (part.of)(&times(one)).is_some()))
+        .filter(|part| reached.iter().any(|one| (part.duration)(&times(one)).is_some()))
         .collect();
     let lengths = reached.iter().map(|one| one.address.to_string().len());
     let width = lengths.max().unwrap_or(0).max("certificate".len());
@@ -37,34 +42,38 @@ pub(super) fn table(reached: &[AddressResult], style: ColorMode, text: &mut Stri
     for one in reached {
         let mut row = format!("  {:<width$}", one.address.to_string());
         for part in &parts {
-            let time = (part.of)(&times(one)).map_or_else(|| "–".to_owned(), |time| time.to_string());
+            let time = (part.duration)(&times(one)).map_or_else(|| "–".to_owned(), |time| time.to_string());
             let _ = write!(row, "  {time:>10}");
         }
-        let _ = writeln!(text, "{row}  {}", ending(one, style));
+        let _ = writeln!(text, "{row}  {}", outcome_cell(one, style));
     }
 }
 
-fn ending(one: &AddressResult, style: ColorMode) -> String {
+fn outcome_cell(one: &AddressResult, style: ColorMode) -> String {
     match &one.outcome {
         Outcome::Ok { status } => {
             let status = status.map_or_else(|| "ok".to_owned(), |status| status.to_string());
-            format!("{} {status}", sign(style, Verdict::Works))
+            format!("{} {status}", verdict_symbol(style, Verdict::Works))
         }
         Outcome::Failed { kind, status, .. } => {
             let status = status.map_or_else(String::new, |status| format!("{status}, "));
-            format!("{} {status}{}", sign(style, Verdict::Fails), kind.words())
+            format!(
+                "{} {status}{}",
+                verdict_symbol(style, Verdict::Fails),
+                kind.description()
+            )
         }
-        Outcome::NotAsked { own } => {
+        Outcome::NotProbed { fault: own } => {
             format!(
                 "{} {}",
-                sign(style, Verdict::Unknown),
-                explain_own(*own, None).what
+                verdict_symbol(style, Verdict::Unknown),
+                explain_own_fault(*own, None).summary
             )
         }
     }
 }
 
-pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
+pub(super) fn write_tallies(tallies: &[AddressTally], text: &mut String) {
     for tally in tallies {
         let mut counts = format!("{} ok", tally.ok);
         for (count, word) in [(tally.failed, "failed"), (tally.unknown, "could not be probed")] {
@@ -72,8 +81,8 @@ pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
                 let _ = write!(counts, ", {count} {word}");
             }
         }
-        line(text, "address", &format!("{}  {counts}", tally.address));
-        if tally.spreads.iter().all(Option::is_none) {
+        write_line(text, "address", &format!("{}  {counts}", tally.address));
+        if tally.phase_percentiles.iter().all(Option::is_none) {
             continue;
         }
         let _ = writeln!(
@@ -81,7 +90,7 @@ pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
             "  {:<11} {:<12}{:>10}{:>10}{:>10}{:>10}",
             "", "", "min", "median", "90 %", "max"
         );
-        for (part, spread) in PARTS.iter().zip(&tally.spreads) {
+        for (part, spread) in PHASES.iter().zip(&tally.phase_percentiles) {
             let Some(spread) = spread else { continue };
             let [min, median, p90, max] =
                 [spread.min, spread.median, spread.p90, spread.max].map(|time| time.to_string());
@@ -95,8 +104,8 @@ pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
 }
 
 /// Describes who answers for the address and how far away it is; `None` without an attempt to find out.
-pub(super) fn next_door(one: &AddressResult) -> Option<String> {
-    Some(match (one.ttl.as_ref()?, one.local) {
+pub(super) fn responder_text(one: &AddressResult) -> Option<String> {
+    Some(match (one.ttl.as_ref()?, one.is_local) {
         (_, true) => "by this machine itself".to_owned(),
         (Ok(evidence), false) => distance(evidence),
         (Err(why), false) => format!("distance unknown: {why}"),
@@ -104,11 +113,11 @@ pub(super) fn next_door(one: &AddressResult) -> Option<String> {
 }
 
 fn distance(evidence: &TtlEvidence) -> String {
-    let by = match evidence.from {
+    let by = match evidence.sender {
         Some(from) if from != evidence.address => format!(" (by {from} in its place)"),
         _ => String::new(),
     };
-    if evidence.untouched() {
+    if evidence.crossed_no_router() {
         return format!(
             "without a router in between, by this machine's own node or a neighbour{by}; TTL {} untouched",
             evidence.ttl
@@ -128,23 +137,27 @@ fn distance(evidence: &TtlEvidence) -> String {
 }
 
 /// Writes the redirects that one address led to.
-pub(super) fn redirects(one: &AddressResult, text: &mut String) {
-    if one.legs.len() < 2 && one.legs.last().is_none_or(|leg| leg.url == one.at) {
+pub(super) fn write_redirects(one: &AddressResult, text: &mut String) {
+    if one.requests.len() < 2 && one.requests.last().is_none_or(|leg| leg.url == one.final_url) {
         return;
     }
-    for (n, leg) in one.legs.iter().enumerate() {
+    for (n, leg) in one.requests.iter().enumerate() {
         let word = if n == 0 { "redirects" } else { "" };
-        line(text, word, &format!("{}  {}", escape(&leg.url), of_leg(leg)));
+        write_line(
+            text,
+            word,
+            &format!("{}  {}", escape(&leg.url), request_text(leg)),
+        );
     }
-    if one.legs.last().is_some_and(|leg| leg.url != one.at) {
-        line(text, "", &format!("{}  not requested", escape(&one.at)));
+    if one.requests.last().is_some_and(|leg| leg.url != one.final_url) {
+        write_line(text, "", &format!("{}  not requested", escape(&one.final_url)));
     }
 }
 
-fn of_leg(leg: &RedirectLeg) -> String {
+fn request_text(leg: &RedirectLeg) -> String {
     let status = match (&leg.result.answer, &leg.result.outcome) {
         (Some(answer), _) => answer.status.to_string(),
-        (None, Outcome::Failed { kind, .. }) => kind.words().to_owned(),
+        (None, Outcome::Failed { kind, .. }) => kind.description().to_owned(),
         (None, _) => "no response".to_owned(),
     };
     let at = leg
@@ -164,7 +177,7 @@ mod tests {
         let said = |ttl, from: Option<[u8; 4]>| {
             distance(&TtlEvidence {
                 address: [192, 0, 2, 1].into(),
-                from: from.map(Into::into),
+                sender: from.map(Into::into),
                 ttl,
                 rtt: None,
             })

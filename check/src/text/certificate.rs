@@ -4,16 +4,16 @@ use parallax_prober::TlsFacts;
 use parallax_terminal::escape;
 
 use super::{
-    super::{duration_text, facts::names, round::AddressResult},
-    line,
+    super::{dates, facts::certificate_names_text, round::AddressResult},
+    write_line,
 };
 
 /// Returns the distinct certificates, each with the addresses that presented it.
-pub(super) fn certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<String>)> {
+pub(super) fn distinct_certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<String>)> {
     let mut all: Vec<(&TlsFacts, Vec<String>)> = Vec::new();
     for one in reached {
         let Some(tls) = one
-            .legs
+            .requests
             .iter()
             .rev()
             .find_map(|leg| leg.result.tls.as_ref().filter(|tls| !tls.chain.is_empty()))
@@ -29,7 +29,7 @@ pub(super) fn certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<Str
 }
 
 /// Writes one certificate, with the addresses that presented it if `at` is not empty.
-pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut String) {
+pub(super) fn write_certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut String) {
     let only = if at.is_empty() {
         String::new()
     } else {
@@ -39,7 +39,7 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
         return;
     };
     let name = leaf.name_for(&tls.server_name).map_or_else(
-        || format!("for {}", names(&leaf.names, leaf.names_left_out)),
+        || format!("for {}", certificate_names_text(&leaf.names, leaf.names_left_out)),
         |name| {
             let others = leaf.names.len() - 1 + leaf.names_left_out;
             let others = if others == 0 {
@@ -50,8 +50,8 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
             format!("for {}{others}", escape(name))
         },
     );
-    let left = duration_text::days(leaf.not_after - now);
-    let until = duration_text::date(leaf.not_after);
+    let left = dates::days(leaf.not_after - now);
+    let until = dates::date(leaf.not_after);
     let until = if leaf.not_after < now {
         format!("expired on {until}")
     } else {
@@ -62,7 +62,7 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
     } else {
         format!("{}, ", escape(&leaf.subject))
     };
-    line(text, "certificate", &format!("{subject}{name}; {until}{only}"));
+    write_line(text, "certificate", &format!("{subject}{name}; {until}{only}"));
     let by = if leaf.self_signed {
         "itself".to_owned()
     } else {
@@ -75,5 +75,5 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
     ];
     facts.extend(tls.version.map(|version| format!("TLS {version}")));
     facts.extend(tls.alpn.as_deref().map(|alpn| format!("ALPN {}", escape(alpn))));
-    line(text, "", &facts.join(", "));
+    write_line(text, "", &facts.join(", "));
 }

@@ -10,31 +10,31 @@ use parallax_model::{Micros, Outcome};
 use parallax_terminal::{ColorMode, escape};
 
 use self::{
-    addresses::{next_door, redirects, table, tallies},
-    certificate::{certificate, certificates},
-    names::{fetch, lookup},
+    addresses::{responder_text, write_redirects, write_table, write_tallies},
+    certificate::{distinct_certificates, write_certificate},
+    names::{write_fetch, write_lookup},
 };
 use super::{
     finding::{Finding, FindingLevel},
-    judge::Verdict,
     report::{CheckResult, Report},
     round::CheckRound,
     subject::CheckAction,
     tally,
+    verdict::Verdict,
 };
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
-fn sign(style: ColorMode, verdict: Verdict) -> String {
+fn verdict_symbol(style: ColorMode, verdict: Verdict) -> String {
     match verdict {
         Verdict::Works => style.paint("32", "✓"),
-        Verdict::Warned => style.paint("33", "✓"),
+        Verdict::WorksWithWarning => style.paint("33", "✓"),
         Verdict::Unknown => style.paint("90", "?"),
         Verdict::Fails => style.paint("1;31", "✗"),
     }
 }
 
-fn mark(style: ColorMode, level: FindingLevel) -> String {
+fn level_symbol(style: ColorMode, level: FindingLevel) -> String {
     match level {
         FindingLevel::Note => style.paint("90", "i"),
         FindingLevel::Warning => style.paint("33", "!"),
@@ -44,54 +44,54 @@ fn mark(style: ColorMode, level: FindingLevel) -> String {
 }
 
 /// Formats a report: headline, results, findings.
-pub(super) fn report(report: &Report<'_>, style: ColorMode) -> String {
+pub(super) fn render(report: &Report<'_>, style: ColorMode) -> String {
     let mut text = format!(
         "{} {}{}\n",
-        sign(style, report.judgement.verdict),
+        verdict_symbol(style, report.judgement.verdict),
         report.subject.url,
         headline(report)
     );
-    for said in &report.subject.said {
-        line(&mut text, "", said);
+    for said in &report.subject.assumptions {
+        write_line(&mut text, "", said);
     }
-    match &report.seen {
-        CheckResult::Addresses(rounds) => seen(rounds, report, style, &mut text),
+    match &report.result {
+        CheckResult::Addresses(rounds) => write_rounds(rounds, report, style, &mut text),
         CheckResult::Fetches {
-            manners,
-            fetched,
+            client_rules: manners,
+            results: fetched,
             caa,
             ..
         } => {
             for said in manners {
-                line(&mut text, "", said);
+                write_line(&mut text, "", said);
             }
             if let Some(last) = fetched.last() {
-                fetch(last, &mut text);
+                write_fetch(last, &mut text);
             }
             if let Some(caa) = caa {
-                line(&mut text, "CAA", &caa.line());
-                if let Some(told) = caa.told() {
-                    line(&mut text, "it says", &told);
+                write_line(&mut text, "CAA", &caa.summary());
+                if let Some(told) = caa.problem_text() {
+                    write_line(&mut text, "it says", &told);
                 }
             }
         }
     }
     for (n, found) in report.judgement.findings.iter().enumerate() {
-        if n > 0 || !told_by_headline(report, found) {
-            finding(found, report.judgement.looks, style, &mut text);
+        if n > 0 || !is_in_headline(report, found) {
+            write_finding(found, report.judgement.looks, style, &mut text);
         }
-        reasons(found, &mut text);
+        write_reasons(found, &mut text);
     }
     text
 }
 
 /// Whether the headline already contains the most severe finding and applies to all its addresses.
-fn told_by_headline(report: &Report<'_>, found: &Finding) -> bool {
-    let all = match &report.seen {
+fn is_in_headline(report: &Report<'_>, found: &Finding) -> bool {
+    let all = match &report.result {
         CheckResult::Addresses(rounds) => rounds.last().map_or(0, |round| round.reached.len()),
         CheckResult::Fetches { .. } => 0,
     };
-    report.planned == 1
+    report.planned_passes == 1
         && report.judgement.verdict >= Verdict::Unknown
         && (found.addresses.is_empty() || found.addresses.len() == all)
 }
@@ -102,32 +102,38 @@ fn headline(report: &Report<'_>) -> String {
     if judged.looks == 0 {
         return ": stopped before the first pass was complete".to_owned();
     }
-    if report.planned > 1 {
-        let stopped = if judged.looks < report.planned {
-            format!(", stopped before the remaining {}", report.planned - judged.looks)
+    if report.planned_passes > 1 {
+        let stopped = if judged.looks < report.planned_passes {
+            format!(
+                ", stopped before the remaining {}",
+                report.planned_passes - judged.looks
+            )
         } else {
             String::new()
         };
-        return format!(" worked {} of {} times{stopped}", judged.good, judged.looks);
+        return format!(
+            " worked {} of {} times{stopped}",
+            judged.successful_passes, judged.looks
+        );
     }
     let gravest = || {
         judged
             .findings
             .first()
-            .map_or_else(|| "failed".to_owned(), |found| found.said.what.clone())
+            .map_or_else(|| "failed".to_owned(), |found| found.said.summary.clone())
     };
     match judged.verdict {
         Verdict::Fails => format!(": {}", gravest()),
         Verdict::Unknown => format!(" could not be checked: {}", gravest()),
-        Verdict::Works | Verdict::Warned => format!(" {}", works(report)),
+        Verdict::Works | Verdict::WorksWithWarning => format!(" {}", success_text(report)),
     }
 }
 
-fn works(report: &Report<'_>) -> String {
-    let rounds = match &report.seen {
+fn success_text(report: &Report<'_>) -> String {
+    let rounds = match &report.result {
         CheckResult::Addresses(rounds) => rounds,
-        CheckResult::Fetches { fetched, .. } => {
-            let took = fetched.last().map_or_else(Micros::default, |one| one.took);
+        CheckResult::Fetches { results: fetched, .. } => {
+            let took = fetched.last().map_or_else(Micros::default, |one| one.duration);
             return format!("was fetched in {took}");
         }
     };
@@ -146,15 +152,15 @@ fn works(report: &Report<'_>) -> String {
         );
     };
     let total = Micros(
-        best.legs
+        best.requests
             .iter()
             .filter_map(|leg| leg.result.times.total)
             .map(|time| time.0)
             .sum(),
     );
-    match (&best.outcome, &report.subject.what) {
+    match (&best.outcome, &report.subject.action) {
         (Outcome::Ok { status: Some(status) }, _) => {
-            let after = match best.legs.len() {
+            let after = match best.requests.len() {
                 0 | 1 => String::new(),
                 2 => " after a redirect".to_owned(),
                 more => format!(" after {} redirects", more - 1),
@@ -166,49 +172,49 @@ fn works(report: &Report<'_>) -> String {
     }
 }
 
-fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut String) {
+fn write_rounds(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut String) {
     let Some(last) = rounds.last() else { return };
-    lookup(
+    write_lookup(
         &last.lookup,
-        matches!(report.subject.what, CheckAction::Name(_)),
+        matches!(report.subject.action, CheckAction::Name(_)),
         text,
     );
     if rounds.len() > 1 {
-        tallies(&tally::of(rounds), text);
+        write_tallies(&tally::tally_addresses(rounds), text);
     } else {
-        table(&last.reached, style, text);
+        write_table(&last.reached, style, text);
     }
     // TTL evidence is collected in the first pass only.
     let first = rounds.first().unwrap_or(last);
     for one in &first.reached {
         // The responder of a loopback address is known.
         if !one.address.ip().is_loopback()
-            && let Some(who) = next_door(one)
+            && let Some(who) = responder_text(one)
         {
-            line(text, "answered", &format!("{}: {who}", one.address));
+            write_line(text, "answered", &format!("{}: {who}", one.address));
         }
     }
-    let shown_there = certificates(&last.reached);
+    let shown_there = distinct_certificates(&last.reached);
     for (tls, addresses) in &shown_there {
         let at = if shown_there.len() > 1 {
             addresses.as_slice()
         } else {
             &[]
         };
-        certificate(tls, at, report.now, text);
+        write_certificate(tls, at, report.now, text);
     }
     for one in &last.reached {
-        redirects(one, text);
+        write_redirects(one, text);
     }
     if let Some(answer) = last
         .reached
         .iter()
-        .find_map(|one| one.legs.last()?.result.answer.as_ref())
+        .find_map(|one| one.requests.last()?.result.answer.as_ref())
     {
         let mut words = vec![answer.version.to_owned()];
         words.extend(answer.server.as_deref().map(escape));
         words.extend(answer.content_type.as_deref().map(escape));
-        words.push(match answer.read {
+        words.push(match answer.bytes_read {
             // The prober stops reading there.
             MEBIBYTE.. => "1 MiB or more".to_owned(),
             read => format!("{read} bytes"),
@@ -220,17 +226,17 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
                 .filter(|_| (300..400).contains(&answer.status))
                 .map(|location| format!("Location: {}", escape(location))),
         );
-        line(text, "answer", &words.join(", "));
+        write_line(text, "answer", &words.join(", "));
     }
 }
 
 /// Writes one labelled line.
-pub(super) fn line(text: &mut String, word: &str, said: &str) {
+pub(super) fn write_line(text: &mut String, word: &str, said: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  {word:<11} {said}");
 }
 
-fn finding(found: &Finding, looks: u32, style: ColorMode, text: &mut String) {
+fn write_finding(found: &Finding, looks: u32, style: ColorMode, text: &mut String) {
     let at: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
     let at = if at.is_empty() {
         String::new()
@@ -245,13 +251,13 @@ fn finding(found: &Finding, looks: u32, style: ColorMode, text: &mut String) {
     let _ = writeln!(
         text,
         "  {} {at}{}{often}",
-        mark(style, found.level),
-        found.said.what
+        level_symbol(style, found.level),
+        found.said.summary
     );
 }
 
-fn reasons(found: &Finding, text: &mut String) {
-    for (n, reason) in found.said.likely.iter().enumerate() {
-        line(text, if n == 0 { "  likely" } else { "  or" }, reason);
+fn write_reasons(found: &Finding, text: &mut String) {
+    for (n, reason) in found.said.likely_reasons.iter().enumerate() {
+        write_line(text, if n == 0 { "  likely" } else { "  or" }, reason);
     }
 }

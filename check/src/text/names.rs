@@ -8,38 +8,40 @@ use parallax_terminal::escape;
 
 use super::{
     super::{
-        findings::failure_words,
-        json::dial,
+        findings::failure_text,
+        json::dial_label,
         names::{AnswerSource, NameAnswer, NameLookup},
     },
-    line,
+    write_line,
 };
 
 /// Writes the answers of each source. Literal and forced addresses are written only if `wholly` is set, for a URL that
 /// is resolved and nothing more.
-pub(super) fn lookup(lookup: &NameLookup, wholly: bool, text: &mut String) {
+pub(super) fn write_lookup(lookup: &NameLookup, wholly: bool, text: &mut String) {
     for (n, answer) in lookup.answers.iter().enumerate() {
         let word = if n == 0 { "name" } else { "" };
         let found = match &answer.source {
             AnswerSource::Literal | AnswerSource::Forced if !wholly => continue,
             AnswerSource::Literal | AnswerSource::Forced => {
-                format!("{}, without a query", addresses(answer))
+                format!("{}, without a query", addresses_text(answer))
             }
-            AnswerSource::Hosts => format!("{}, from the hosts file of this machine", addresses(answer)),
-            AnswerSource::NameService => format!("{}, from this machine's name service", addresses(answer)),
+            AnswerSource::Hosts => format!("{}, from the hosts file of this machine", addresses_text(answer)),
+            AnswerSource::NameService => {
+                format!("{}, from this machine's name service", addresses_text(answer))
+            }
             AnswerSource::ResolvConf | AnswerSource::Resolver(_) => answer
                 .dns
                 .as_ref()
-                .map_or_else(String::new, |dns| resolution(dns, Some(answer.took))),
+                .map_or_else(String::new, |dns| resolution_text(dns, Some(answer.duration))),
         };
-        line(text, word, &found);
-        if let Some(path) = answer.dns.as_ref().and_then(searched) {
-            line(text, "", &path);
+        write_line(text, word, &found);
+        if let Some(path) = answer.dns.as_ref().and_then(search_path) {
+            write_line(text, "", &path);
         }
     }
 }
 
-fn addresses(answer: &NameAnswer) -> String {
+fn addresses_text(answer: &NameAnswer) -> String {
     answer
         .addresses
         .iter()
@@ -48,7 +50,7 @@ fn addresses(answer: &NameAnswer) -> String {
         .join(", ")
 }
 
-fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
+fn resolution_text(dns: &Resolution, took: Option<Micros>) -> String {
     let Some(last) = dns.tried.last() else {
         return "no resolver was queried".to_owned();
     };
@@ -58,7 +60,7 @@ fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
         took.map_or_else(String::new, |took| format!(" in {took}"))
     );
     if dns.addresses.is_empty() {
-        let why = dns.failure().map_or("it has no address", failure_words);
+        let why = dns.failure().map_or("it has no address", failure_text);
         return format!("{why}, {by}");
     }
     let mut said = Vec::new();
@@ -76,41 +78,41 @@ fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
         let ttl = first
             .ttl_s
             .map_or_else(String::new, |ttl| format!(" (TTL {ttl} s)"));
-        let tcp = if first.tcp { " over TCP" } else { "" };
+        let tcp = if first.over_tcp { " over TCP" } else { "" };
         said.push(format!("{record} {}{ttl}{tcp}", addresses.join(", ")));
     }
     format!("{}, {by}", said.join("; "))
 }
 
 /// The names tried along the search list, if there was more than one.
-fn searched(dns: &Resolution) -> Option<String> {
+fn search_path(dns: &Resolution) -> Option<String> {
     let mut names: Vec<String> = dns.tried.iter().map(|tried| escape(&tried.name)).collect();
     names.dedup();
     (names.len() > 1).then(|| format!("searched as {}", names.join(", then ")))
 }
 
 /// Writes a fetch by the rules of a client profile.
-pub(super) fn fetch(fetched: &ValidationResult, text: &mut String) {
+pub(super) fn write_fetch(fetched: &ValidationResult, text: &mut String) {
     if let Some(dns) = &fetched.resolution {
         let all = &dns.tried;
         if !all.is_empty() {
-            line(text, "name", &resolution(dns, None));
+            write_line(text, "name", &resolution_text(dns, None));
         }
     }
     for (n, dialled) in fetched.dials.iter().enumerate() {
         let word = if n == 0 { "dialled" } else { "" };
-        line(
+        write_line(
             text,
             word,
-            &format!("{}  {}", dialled.address, dial(&dialled.outcome)),
+            &format!("{}  {}", dialled.address, dial_label(&dialled.outcome)),
         );
     }
     for (n, hop) in fetched.hops.iter().enumerate() {
         let word = if n == 0 { "redirects" } else { "" };
-        line(text, word, &format!("{}  {}", escape(&hop.url), hop.status));
+        write_line(text, word, &format!("{}  {}", escape(&hop.url), hop.status));
     }
     if let Some(problem) = &fetched.problem {
         let said = format!("{}: {}", problem.class.label(), escape(&problem.detail));
-        line(text, "it says", &said);
+        write_line(text, "it says", &said);
     }
 }

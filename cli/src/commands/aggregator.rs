@@ -31,14 +31,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
+        .map_err(Failure::indeterminate)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
-        let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
+        let aggregator = Aggregator::bind(config).await.map_err(Failure::indeterminate)?;
         tracing::info!(page = %format_args!("http://{}/", aggregator.local_addr()), "serving");
         if let Some(address) = aggregator.tls_addr() {
             tracing::info!(probers = %format_args!("https://{address}/"), "serving probers");
         }
-        Box::pin(aggregator.run(stop)).await.map_err(Failure::could_not)
+        Box::pin(aggregator.run(stop))
+            .await
+            .map_err(Failure::indeterminate)
     })
 }

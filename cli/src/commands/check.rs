@@ -18,20 +18,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
+        .map_err(Failure::indeterminate)?;
     let outcome = runtime.block_on(async {
         let stop = stop_on_signal()?;
         check
             .run(&roots, color(), &stop)
             .await
-            .map_err(|error| Failure::CouldNot(format!("cannot write the result: {error}")))
+            .map_err(|error| Failure::Indeterminate(format!("cannot write the result: {error}")))
     });
     // A thread that blocks in the C library's resolver cannot be stopped; leave it behind.
     runtime.shutdown_background();
     match outcome? {
         CheckOutcome::Works => Ok(()),
-        CheckOutcome::Fails => Err(Failure::No),
-        CheckOutcome::Unknown { unknown, all } => Err(Failure::CouldNot(format!(
+        CheckOutcome::Fails => Err(Failure::Negative),
+        CheckOutcome::Unknown { unknown, all } => Err(Failure::Indeterminate(format!(
             "the result of {unknown} of {all} URLs is unknown; see above"
         ))),
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exit::Failure;
 
 /// Reports whether the binary was invoked as `kubectl parallax`.
-pub(crate) fn called_as_plugin() -> bool {
+pub(crate) fn invoked_as_kubectl_plugin() -> bool {
     let called = std::env::args_os().next();
     called
         .as_deref()
@@ -38,7 +38,7 @@ fn color() -> ColorMode {
     if plain {
         ColorMode::Plain
     } else {
-        ColorMode::Coloured
+        ColorMode::Colored
     }
 }
 
@@ -46,15 +46,15 @@ fn color() -> ColorMode {
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::could_not(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::indeterminate(error)),
         _ => Ok(()),
     }
 }
 
 /// Returns a token that SIGINT and SIGTERM cancel. A second signal exits the process at once.
 fn stop_on_signal() -> Result<CancellationToken, Failure> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::indeterminate)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::indeterminate)?;
     let token = CancellationToken::new();
     let stop = token.clone();
     // Detached: it lives as long as the process and holds no resources.

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: NotifyCommand,
+    command: NotifyCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -31,19 +31,21 @@ struct TestArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let NotifyCommand::Test(args) = &args.what;
+    let NotifyCommand::Test(args) = &args.command;
     let config = Config::load(&args.config).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
-    let tried = runtime.block_on(config.try_receivers()).map_err(|error| {
-        if matches!(error, parallax_notify::TestDeliveryError::Nobody) {
-            Failure::usage(error)
-        } else {
-            Failure::could_not(error)
-        }
-    })?;
+        .map_err(Failure::indeterminate)?;
+    let tried = runtime
+        .block_on(config.send_test_notifications())
+        .map_err(|error| {
+            if matches!(error, parallax_notify::TestDeliveryError::NoReceivers) {
+                Failure::usage(error)
+            } else {
+                Failure::indeterminate(error)
+            }
+        })?;
     let mut text = String::new();
     for one in &tried {
         // Writing into a string cannot fail.
@@ -52,16 +54,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 text,
                 "{} ({}): delivered in {} ms",
                 one.name,
-                one.way,
+                one.kind,
                 took.as_millis()
             ),
-            Err(why) => writeln!(text, "{} ({}): not delivered: {why}", one.name, one.way),
+            Err(why) => writeln!(text, "{} ({}): not delivered: {why}", one.name, one.kind),
         };
     }
     print(&text)?;
     if tried.iter().all(|one| one.outcome.is_ok()) {
         Ok(())
     } else {
-        Err(Failure::No)
+        Err(Failure::Negative)
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         vantage: args.vantage,
         pod: args.pod,
         aggregator,
-        token,
+        credential: token,
         aggregator_roots: aggregator_roots(args.aggregator_roots)?,
         role: if args.responder {
             Role::Responder
@@ -100,19 +100,19 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
+        .map_err(Failure::indeterminate)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
         let agent = Agent::bind(config)
             .await
-            .and_then(|agent| agent.also_reporting_to(others))
-            .map(|agent| agent.at_every_address(args.every_address))
+            .and_then(|agent| agent.with_replicas(others))
+            .map(|agent| agent.resolve_every_address(args.every_address))
             .map_err(|error| match error {
                 AgentError::Aggregator { .. } => Failure::usage(error),
-                _ => Failure::could_not(error),
+                _ => Failure::indeterminate(error),
             })?;
         tracing::info!(echo = %agent.echo_addr(), "prober started");
-        agent.run(stop).await.map_err(Failure::could_not)
+        agent.run(stop).await.map_err(Failure::indeterminate)
     })
 }
 
@@ -133,7 +133,7 @@ fn token_file(path: PathBuf) -> Result<ProberCredential, Failure> {
 /// Validates the CA files. A file that does not exist yet is not an error.
 fn aggregator_roots(files: Vec<PathBuf>) -> Result<AggregatorRoots, Failure> {
     if files.is_empty() {
-        return Ok(AggregatorRoots::AsProbes);
+        return Ok(AggregatorRoots::SameAsProbes);
     }
     for file in &files {
         match std::fs::metadata(file) {

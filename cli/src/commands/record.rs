@@ -18,7 +18,7 @@ pub(crate) struct Args {
         long = "record-max-size",
         value_name = "SIZE",
         requires = "dir",
-        value_parser = size,
+        value_parser = parse_size,
         default_value = "256MiB"
     )]
     max_size: u64,
@@ -49,14 +49,14 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 /// Parses a number of bytes with an optional unit.
-fn size(text: &str) -> Result<u64, String> {
-    let bytes = units::scaled(text, &UNITS)
-        .or_else(|| units::scaled(text, &units::BYTES))
+fn parse_size(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_with_unit(text, &UNITS)
+        .or_else(|| units::parse_with_unit(text, &units::BYTES))
         .ok_or("expected a number of bytes, optionally with KiB, MiB, GiB or TiB")?;
-    if bytes < RecordOptions::LEAST_BYTES {
+    if bytes < RecordOptions::MIN_BYTES {
         return Err(format!(
             "expected at least {} bytes (1MiB)",
-            RecordOptions::LEAST_BYTES
+            RecordOptions::MIN_BYTES
         ));
     }
     Ok(bytes)
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn sizes_are_bytes_with_or_without_a_binary_unit_and_at_least_a_mebibyte() {
-        assert_eq!(size("256MiB"), Ok(RecordOptions::DEFAULT_BYTES));
-        assert_eq!(size("2 GiB"), Ok(2 << 30));
-        assert_eq!(size("1048576"), Ok(1 << 20));
+        assert_eq!(parse_size("256MiB"), Ok(RecordOptions::DEFAULT_BYTES));
+        assert_eq!(parse_size("2 GiB"), Ok(2 << 30));
+        assert_eq!(parse_size("1048576"), Ok(1 << 20));
         for wrong in ["", "much", "1MB", "-1", "99999999TiB", "1000"] {
-            assert!(size(wrong).is_err(), "{wrong:?}");
+            assert!(parse_size(wrong).is_err(), "{wrong:?}");
         }
     }
 }

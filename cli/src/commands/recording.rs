@@ -12,19 +12,19 @@ use flate2::bufread::MultiGzDecoder;
 use crate::exit::Failure;
 
 /// Magic number of a gzip member (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// One input of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    Standard,
+    Stdin,
     File(PathBuf),
 }
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Standard => f.write_str("standard input"),
+            Self::Stdin => f.write_str("standard input"),
             Self::File(path) => write!(f, "{}", path.display()),
         }
     }
@@ -32,11 +32,11 @@ impl fmt::Display for Input {
 
 impl Input {
     /// Expands the given paths, in order; a directory stands for the recordings in it, oldest first.
-    pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Self>, Failure> {
+    pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<Self>, Failure> {
         let mut inputs = Vec::new();
         for path in paths {
             if path == Path::new("-") {
-                inputs.push(Self::Standard);
+                inputs.push(Self::Stdin);
                 continue;
             }
             let refused =
@@ -72,11 +72,11 @@ impl Input {
     /// Opens the input and decompresses it if necessary.
     pub(super) fn open(&self) -> io::Result<Box<dyn BufRead>> {
         let raw: Box<dyn Read> = match self {
-            Self::Standard => Box::new(io::stdin().lock()),
+            Self::Stdin => Box::new(io::stdin().lock()),
             Self::File(path) => Box::new(File::open(path)?),
         };
         let mut reader = BufReader::new(raw);
-        if reader.fill_buf()?.starts_with(&GZIP) {
+        if reader.fill_buf()?.starts_with(&GZIP_MAGIC) {
             Ok(Box::new(BufReader::new(MultiGzDecoder::new(reader))))
         } else {
             Ok(Box::new(reader))

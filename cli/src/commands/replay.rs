@@ -11,7 +11,7 @@ use super::recording::Input;
 use crate::exit::Failure;
 
 /// Longest accepted line; the longest line of a recording is the topology of the largest cluster.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Diagnose a recorded stream.
 #[derive(Debug, clap::Args)]
@@ -26,12 +26,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let inputs = Input::all(&args.files)?;
+    let inputs = Input::expand(&args.files)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match replay(&inputs, &mut out, args) {
         // A closed pipe, as with `head`, is not an error.
         Err(ReplayError::Write(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::CouldNot(error.to_string())),
+        Err(error) => Err(Failure::Indeterminate(error.to_string())),
         Ok(()) => Ok(()),
     }
 }
@@ -46,10 +46,10 @@ enum ReplayError {
         line: usize,
         source: std::io::Error,
     },
-    #[error("line {line} of {input} is longer than {LONGEST_LINE} bytes; the input is not a recording")]
-    Long { input: String, line: usize },
+    #[error("line {line} of {input} is longer than {MAX_LINE_BYTES} bytes; the input is not a recording")]
+    LineTooLong { input: String, line: usize },
     #[error("no line of the input belongs to a recording")]
-    Nothing,
+    NoRecording,
     #[error("cannot write the verdicts: {0}")]
     Write(#[from] std::io::Error),
 }
@@ -59,25 +59,28 @@ fn replay(inputs: &[Input], out: &mut impl Write, args: &Args) -> Result<(), Rep
     let mut recordings = 0_u64;
     let mut say = |events: Vec<String>| -> std::io::Result<()> {
         for event in &events {
-            recordings += u64::from(event.starts_with(TRIAL));
+            recordings += u64::from(event.starts_with(TRIAL_EVENT_PREFIX));
             print(event, out, args)?;
         }
         Ok(())
     };
     for input in inputs {
-        read(input, |number, line| say(replay.line(number, line)))?;
+        for_each_line(input, |number, line| say(replay.read_line(number, line)))?;
     }
     say(replay.finish())?;
     out.flush()?;
     if recordings == 0 {
-        Err(ReplayError::Nothing)
+        Err(ReplayError::NoRecording)
     } else {
         Ok(())
     }
 }
 
 /// Passes each line of an input to `take`, with its number.
-fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>) -> Result<(), ReplayError> {
+fn for_each_line(
+    input: &Input,
+    mut take: impl FnMut(usize, &str) -> std::io::Result<()>,
+) -> Result<(), ReplayError> {
     let name = || input.to_string();
     let mut reader = input.open().map_err(|source| ReplayError::Open {
         input: name(),
@@ -86,7 +89,7 @@ fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>)
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let read = match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line) {
+        let read = match (&mut reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(read) => read,
             // A recorder that was killed leaves its file truncated; the lines before the end are still valid.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
@@ -104,8 +107,8 @@ fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>)
         if read == 0 {
             break;
         }
-        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
-            return Err(ReplayError::Long {
+        if !line.ends_with(b"\n") && read as u64 == MAX_LINE_BYTES {
+            return Err(ReplayError::LineTooLong {
                 input: name(),
                 line: number,
             });
@@ -116,7 +119,7 @@ fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>)
 }
 
 /// Prefix of the event that ends each trial.
-const TRIAL: &str = r#"{"type":"trial""#;
+const TRIAL_EVENT_PREFIX: &str = r#"{"type":"trial""#;
 
 /// Prints an event as JSON or as a sentence.
 fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
@@ -211,7 +214,7 @@ fn sentence(event: &str) -> String {
                 .map(|leaning| {
                     format!(
                         "; too little evidence for a verdict, likeliest: {} {:.4}",
-                        listed(leaning["class"].as_array().into_iter().flatten().map(region)),
+                        join_words(leaning["class"].as_array().into_iter().flatten().map(region)),
                         leaning["probability"].as_f64().unwrap_or_default()
                     )
                 });
@@ -228,6 +231,6 @@ fn sentence(event: &str) -> String {
     }
 }
 
-fn listed(words: impl Iterator<Item = String>) -> String {
+fn join_words(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }

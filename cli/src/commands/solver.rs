@@ -33,24 +33,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    super::query::wait(async {
+    super::query::block_on(async {
         let stop = super::stop_on_signal()?;
         let address = SocketAddr::new(args.listen_address, args.listen_port);
         let listener = TcpListener::bind(address)
             .await
-            .map_err(|error| Failure::CouldNot(format!("cannot listen on {address}: {error}")))?;
-        let bound = listener.local_addr().map_err(Failure::could_not)?;
+            .map_err(|error| Failure::Indeterminate(format!("cannot listen on {address}: {error}")))?;
+        let bound = listener.local_addr().map_err(Failure::indeterminate)?;
         super::print(&format!("responding for {} on {bound}\n", args.domain))?;
-        let router = Router::new().fallback(answer).with_state(Arc::new(args));
+        let router = Router::new().fallback(respond).with_state(Arc::new(args));
         axum::serve(listener, router)
             .with_graceful_shutdown(stop.cancelled_owned())
             .await
-            .map_err(Failure::could_not)
+            .map_err(Failure::indeterminate)
     })
 }
 
 /// Responds to `/` and `/healthz` under any host name, and to the token only under its own.
-async fn answer(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> (StatusCode, String) {
+async fn respond(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> (StatusCode, String) {
     if matches!(uri.path(), "/" | "/healthz") {
         return (StatusCode::OK, String::new());
     }

@@ -17,7 +17,7 @@ use super::{color, stop_on_signal};
 use crate::exit::Failure;
 
 /// Rows of the matrix that fit on a screen with the rest; the page shows all of them.
-const ROWS: usize = 12;
+const MAX_MATRIX_ROWS: usize = 12;
 
 /// Run an aggregator and a local prober in one process, for targets listed in YAML.
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let host = this_host()?;
+    let host = host_name()?;
     let vantage = Vantage::Cluster {
         node: host.clone(),
         network: Network::Host,
@@ -67,26 +67,27 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let token = config
         .token
         .as_ref()
-        .map(|token| ProberCredential::Fixed(token.reveal().to_owned()));
+        .map(|token| ProberCredential::Fixed(token.secret().to_owned()));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
+        .map_err(Failure::indeterminate)?;
     runtime.block_on(async {
         let stop = stop_on_signal()?;
-        let aggregator = Aggregator::bind(config).await.map_err(Failure::could_not)?;
+        let aggregator = Aggregator::bind(config).await.map_err(Failure::indeterminate)?;
         let serving = aggregator.local_addr();
         let views = aggregator.views();
-        let url = Url::parse(&format!("http://{}/", reachable(serving))).map_err(Failure::could_not)?;
-        let pod = PodName::new(format!("up-{host}")).map_err(Failure::could_not)?;
+        let url =
+            Url::parse(&format!("http://{}/", dialable_address(serving))).map_err(Failure::indeterminate)?;
+        let pod = PodName::new(format!("up-{host}")).map_err(Failure::indeterminate)?;
         let agent = AgentConfig {
-            token,
+            credential: token,
             echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             resolv_conf: args.resolv_conf,
             vantage,
             pod,
             aggregator: url.clone(),
-            aggregator_roots: AggregatorRoots::AsProbes,
+            aggregator_roots: AggregatorRoots::SameAsProbes,
             role: Role::Prober,
             extra_roots,
             spool_capacity: SPOOL_CAPACITY,
@@ -103,8 +104,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         stop.cancel();
         let prober_ended = tokio::task::spawn_blocking(move || prober.join())
             .await
-            .map_err(Failure::could_not)?;
-        served.map_err(Failure::could_not).and(prober_ended)
+            .map_err(Failure::indeterminate)?;
+        served.map_err(Failure::indeterminate).and(prober_ended)
     })
 }
 
@@ -119,10 +120,10 @@ impl ProberThread {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
-                .map_err(Failure::could_not)?;
+                .map_err(Failure::indeterminate)?;
             runtime.block_on(async {
-                let agent = Agent::bind(config).await.map_err(Failure::could_not)?;
-                agent.run(stop).await.map_err(Failure::could_not)
+                let agent = Agent::bind(config).await.map_err(Failure::indeterminate)?;
+                agent.run(stop).await.map_err(Failure::indeterminate)
             })
         }))
     }
@@ -130,12 +131,12 @@ impl ProberThread {
     fn join(self) -> Result<(), Failure> {
         self.0
             .join()
-            .unwrap_or_else(|_| Err(Failure::CouldNot("the prober's thread panicked".to_owned())))
+            .unwrap_or_else(|_| Err(Failure::Indeterminate("the prober's thread panicked".to_owned())))
     }
 }
 
 /// Interval at which the state is compared with the screen.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 struct StatusPrinter {
     views: SnapshotReader<View>,
@@ -150,7 +151,7 @@ impl StatusPrinter {
             return;
         }
         let mut shown = String::new();
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         while !self.views.is_closed() {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -174,7 +175,7 @@ fn screen(view: &View, style: ColorMode) -> String {
     let mut text = format!(
         "{}\n{}",
         parallax_terminal::summary(view, style),
-        parallax_terminal::matrix(view, style, ROWS)
+        parallax_terminal::matrix(view, style, MAX_MATRIX_ROWS)
     );
     for incident in view
         .incidents
@@ -193,7 +194,7 @@ fn screen(view: &View, style: ColorMode) -> String {
 }
 
 /// Returns an address that a client on this machine can dial, also if the server listens on all addresses.
-fn reachable(listening: SocketAddr) -> SocketAddr {
+fn dialable_address(listening: SocketAddr) -> SocketAddr {
     let mut address = listening;
     if address.ip().is_unspecified() {
         address.set_ip(match listening {
@@ -204,8 +205,8 @@ fn reachable(listening: SocketAddr) -> SocketAddr {
     address
 }
 
-fn this_host() -> Result<NodeName, Failure> {
+fn host_name() -> Result<NodeName, Failure> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_err(|e| Failure::CouldNot(format!("cannot read the host name of this machine: {e}")))?;
-    NodeName::new(name.trim()).map_err(Failure::could_not)
+        .map_err(|e| Failure::Indeterminate(format!("cannot read the host name of this machine: {e}")))?;
+    NodeName::new(name.trim()).map_err(Failure::indeterminate)
 }

@@ -18,7 +18,7 @@ struct InhibitionFile {
     inhibit_rules: Vec<Inhibition>,
 }
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 # Generated from dashboards/src/alerts; do not edit. For the configuration of Alertmanager: one notification per fault.
 # Group by job and incident (group_by: [job, alertname, incident]), so that one cause of fifty failing hosts notifies once.
 ";
@@ -33,7 +33,7 @@ fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibit
 
 /// All inhibition rules.
 #[must_use]
-pub fn all() -> Vec<Inhibition> {
+pub fn inhibitions() -> Vec<Inhibition> {
     let mut worse = inhibition("ParallaxIncident", &["ParallaxIncident"], &["job", "incident"]);
     worse.source_matchers.push("severity=\"critical\"".to_owned());
     worse.target_matchers.push("severity=\"warning\"".to_owned());
@@ -76,7 +76,9 @@ pub fn all() -> Vec<Inhibition> {
 }
 
 /// The section `inhibit_rules` of Alertmanager's configuration.
-pub fn file() -> Result<String, SerializationError> {
-    let file = InhibitionFile { inhibit_rules: all() };
-    Ok(format!("{HEAD}{}", yaml(&file)?))
+pub fn inhibition_file() -> Result<String, SerializationError> {
+    let file = InhibitionFile {
+        inhibit_rules: inhibitions(),
+    };
+    Ok(format!("{HEADER}{}", yaml(&file)?))
 }

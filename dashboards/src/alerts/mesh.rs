@@ -1,20 +1,20 @@
 //! Alerts about the mesh: what it does not observe is unknown.
 
 use super::{Alert, Severity};
-use crate::promql::{beyond_rounds, once, speaking};
+use crate::promql::{aggregate_of_leader, exceeding_rounds, of_leader};
 
 pub(super) fn alerts() -> Vec<Alert> {
     let share = format!(
         "sum by (job) {} / sum by (job) {}",
-        speaking("parallax_vantages{state!=\"reporting\"}"),
-        speaking("parallax_vantages")
+        of_leader("parallax_vantages{state!=\"reporting\"}"),
+        of_leader("parallax_vantages")
     );
     vec![
         Alert {
             name: "ParallaxVantageSilent",
             severity: Severity::Warning,
-            expression: once("max", "job, vantage", &beyond_rounds("parallax_vantage_silent_seconds", 6, 60)),
-            lasting: 60,
+            expression: aggregate_of_leader("max", "job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
+            for_seconds: 60,
             summary: "{{ $labels.vantage }} has not reported for {{ $value | humanizeDuration }}",
             description: "The state of targets as seen from this vantage is unknown, not ok.",
         },
@@ -23,17 +23,17 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Critical,
             expression: format!(
                 "{share} > 0.2\nand on (job) sum by (job) {} >= 2",
-                speaking("parallax_vantages{state!=\"reporting\"}")
+                of_leader("parallax_vantages{state!=\"reporting\"}")
             ),
-            lasting: 300,
+            for_seconds: 300,
             summary: "{{ $value | humanizePercentage }} of the vantages do not report",
             description: "Failures that only these vantages would see go unnoticed, and causes are harder to tell apart.",
         },
         Alert {
             name: "ParallaxNodesWithoutProber",
             severity: Severity::Warning,
-            expression: format!("{} > 0", once("max", "job", "parallax_nodes{prober=\"no\"}")),
-            lasting: 1_800,
+            expression: format!("{} > 0", aggregate_of_leader("max", "job", "parallax_nodes{prober=\"no\"}")),
+            for_seconds: 1_800,
             summary: "{{ $value }} nodes have no prober",
             description: "What clients on these nodes can reach is unknown. The page lists the nodes and, if known, the reason.",
         },
@@ -42,9 +42,9 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} == 0",
-                once("sum", "job, target", "parallax_target_vantages{state!=\"unknown\"}")
+                aggregate_of_leader("sum", "job, target", "parallax_target_vantages{state!=\"unknown\"}")
             ),
-            lasting: 300,
+            for_seconds: 300,
             summary: "{{ $labels.target }} is not observed",
             description: "No vantage has a fresh observation of the target. Its state is unknown, which is not the same as reachable.",
         },
@@ -56,7 +56,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                          sum by (job, instance) (rate(parallax_prober_probes_total{result=\"not_asked\"}[5m]))\n  \
                          / sum by (job, instance) (rate(parallax_prober_probes_total[5m])) > 0.05"
                 .to_owned(),
-            lasting: 600,
+            for_seconds: 600,
             summary: "the prober at {{ $labels.instance }} starts probes late or skips them",
             description: "A fault of the prober (CPU, ports, resolver). It never counts against a target, but the prober observes less.",
         },
@@ -64,7 +64,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: "ParallaxProberPlanOld",
             severity: Severity::Warning,
             expression: "max by (job, instance) (parallax_prober_plan_age_seconds) > 120".to_owned(),
-            lasting: 60,
+            for_seconds: 60,
             summary: "the prober at {{ $labels.instance }} has received nothing from the aggregator for {{ $value | humanizeDuration }}",
             description: "It continues with its last plan, and buffers its observations as long as there is room.",
         },
@@ -72,7 +72,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: "ParallaxReportsLost",
             severity: Severity::Warning,
             expression: "sum by (job, instance) (increase(parallax_prober_spool_dropped_total[10m])) > 0".to_owned(),
-            lasting: 0,
+            for_seconds: 0,
             summary: "the prober at {{ $labels.instance }} dropped {{ $value | humanize }} observations",
             description: "Its buffer was full because it could not deliver them for too long, or the aggregator rejected them permanently.",
         },

@@ -2,7 +2,7 @@
 
 pub mod inhibit;
 mod mesh;
-mod own;
+mod parallax;
 pub mod provisioning;
 mod renewals;
 pub mod rules;
@@ -18,7 +18,7 @@ pub struct Alert {
     /// The alert fires for each series of this `PromQL` expression.
     pub expression: String,
     /// `for` in seconds. Zero for verdicts, which open and close with their own hysteresis.
-    pub lasting: u32,
+    pub for_seconds: u32,
     /// One line, with labels of the series.
     pub summary: &'static str,
     /// The consequences.
@@ -33,7 +33,7 @@ pub enum Severity {
     /// Can wait until the morning.
     Warning,
     /// The series have a label `severity`.
-    OfSeries,
+    FromSeries,
 }
 
 impl Severity {
@@ -43,7 +43,7 @@ impl Severity {
         match self {
             Self::Critical => Some("critical"),
             Self::Warning => Some("warning"),
-            Self::OfSeries => None,
+            Self::FromSeries => None,
         }
     }
 }
@@ -57,11 +57,11 @@ impl Alert {
 
     /// The duration in Prometheus' format: `90s`, `5m`.
     #[must_use]
-    pub fn for_text(&self) -> String {
-        if self.lasting.is_multiple_of(60) {
-            format!("{}m", self.lasting / 60)
+    pub fn duration_text(&self) -> String {
+        if self.for_seconds.is_multiple_of(60) {
+            format!("{}m", self.for_seconds / 60)
         } else {
-            format!("{}s", self.lasting)
+            format!("{}s", self.for_seconds)
         }
     }
 }
@@ -72,6 +72,6 @@ pub fn all() -> Vec<Alert> {
     let mut alerts = targets::alerts();
     alerts.extend(renewals::alerts());
     alerts.extend(mesh::alerts());
-    alerts.extend(own::alerts());
+    alerts.extend(parallax::alerts());
     alerts
 }

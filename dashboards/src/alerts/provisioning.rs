@@ -12,7 +12,7 @@ use crate::{SerializationError, yaml};
 /// Default uid of the data source, to be replaced by the user's.
 pub const DATA_SOURCE: &str = "prometheus";
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 # Generated from dashboards/src/alerts; do not edit. The rules of parallax.rules.yaml for Grafana's own alerting: a file for
 # provisioning/alerting. `datasourceUid` is the uid of the Prometheus data source: replace `prometheus` where yours differs.
 ";
@@ -79,14 +79,14 @@ struct Threshold {
 }
 
 impl ProvisioningRule {
-    fn of(alert: &Alert) -> Self {
+    fn from_alert(alert: &Alert) -> Self {
         Self {
             uid: uid(alert),
             title: alert.name,
             condition: "FIRES",
             data: (
                 ProvisioningQuery::instant("VALUE", &alert.expression),
-                ProvisioningQuery::instant("SERIES", &presence(&alert.expression)),
+                ProvisioningQuery::instant("SERIES", &presence_expression(&alert.expression)),
                 Threshold {
                     ref_id: "FIRES",
                     // Grafana's expression engine.
@@ -101,10 +101,10 @@ impl ProvisioningRule {
             ),
             no_data_state: "OK",
             exec_err_state: "Error",
-            lasting: alert.for_text(),
+            lasting: alert.duration_text(),
             annotations: annotations(alert)
                 .into_iter()
-                .map(|(name, text)| (name, in_grafana(&text)))
+                .map(|(name, text)| (name, with_grafana_value(&text)))
                 .collect(),
             labels: alert
                 .severity
@@ -148,17 +148,17 @@ fn uid(alert: &Alert) -> String {
 
 /// 1 for every series of an expression: Prometheus fires on the presence of a series, Grafana on its value, which is
 /// zero if nothing is reachable.
-fn presence(expression: &str) -> String {
+fn presence_expression(expression: &str) -> String {
     format!("({expression}) * 0 + 1")
 }
 
 /// Replaces `$value` by Grafana's name for it.
-fn in_grafana(text: &str) -> String {
+fn with_grafana_value(text: &str) -> String {
     text.replace("$value ", "$values.VALUE.Value ")
 }
 
 /// The file for `provisioning/alerting`.
-pub fn file() -> Result<String, SerializationError> {
+pub fn provisioning_file() -> Result<String, SerializationError> {
     let file = ProvisioningFile {
         api_version: 1,
         groups: vec![ProvisioningGroup {
@@ -166,8 +166,8 @@ pub fn file() -> Result<String, SerializationError> {
             name: "parallax",
             folder: "Parallax",
             interval: "30s",
-            rules: all().iter().map(ProvisioningRule::of).collect(),
+            rules: all().iter().map(ProvisioningRule::from_alert).collect(),
         }],
     };
-    Ok(format!("{HEAD}{}", yaml(&file)?))
+    Ok(format!("{HEADER}{}", yaml(&file)?))
 }

@@ -1,18 +1,18 @@
 //! Alerts about certificates whose renewal would fail.
 
 use super::{Alert, Severity};
-use crate::promql::speaking;
+use crate::promql::of_leader;
 
 /// Seconds before the expiry of a Certificate from which a renewal that would fail is critical, if the renewal is also
 /// due within [`DUE`]: certificates of a few days always expire soon.
-const NEAR: u32 = 7 * 86_400;
-const DUE: u32 = 86_400;
+const CRITICAL_BEFORE_EXPIRY_SECONDS: u32 = 7 * 86_400;
+const RENEWAL_DUE_SECONDS: u32 = 86_400;
 
 pub(super) fn alerts() -> Vec<Alert> {
     let of = "on (job, namespace, certificate)";
     // Without honorLabels a scraper keeps the Certificate's namespace as `exported_namespace`.
     let own = |metric: &str| {
-        let spoken = speaking(metric);
+        let spoken = of_leader(metric);
         format!("label_replace({spoken}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
     };
     let foreseen = format!(
@@ -21,7 +21,7 @@ pub(super) fn alerts() -> Vec<Alert> {
     );
     let time = |metric: &str| format!("min by (job, namespace, certificate) ({})", own(metric));
     let near = format!(
-        "(\n  {} - time() < {NEAR}\n  unless {of} {} - time() > {DUE}\n)",
+        "(\n  {} - time() < {CRITICAL_BEFORE_EXPIRY_SECONDS}\n  unless {of} {} - time() > {RENEWAL_DUE_SECONDS}\n)",
         time("parallax_certificate_not_after_timestamp_seconds"),
         time("parallax_certificate_renewal_timestamp_seconds"),
     );
@@ -30,9 +30,9 @@ pub(super) fn alerts() -> Vec<Alert> {
     };
     vec![Alert {
         name: "ParallaxRenewalWouldFail",
-        severity: Severity::OfSeries,
+        severity: Severity::FromSeries,
         expression: format!("{}\nor\n{}", with("critical", "and"), with("warning", "unless")),
-        lasting: 1_800,
+        for_seconds: 1_800,
         summary: "{{ $labels.host }} of the certificate {{ $labels.namespace }}/{{ $labels.certificate }} would not be renewed ({{ $labels.cause }})",
         description: "A forecast, from what is certain without an order: in its current state the CA would refuse this name. `parallax forecasts` shows the reason, the CA's error and what to do.",
     }]

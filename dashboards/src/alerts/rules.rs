@@ -62,13 +62,13 @@ impl PrometheusRule {
                 name: "parallax",
                 namespace: namespace.to_owned(),
             },
-            spec: groups(never_worked_minutes),
+            spec: rule_groups(never_worked_minutes),
         }
     }
 }
 
 /// The header of both files.
-const HEAD: &str = "\
+const HEADER: &str = "\
 # Generated from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
 # and inhibited: docs/use/alerts.md.
 ";
@@ -76,13 +76,13 @@ const HEAD: &str = "\
 /// Default time after which a target that has never worked raises an alert, in minutes.
 pub const NEVER_WORKED_MINUTES: u32 = 30;
 
-fn groups(never_worked_minutes: u32) -> RuleGroups {
+fn rule_groups(never_worked_minutes: u32) -> RuleGroups {
     let mut alerts = all();
     alerts.retain(|alert| never_worked_minutes > 0 || alert.name != NEVER_WORKED);
     for alert in alerts.iter_mut().filter(|alert| alert.name == NEVER_WORKED) {
-        alert.lasting = never_worked_minutes * 60;
+        alert.for_seconds = never_worked_minutes * 60;
     }
-    let rules = alerts.iter().map(AlertRule::of).collect();
+    let rules = alerts.iter().map(AlertRule::from_alert).collect();
     RuleGroups {
         groups: vec![RuleGroup {
             name: "parallax",
@@ -92,12 +92,12 @@ fn groups(never_worked_minutes: u32) -> RuleGroups {
 }
 
 impl AlertRule {
-    fn of(alert: &Alert) -> Self {
+    fn from_alert(alert: &Alert) -> Self {
         Self {
             alert: alert.name,
             // Ends with a newline, so that it is written as a block.
             expr: LitString(format!("{}\n", alert.expression)),
-            lasting: (alert.lasting > 0).then(|| alert.for_text()),
+            lasting: (alert.for_seconds > 0).then(|| alert.duration_text()),
             labels: alert
                 .severity
                 .label()
@@ -119,12 +119,12 @@ pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
 }
 
 /// The file for `rule_files`.
-pub fn plain() -> Result<String, SerializationError> {
-    Ok(format!("{HEAD}{}", yaml(&groups(NEVER_WORKED_MINUTES))?))
+pub fn rule_file() -> Result<String, SerializationError> {
+    Ok(format!("{HEADER}{}", yaml(&rule_groups(NEVER_WORKED_MINUTES))?))
 }
 
 /// The object for the Prometheus operator, for an installation with default values.
-pub fn object() -> Result<String, SerializationError> {
+pub fn rule_object_file() -> Result<String, SerializationError> {
     let object = PrometheusRule::new("parallax", &BTreeMap::new(), NEVER_WORKED_MINUTES);
-    Ok(format!("{HEAD}{}", yaml(&object)?))
+    Ok(format!("{HEADER}{}", yaml(&object)?))
 }

@@ -1,7 +1,7 @@
 //! Alerts about failures that users notice.
 
 use super::{Alert, Severity, rules::NEVER_WORKED_MINUTES};
-use crate::promql::{once, outliving, ready, speaking, targets_where};
+use crate::promql::{aggregate_of_leader, of_leader, ready_leader, surviving_restarts, targets_with_ratio};
 
 /// The alert whose duration is a setting of the installation.
 pub(super) const NEVER_WORKED: &str = "ParallaxTargetNeverWorked";
@@ -11,30 +11,30 @@ pub(super) fn alerts() -> Vec<Alert> {
     vec![
         Alert {
             name: "ParallaxIncident",
-            severity: Severity::OfSeries,
-            expression: outliving(
+            severity: Severity::FromSeries,
+            expression: surviving_restarts(
                 "job, incident, cause, severity, subject",
                 "job, incident",
                 "parallax_incident{handling=\"none\"}",
-                &speaking("parallax_incident{handling!=\"none\"}"),
+                &of_leader("parallax_incident{handling!=\"none\"}"),
             ),
-            lasting: 0,
+            for_seconds: 0,
             summary: "{{ $labels.subject }}: cause {{ $labels.cause }} (incident {{ $labels.incident }})",
             description: "Parallax has named the cause of a failure. `parallax explain {{ $labels.incident }}` shows the sentence, its evidence, what was ruled out, and the remedies with their trade-offs.",
         },
         Alert {
             name: "ParallaxTargetUnreachable",
             severity: Severity::Critical,
-            expression: targets_where("< 0.5"),
-            lasting: 60,
+            expression: targets_with_ratio("< 0.5"),
+            for_seconds: 60,
             summary: "{{ $labels.target }} is unreachable for clients with placement {{ $labels.placement }}",
             description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
         },
         Alert {
             name: "ParallaxTargetUnreliable",
             severity: Severity::Warning,
-            expression: targets_where(">= 0.5 < 0.95"),
-            lasting: 900,
+            expression: targets_with_ratio(">= 0.5 < 0.95"),
+            for_seconds: 900,
             summary: "{{ $labels.target }} fails intermittently for clients with placement {{ $labels.placement }}",
             description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
         },
@@ -43,55 +43,55 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "max by (job, target) (last_over_time({never}[10m])) unless on (job) {}\nor on (job, target)\n{}",
-                ready(),
-                once("max", "job, target", never)
+                ready_leader(),
+                aggregate_of_leader("max", "job, target", never)
             ),
-            lasting: NEVER_WORKED_MINUTES * 60,
+            for_seconds: NEVER_WORKED_MINUTES * 60,
             summary: "{{ $labels.target }} has never worked",
             description: "No probe of it has succeeded since it appeared. If it is not in service yet, mark it: with the annotation parallax.dev/pending: \"true\" of its Service, Ingress or HTTPRoute, or the field pending of the target.",
         },
         Alert {
             name: "ParallaxExposure",
-            severity: Severity::OfSeries,
+            severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                once(
+                aggregate_of_leader(
                     "max",
                     "job, finding, catalogue, severity",
                     "parallax_finding{finding=\"exposed\",severity!=\"notice\"}"
                 )
             ),
-            lasting: 60,
+            for_seconds: 60,
             summary: "{{ $value }} hosts are served where they must not be",
             description: "A front serves a host of another ingress class, or a target responds where, or to clients to which, it must not. The page lists the vantages that see it.",
         },
         Alert {
             name: "ParallaxFinding",
-            severity: Severity::OfSeries,
+            severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                once(
+                aggregate_of_leader(
                     "max",
                     "job, finding, catalogue, severity",
                     "parallax_finding{finding!=\"exposed\",severity!=\"notice\"}"
                 )
             ),
-            lasting: 600,
+            for_seconds: 600,
             summary: "{{ $value }} names with the finding {{ $labels.finding }} ({{ $labels.catalogue }})",
             description: "The answers for a name differ between resolvers, nodes or the public view, or the responses of a target have changed. The page shows which vantage gets which answer.",
         },
         Alert {
             name: "ParallaxHazard",
-            severity: Severity::OfSeries,
+            severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                once(
+                aggregate_of_leader(
                     "max",
                     "job, hazard, subject, severity",
                     "parallax_hazard{severity!=\"notice\"}"
                 )
             ),
-            lasting: 900,
+            for_seconds: 900,
             summary: "{{ $labels.subject }}: {{ $labels.hazard }}",
             description: "Nothing fails yet. The configuration shows which clients would fail, and the page shows how to prevent it.",
         },

@@ -1,7 +1,10 @@
 //! The dashboard of the mesh: vantages and probers. Lists end after twenty entries, whatever the number of nodes.
 
-use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
-use crate::promql::{once, speaking};
+use super::{
+    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    table_panel,
+};
+use crate::promql::{aggregate_of_leader, of_leader};
 
 #[expect(
     clippy::too_many_lines,
@@ -20,109 +23,109 @@ pub(super) fn dashboard() -> Dashboard {
             Variable::Page,
         ],
         panels: vec![
-            number(
+            number_panel(
                 "Reporting vantages",
                 (Unit::Count, ThresholdColor::Never),
-                ExpectedResult::Level,
-                format!("max {}", speaking("parallax_vantages{state=\"reporting\"}")),
+                ExpectedResult::NotEmpty,
+                format!("max {}", of_leader("parallax_vantages{state=\"reporting\"}")),
             ),
-            number(
+            number_panel(
                 "Vantages not reporting",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Level,
-                format!("sum {}", speaking("parallax_vantages{state!=\"reporting\"}")),
+                ExpectedResult::NotEmpty,
+                format!("sum {}", of_leader("parallax_vantages{state!=\"reporting\"}")),
             ),
-            number(
+            number_panel(
                 "Nodes without a prober",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Level,
-                format!("max {}", speaking("parallax_nodes{prober=\"no\"}")),
+                ExpectedResult::NotEmpty,
+                format!("max {}", of_leader("parallax_nodes{prober=\"no\"}")),
             ),
-            number(
+            number_panel(
                 "Last report of $vantage",
-                (Unit::Seconds, ThresholdColor::FromAMinute),
-                ExpectedResult::Level,
-                format!("max {}", speaking("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
+                (Unit::Seconds, ThresholdColor::AboveAMinute),
+                ExpectedResult::NotEmpty,
+                format!("max {}", of_leader("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
-                ExpectedResult::Level,
-                once("max", "state", "parallax_vantages"),
+                ExpectedResult::NotEmpty,
+                aggregate_of_leader("max", "state", "parallax_vantages"),
             )
             .sized(8, 8),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Probes between nodes by result",
                 (Unit::PerSecond, "{{result}}"),
-                ExpectedResult::Level,
-                once(
+                ExpectedResult::NotEmpty,
+                aggregate_of_leader(
                     "sum",
                     "result",
                     "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])",
                 ),
             )
-            .about("The control group: a failure that also occurs here is not a fault of a front.")
+            .described("The control group: a failure that also occurs here is not a fault of a front.")
             .sized(8, 8),
-            table(
+            table_panel(
                 "20 least reachable nodes",
                 Unit::Share,
-                ExpectedResult::Elsewhere,
+                ExpectedResult::TestedElsewhere,
                 format!(
                     "topk(20, {} / {} > 0)",
-                    once(
+                    aggregate_of_leader(
                         "sum",
                         "target",
                         "rate(parallax_probes_total{channel=\"mesh\",result!~\"ok|not_asked\"}[$__rate_interval])",
                     ),
-                    once("sum", "target", "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])"),
+                    aggregate_of_leader("sum", "target", "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])"),
                 ),
             )
             .sized(8, 8)
-            .about("The share of failures among the probes that other probers make to the node."),
-            table(
+            .described("The share of failures among the probes that other probers make to the node."),
+            table_panel(
                 "20 longest silent vantages",
                 Unit::Seconds,
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!(
                     "topk(20, {})",
-                    once("max", "vantage", "parallax_vantage_silent_seconds")
+                    aggregate_of_leader("max", "vantage", "parallax_vantage_silent_seconds")
                 ),
             )
             .sized(8, 8),
-            table(
+            table_panel(
                 "20 probers with the oldest plan",
                 Unit::Seconds,
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 "topk(20, max by (job, instance) (parallax_prober_plan_age_seconds))".to_owned(),
             )
             .sized(8, 8),
-            table(
+            table_panel(
                 "20 probers with the longest start delay (95th percentile)",
                 Unit::Seconds,
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 "topk(20, histogram_quantile(0.95, sum by (job, instance, le) (rate(parallax_prober_late_seconds_bucket[$__rate_interval]))))".to_owned(),
             )
             .sized(8, 8),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Probes not made, by kind",
                 (Unit::PerSecond, "{{kind}}"),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 "sum by (kind) (rate(parallax_prober_probes_total{result=\"not_asked\"}[$__rate_interval]))".to_owned(),
             )
-            .about("Faults of the prober itself: too late, over budget, no free port. They never count against a target."),
-            drawn(
+            .described("Faults of the prober itself: too late, over budget, no free port. They never count against a target."),
+            graph_panel(
                 PanelStyle::Lines,
                 "Observations buffered by probers, and dropped",
                 (Unit::Count, "buffered"),
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 "sum(parallax_prober_spool_reports)".to_owned(),
             )
-            .and(
+            .with_query(
                 "dropped",
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 "sum(increase(parallax_prober_spool_dropped_total[$__rate_interval]))".to_owned(),
             ),
         ],

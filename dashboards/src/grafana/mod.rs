@@ -51,7 +51,7 @@ pub struct Panel {
     /// How to read it.
     pub description: &'static str,
     /// The kind of visualization.
-    pub look: PanelStyle,
+    pub style: PanelStyle,
     /// Width in columns and height in rows.
     pub size: (u8, u8),
     /// The unit of the values.
@@ -84,7 +84,7 @@ pub enum ThresholdColor {
     /// Below one.
     BelowOne,
     /// From 60 seconds.
-    FromAMinute,
+    AboveAMinute,
 }
 
 /// Units of values.
@@ -110,20 +110,20 @@ pub struct Query {
     /// The legend of the series.
     pub legend: &'static str,
     /// The result that a test expects.
-    pub shows: ExpectedResult,
+    pub expected: ExpectedResult,
 }
 
 /// The result that a query must have before and after the fault of the recording that tests replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedResult {
     /// Not empty after the fault, and different from before.
-    Difference,
+    Changes,
     /// Not empty both times.
-    Level,
+    NotEmpty,
     /// Only with the watch of a cluster, which the recording lacks.
-    Cluster,
+    NeedsCluster,
     /// Nothing in the recording; the alert of the same metric has its own test.
-    Elsewhere,
+    TestedElsewhere,
 }
 
 /// All dashboards.
@@ -159,64 +159,64 @@ impl Dashboard {
     }
 }
 
-fn number(
+fn number_panel(
     title: &'static str,
     (unit, colour): (Unit, ThresholdColor),
-    shows: ExpectedResult,
+    expected: ExpectedResult,
     expression: String,
 ) -> Panel {
     Panel {
         title,
         description: "",
-        look: PanelStyle::Number(colour),
+        style: PanelStyle::Number(colour),
         size: (4, 4),
         unit,
         queries: vec![Query {
             expression,
             legend: "",
-            shows,
+            expected,
         }],
     }
 }
 
-fn drawn(
+fn graph_panel(
     look: PanelStyle,
     title: &'static str,
     (unit, legend): (Unit, &'static str),
-    shows: ExpectedResult,
+    expected: ExpectedResult,
     expression: String,
 ) -> Panel {
     Panel {
         title,
         description: "",
-        look,
+        style: look,
         size: (12, 8),
         unit,
         queries: vec![Query {
             expression,
             legend,
-            shows,
+            expected,
         }],
     }
 }
 
-fn table(title: &'static str, unit: Unit, shows: ExpectedResult, expression: String) -> Panel {
+fn table_panel(title: &'static str, unit: Unit, expected: ExpectedResult, expression: String) -> Panel {
     Panel {
         title,
         description: "",
-        look: PanelStyle::Table,
+        style: PanelStyle::Table,
         size: (12, 8),
         unit,
         queries: vec![Query {
             expression,
             legend: "",
-            shows,
+            expected,
         }],
     }
 }
 
 impl Panel {
-    const fn about(mut self, description: &'static str) -> Self {
+    const fn described(mut self, description: &'static str) -> Self {
         self.description = description;
         self
     }
@@ -226,11 +226,11 @@ impl Panel {
         self
     }
 
-    fn and(mut self, legend: &'static str, shows: ExpectedResult, expression: String) -> Self {
+    fn with_query(mut self, legend: &'static str, expected: ExpectedResult, expression: String) -> Self {
         self.queries.push(Query {
             expression,
             legend,
-            shows,
+            expected,
         });
         self
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{COLUMNS, Dashboard, Panel, PanelStyle, ThresholdColor, Unit, Variable};
 
 /// Version of the JSON schema.
-const SCHEMA: u8 = 39;
+const SCHEMA_VERSION: u8 = 39;
 
 /// The data source selected on the dashboard.
 fn data_source() -> Value {
@@ -34,7 +34,7 @@ pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
         "title": dashboard.title,
         "description": dashboard.description,
         "tags": ["parallax"],
-        "schemaVersion": SCHEMA,
+        "schemaVersion": SCHEMA_VERSION,
         "version": 1,
         "editable": true,
         "graphTooltip": 1,
@@ -57,14 +57,14 @@ pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
             "type": "dashboards",
             "url": "",
         }],
-        "annotations": {"list": [incidents()]},
+        "annotations": {"list": [incident_annotations()]},
         "templating": {"list": variables},
-        "panels": laid_out(&dashboard.panels),
+        "panels": panel_grid(&dashboard.panels),
     })
 }
 
 /// Incidents as annotations on every graph.
-fn incidents() -> Value {
+fn incident_annotations() -> Value {
     json!({
         "name": "Incidents",
         "datasource": data_source(),
@@ -117,7 +117,7 @@ fn variable(variable: &Variable) -> Value {
 }
 
 /// Places panels from left to right, and starts a new row if there is no room left.
-fn laid_out(panels: &[Panel]) -> Vec<Value> {
+fn panel_grid(panels: &[Panel]) -> Vec<Value> {
     let (mut x, mut y, mut tallest) = (0, 0_u16, 0);
     let mut laid = Vec::new();
     for (id, one) in (1_u16..).zip(panels) {
@@ -134,8 +134,8 @@ fn laid_out(panels: &[Panel]) -> Vec<Value> {
 }
 
 fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
-    let table = panel.look == PanelStyle::Table;
-    let instant = matches!(panel.look, PanelStyle::Table | PanelStyle::Number(_));
+    let table = panel.style == PanelStyle::Table;
+    let instant = matches!(panel.style, PanelStyle::Table | PanelStyle::Number(_));
     let targets: Vec<Value> = ('A'..)
         .zip(&panel.queries)
         .map(|(name, query)| {
@@ -153,14 +153,14 @@ fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
         .collect();
     let mut model = json!({
         "id": id,
-        "type": kind(panel.look),
+        "type": panel_type(panel.style),
         "title": panel.title,
         "description": panel.description,
         "datasource": data_source(),
         "gridPos": place,
         "targets": targets,
-        "fieldConfig": {"defaults": defaults(panel), "overrides": if table { links() } else { Vec::new() }},
-        "options": options(panel.look),
+        "fieldConfig": {"defaults": field_defaults(panel), "overrides": if table { table_links() } else { Vec::new() }},
+        "options": panel_options(panel.style),
     });
     if table {
         model["transformations"] = json!([
@@ -170,7 +170,7 @@ fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
     model
 }
 
-const fn kind(look: PanelStyle) -> &'static str {
+const fn panel_type(look: PanelStyle) -> &'static str {
     match look {
         PanelStyle::Number(_) => "stat",
         PanelStyle::Lines | PanelStyle::Areas => "timeseries",
@@ -178,7 +178,7 @@ const fn kind(look: PanelStyle) -> &'static str {
     }
 }
 
-fn defaults(panel: &Panel) -> Value {
+fn field_defaults(panel: &Panel) -> Value {
     let mut defaults = json!({
         "unit": match panel.unit {
             Unit::Count => "short",
@@ -191,7 +191,7 @@ fn defaults(panel: &Panel) -> Value {
         "mappings": [],
         "thresholds": {"mode": "absolute", "steps": [{"color": "text", "value": null}]},
     });
-    match panel.look {
+    match panel.style {
         PanelStyle::Number(colour) => {
             defaults["color"] = json!({"mode": "thresholds"});
             let steps = match colour {
@@ -202,14 +202,14 @@ fn defaults(panel: &Panel) -> Value {
                 ThresholdColor::BelowOne => {
                     json!([{"color": "red", "value": null}, {"color": "green", "value": 1}])
                 }
-                ThresholdColor::FromAMinute => {
+                ThresholdColor::AboveAMinute => {
                     json!([{"color": "green", "value": null}, {"color": "red", "value": 60}])
                 }
             };
             defaults["thresholds"]["steps"] = steps;
         }
         PanelStyle::Lines | PanelStyle::Areas => {
-            let stacked = panel.look == PanelStyle::Areas;
+            let stacked = panel.style == PanelStyle::Areas;
             defaults["min"] = json!(0);
             defaults["custom"] = json!({
                 "drawStyle": "line",
@@ -231,7 +231,7 @@ fn defaults(panel: &Panel) -> Value {
     defaults
 }
 
-fn options(look: PanelStyle) -> Value {
+fn panel_options(look: PanelStyle) -> Value {
     match look {
         PanelStyle::Number(_) => json!({
             "colorMode": "value",
@@ -250,7 +250,7 @@ fn options(look: PanelStyle) -> Value {
 }
 
 /// Links from an incident to the page, and from a target to its dashboard.
-fn links() -> Vec<Value> {
+fn table_links() -> Vec<Value> {
     let link = |field: &str, title: &str, url: &str, blank: bool| {
         json!({
             "matcher": {"id": "byName", "options": field},

@@ -1,7 +1,10 @@
 //! The overview dashboard: what is wrong, where and since when.
 
-use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
-use crate::promql::{once, speaking};
+use super::{
+    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    table_panel,
+};
+use crate::promql::{aggregate_of_leader, of_leader};
 
 #[expect(
     clippy::too_many_lines,
@@ -10,13 +13,13 @@ use crate::promql::{once, speaking};
 pub(super) fn dashboard() -> Dashboard {
     let reporting = format!(
         "sum {} / sum {}",
-        speaking("parallax_vantages{state=\"reporting\"}"),
-        speaking("parallax_vantages")
+        of_leader("parallax_vantages{state=\"reporting\"}"),
+        of_leader("parallax_vantages")
     );
     let fine = format!(
         "count(sum by (target) {} == 0) / count(count by (target) {})",
-        speaking("parallax_target_vantages{state!=\"ok\"}"),
-        speaking("parallax_target_vantages")
+        of_leader("parallax_target_vantages{state!=\"ok\"}"),
+        of_leader("parallax_target_vantages")
     );
     Dashboard {
         uid: "parallax-overview",
@@ -24,93 +27,93 @@ pub(super) fn dashboard() -> Dashboard {
         description: "Does everything work? If not, what fails, where, and since when?",
         variables: vec![Variable::Page],
         panels: vec![
-            number(
+            number_panel(
                 "Open incidents",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Difference,
-                format!("count({}) or vector(0)", once("max", "incident", "parallax_incident")),
+                ExpectedResult::Changes,
+                format!("count({}) or vector(0)", aggregate_of_leader("max", "incident", "parallax_incident")),
             ),
-            number(
+            number_panel(
                 "Under investigation",
                 (Unit::Count, ThresholdColor::Never),
-                ExpectedResult::Level,
-                format!("max {}", speaking("parallax_investigating")),
+                ExpectedResult::NotEmpty,
+                format!("max {}", of_leader("parallax_investigating")),
             ),
-            number(
+            number_panel(
                 "Targets ok from all vantages",
                 (Unit::Share, ThresholdColor::BelowOne),
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 fine,
             )
-            .about("Targets that are reachable from every vantage that probes them. A target without fresh observations is not ok."),
-            number("Reporting vantages", (Unit::Share, ThresholdColor::BelowOne), ExpectedResult::Level, reporting),
-            number(
+            .described("Targets that are reachable from every vantage that probes them. A target without fresh observations is not ok."),
+            number_panel("Reporting vantages", (Unit::Share, ThresholdColor::BelowOne), ExpectedResult::NotEmpty, reporting),
+            number_panel(
                 "Hazards",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Level,
-                format!("count({}) or vector(0)", speaking("parallax_hazard")),
+                ExpectedResult::NotEmpty,
+                format!("count({}) or vector(0)", of_leader("parallax_hazard")),
             )
-            .about("Configuration that would let clients fail, although nothing fails yet."),
-            number(
+            .described("Configuration that would let clients fail, although nothing fails yet."),
+            number_panel(
                 "Evidence age",
-                (Unit::Seconds, ThresholdColor::FromAMinute),
-                ExpectedResult::Level,
-                format!("max {}", speaking("parallax_evidence_age_seconds")),
+                (Unit::Seconds, ThresholdColor::AboveAMinute),
+                ExpectedResult::NotEmpty,
+                format!("max {}", of_leader("parallax_evidence_age_seconds")),
             ),
-            table(
+            table_panel(
                 "Open incidents",
                 Unit::Count,
-                ExpectedResult::Difference,
-                once("max", "incident, cause, severity, subject, handling", "parallax_incident"),
+                ExpectedResult::Changes,
+                aggregate_of_leader("max", "incident, cause, severity, subject, handling", "parallax_incident"),
             )
             .sized(24, 6)
-            .about("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),
-            drawn(
+            .described("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),
+            graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
-                ExpectedResult::Difference,
-                once("avg", "placement", "parallax_target_reachable_ratio"),
+                ExpectedResult::Changes,
+                aggregate_of_leader("avg", "placement", "parallax_target_reachable_ratio"),
             )
-            .about("Averaged over all targets. If one placement falls and the others do not, it shows where to look."),
-            drawn(
+            .described("Averaged over all targets. If one placement falls and the others do not, it shows where to look."),
+            graph_panel(
                 PanelStyle::Areas,
                 "Open incidents by cause",
                 (Unit::Count, "{{cause}} {{severity}}"),
-                ExpectedResult::Difference,
-                once("max", "cause, severity", "parallax_incident_open"),
+                ExpectedResult::Changes,
+                aggregate_of_leader("max", "cause, severity", "parallax_incident_open"),
             ),
-            table(
+            table_panel(
                 "20 least reachable targets",
                 Unit::Share,
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 format!(
                     "bottomk(20, {} < 1)",
-                    once("min", "target, placement", "parallax_target_reachable_ratio")
+                    aggregate_of_leader("min", "target, placement", "parallax_target_reachable_ratio")
                 ),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Failures by kind",
                 (Unit::PerSecond, "{{result}}"),
-                ExpectedResult::Difference,
-                once(
+                ExpectedResult::Changes,
+                aggregate_of_leader(
                     "sum",
                     "result",
                     "rate(parallax_probes_total{result!~\"ok|not_asked\"}[$__rate_interval])",
                 ),
             ),
-            table(
+            table_panel(
                 "Hazards",
                 Unit::Count,
-                ExpectedResult::Elsewhere,
-                once("max", "hazard, subject, severity", "parallax_hazard"),
+                ExpectedResult::TestedElsewhere,
+                aggregate_of_leader("max", "hazard, subject, severity", "parallax_hazard"),
             ),
-            table(
+            table_panel(
                 "Findings",
                 Unit::Count,
-                ExpectedResult::Elsewhere,
-                format!("{} > 0", once("max", "finding, catalogue, severity", "parallax_finding")),
+                ExpectedResult::TestedElsewhere,
+                format!("{} > 0", aggregate_of_leader("max", "finding, catalogue, severity", "parallax_finding")),
             ),
         ],
     }

@@ -1,14 +1,17 @@
 //! The dashboard of renewals: forecasts for certificates, and results of preflights and other runs.
 
-use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
-use crate::promql::{once, speaking};
+use super::{
+    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    table_panel,
+};
+use crate::promql::{aggregate_of_leader, of_leader};
 
 pub(super) fn dashboard() -> Dashboard {
     let foreseen = |forecast: &str| {
         let series = format!("parallax_renewal_forecast{{forecast=\"{forecast}\"}}");
-        once("max", "namespace, certificate, host, cause", &series)
+        aggregate_of_leader("max", "namespace, certificate, host, cause", &series)
     };
-    let times = |metric: &str| once("min", "namespace, certificate", metric);
+    let times = |metric: &str| aggregate_of_leader("min", "namespace, certificate", metric);
     let renewal = times("parallax_certificate_renewal_timestamp_seconds");
     let ends = times("parallax_certificate_not_after_timestamp_seconds");
     Dashboard {
@@ -17,88 +20,88 @@ pub(super) fn dashboard() -> Dashboard {
         description: "Would the certificates be renewed? A forecast from what is known without an order.",
         variables: vec![Variable::Page],
         panels: vec![
-            number(
+            number_panel(
                 "Would fail",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("count({}) or vector(0)", foreseen("would_fail")),
             )
-            .about("Names whose renewal would fail for a cause that is certain."),
-            number(
+            .described("Names whose renewal would fail for a cause that is certain."),
+            number_panel(
                 "Unknown",
                 (Unit::Count, ThresholdColor::Never),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("count({}) or vector(0)", foreseen("unknown")),
             )
-            .about("Unknown is not ok: `parallax forecasts` shows what could not be determined."),
-            number(
+            .described("Unknown is not ok: `parallax forecasts` shows what could not be determined."),
+            number_panel(
                 "Would pass",
                 (Unit::Count, ThresholdColor::Never),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("count({}) or vector(0)", foreseen("would_pass")),
             )
-            .about("As far as is known without a token."),
-            number(
+            .described("As far as is known without a token."),
+            number_panel(
                 "Certificates",
                 (Unit::Count, ThresholdColor::Never),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("count({ends})"),
             ),
-            number(
+            number_panel(
                 "Next renewal in",
                 (Unit::Seconds, ThresholdColor::Never),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("min({renewal}) - time()"),
             )
-            .about("Below zero, a renewal is overdue."),
-            number(
+            .described("Below zero, a renewal is overdue."),
+            number_panel(
                 "Next expiry in",
                 (Unit::Seconds, ThresholdColor::Never),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("min({ends}) - time()"),
             ),
-            table(
+            table_panel(
                 "Renewals that would fail",
                 Unit::Count,
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 foreseen("would_fail"),
             )
             .sized(24, 6)
-            .about("`parallax forecasts` shows the CA's error and what to do."),
-            table(
+            .described("`parallax forecasts` shows the CA's error and what to do."),
+            table_panel(
                 "Next 20 renewals",
                 Unit::Seconds,
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("bottomk(20, {renewal} - time())"),
             ),
-            table(
+            table_panel(
                 "Unknown forecasts, up to 20",
                 Unit::Count,
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("topk(20, {})", foreseen("unknown")),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Forecasts",
                 (Unit::Count, "{{forecast}}"),
-                ExpectedResult::Level,
-                format!("count by (forecast) {}", speaking("parallax_renewal_forecast")),
+                ExpectedResult::NotEmpty,
+                format!("count by (forecast) {}", of_leader("parallax_renewal_forecast")),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Lines,
                 "Time to expiry, next 10 certificates",
                 (Unit::Seconds, "{{namespace}}/{{certificate}}"),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!("bottomk(10, {ends} - time())"),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Runs and preflights by result",
                 (Unit::PerSecond, "{{result}}"),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 "sum by (result) (rate(parallax_runs_total[$__rate_interval]))".to_owned(),
             )
-            .about("A preflight of a name is two or three runs, and one more for the name itself. Checks of the forecast are not runs."),
+            .described("A preflight of a name is two or three runs, and one more for the name itself. Checks of the forecast are not runs."),
         ],
     }
 }

@@ -1,7 +1,10 @@
 //! The dashboard of one target: reachability by vantage, and duration of each phase.
 
-use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
-use crate::promql::{once, speaking};
+use super::{
+    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    table_panel,
+};
+use crate::promql::{aggregate_of_leader, of_leader};
 
 #[expect(
     clippy::too_many_lines,
@@ -11,7 +14,7 @@ pub(super) fn dashboard() -> Dashboard {
     let phases = |quantile: &str| {
         format!(
             "histogram_quantile({quantile}, {})",
-            once(
+            aggregate_of_leader(
                 "sum",
                 "phase, le",
                 "rate(parallax_probe_phase_seconds_bucket{target=\"$target\"}[$__rate_interval])",
@@ -31,94 +34,94 @@ pub(super) fn dashboard() -> Dashboard {
             Variable::Page,
         ],
         panels: vec![
-            number(
+            number_panel(
                 "Lowest reachability",
                 (Unit::Share, ThresholdColor::BelowOne),
-                ExpectedResult::Difference,
-                format!("min {}", speaking(&of("parallax_target_reachable_ratio"))),
+                ExpectedResult::Changes,
+                format!("min {}", of_leader(&of("parallax_target_reachable_ratio"))),
             ),
-            number(
+            number_panel(
                 "Failing or flaky vantages",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 format!(
                     "sum {}",
-                    speaking("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
+                    of_leader("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
                 ),
             ),
-            number(
+            number_panel(
                 "Vantages without fresh observations",
                 (Unit::Count, ThresholdColor::AboveZero),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 format!(
                     "sum {}",
-                    speaking("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
+                    of_leader("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
                 ),
             ),
-            table(
+            table_panel(
                 "Causes",
                 Unit::Share,
-                ExpectedResult::Difference,
+                ExpectedResult::Changes,
                 format!(
                     "{} * on (target) group_left (incident) topk by (target) (1, {})",
-                    once("max", "target, cause", &of("parallax_verdict_probability")),
-                    once("max", "target, incident", &of("parallax_target_incident")),
+                    aggregate_of_leader("max", "target, cause", &of("parallax_verdict_probability")),
+                    aggregate_of_leader("max", "target, incident", &of("parallax_target_incident")),
                 ),
             )
             .sized(12, 4)
-            .about("Causes with their probability; the incident's id links to the page."),
-            drawn(
+            .described("Causes with their probability; the incident's id links to the page."),
+            graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
-                ExpectedResult::Difference,
-                once("min", "placement", &of("parallax_target_reachable_ratio")),
+                ExpectedResult::Changes,
+                aggregate_of_leader("min", "placement", &of("parallax_target_reachable_ratio")),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
-                ExpectedResult::Difference,
-                once("max", "state", &of("parallax_target_vantages")),
+                ExpectedResult::Changes,
+                aggregate_of_leader("max", "state", &of("parallax_target_vantages")),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Lines,
                 "Median of each phase",
                 (Unit::Seconds, "{{phase}}"),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 phases("0.5"),
             )
-            .about("Successful probes that take the path of a user."),
-            drawn(
+            .described("Successful probes that take the path of a user."),
+            graph_panel(
                 PanelStyle::Lines,
                 "95th percentile of each phase",
                 (Unit::Seconds, "{{phase}}"),
-                ExpectedResult::Level,
+                ExpectedResult::NotEmpty,
                 phases("0.95"),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Probes that take the path of a user, by result",
                 (Unit::PerSecond, "{{result}} {{placement}}"),
-                ExpectedResult::Difference,
-                once(
+                ExpectedResult::Changes,
+                aggregate_of_leader(
                     "sum",
                     "result, placement",
                     "rate(parallax_probes_total{target=\"$target\",channel=~\"vip|dns\"}[$__rate_interval])",
                 ),
             ),
-            drawn(
+            graph_panel(
                 PanelStyle::Areas,
                 "Failures by channel",
                 (Unit::PerSecond, "{{channel}} {{result}}"),
-                ExpectedResult::Difference,
-                once(
+                ExpectedResult::Changes,
+                aggregate_of_leader(
                     "sum",
                     "channel, result",
                     "rate(parallax_probes_total{target=\"$target\",result!~\"ok|not_asked\"}[$__rate_interval])",
                 ),
             )
-            .about("If probes through the address fail and direct probes succeed, the fault is in between; if direct probes fail, too, it is the endpoint."),
+            .described("If probes through the address fail and direct probes succeed, the fault is in between; if direct probes fail, too, it is the endpoint."),
         ],
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{path::Path, process::Command};
 
-use crate::{left_out, repository, tool};
+use crate::{is_skipped, repository, tool};
 
 /// Runs a tool that must succeed.
-fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
+fn run_tool(name: &str, folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new(tool(name))
         .args(arguments)
         .current_dir(folder)
@@ -19,10 +19,10 @@ fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn prometheus_takes_the_rules() {
-    if left_out("prometheus_takes_the_rules") {
+    if is_skipped("prometheus_takes_the_rules") {
         return;
     }
-    let said = content(
+    let said = run_tool(
         "promtool",
         &repository("dashboards"),
         &["check", "rules", "parallax.rules.yaml"],
@@ -33,10 +33,10 @@ fn prometheus_takes_the_rules() {
 
 #[test]
 fn each_alert_fires_and_stays_silent_as_its_cases_say() {
-    if left_out("each_alert_fires_and_stays_silent_as_its_cases_say") {
+    if is_skipped("each_alert_fires_and_stays_silent_as_its_cases_say") {
         return;
     }
-    content(
+    run_tool(
         "promtool",
         &repository("dashboards/tests"),
         &["test", "rules", "alerts.test.yaml"],
@@ -45,7 +45,7 @@ fn each_alert_fires_and_stays_silent_as_its_cases_say() {
 
 #[test]
 fn alertmanager_takes_the_inhibition() {
-    if left_out("alertmanager_takes_the_inhibition") {
+    if is_skipped("alertmanager_takes_the_inhibition") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn alertmanager_takes_the_inhibition() {
         format!("route: {{receiver: nobody}}\nreceivers: [{{name: nobody}}]\n{inhibit}"),
     )
     .unwrap();
-    let said = content(
+    let said = run_tool(
         "amtool",
         folder.path(),
         &["check-config", config.to_str().unwrap()],

@@ -12,7 +12,7 @@ use parallax_dashboards::grafana::{ExpectedResult, dashboards};
 use crate::{monitoring::Monitoring, tool};
 
 /// Substitutes Grafana's variables.
-fn filled(expression: &str) -> String {
+fn substitute_variables(expression: &str) -> String {
     expression
         .replace("$__rate_interval", "8s")
         .replace("$target", "http://shop.example.test/")
@@ -27,13 +27,13 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
         for panel in &dashboard.panels {
             for query in &panel.queries {
                 asked += 1;
-                let expression = filled(&query.expression);
+                let expression = substitute_variables(&query.expression);
                 let before = monitoring.series(&expression, Some(healthy)).await.unwrap();
                 let after = monitoring.series(&expression, Some(broken)).await.unwrap();
-                let good = match query.shows {
-                    ExpectedResult::Difference => !after.is_empty() && before != after,
-                    ExpectedResult::Level => !before.is_empty() && !after.is_empty(),
-                    ExpectedResult::Cluster | ExpectedResult::Elsewhere => true,
+                let good = match query.expected {
+                    ExpectedResult::Changes => !after.is_empty() && before != after,
+                    ExpectedResult::NotEmpty => !before.is_empty() && !after.is_empty(),
+                    ExpectedResult::NeedsCluster | ExpectedResult::TestedElsewhere => true,
                 };
                 if !good {
                     let (title, panel) = (dashboard.title, panel.title);

@@ -24,30 +24,30 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 /// Timeout of a wait; only a failing test reaches it.
-const DEADLINE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 /// Time between two checks of a condition.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until a condition holds.
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+async fn wait_until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(begin.elapsed() < DEADLINE, "{what}: timed out after {DEADLINE:?}");
-        sleep(PAUSE).await;
+        assert!(begin.elapsed() < TIMEOUT, "{what}: timed out after {TIMEOUT:?}");
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// A free port.
-fn free() -> SocketAddr {
+fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Whether this test is skipped; a skipped test is reported as such.
-fn left_out(test: &str) -> bool {
-    parallax_skip::left_out(
+fn is_skipped(test: &str) -> bool {
+    parallax_skip::is_skipped(
         test,
         "PARALLAX_ALERTING",
         "cargo test --workspace --locked --test alerting",

@@ -11,9 +11,9 @@ use parallax_control_plane::RunningProgram;
 use serde_json::Value;
 
 use crate::{
-    free, get,
+    free_address, get,
     recording::{Recording, State},
-    until,
+    wait_until,
 };
 
 /// The binary of this build.
@@ -30,7 +30,7 @@ fn binary() -> PathBuf {
 }
 
 /// The aggregator that receives the recording.
-pub(crate) struct Told {
+pub(crate) struct RecordedAggregator {
     process: RunningProgram,
     arguments: Vec<String>,
     folder: PathBuf,
@@ -38,19 +38,19 @@ pub(crate) struct Told {
     topology: PathBuf,
 }
 
-impl Told {
+impl RecordedAggregator {
     pub(crate) async fn start(folder: &Path, recording: &Recording, client: &reqwest::Client) -> Self {
-        Self::with(folder, recording, client, "").await
+        Self::with_config(folder, recording, client, "").await
     }
 
     /// With additional lines in its configuration.
-    pub(crate) async fn with(
+    pub(crate) async fn with_config(
         folder: &Path,
         recording: &Recording,
         client: &reqwest::Client,
         more: &str,
     ) -> Self {
-        let address = free();
+        let address = free_address();
         let topology = folder.join("topology.yaml");
         fs::write(&topology, recording.topology(State::Healthy)).unwrap();
         let config = folder.join("parallax.yaml");
@@ -81,12 +81,12 @@ impl Told {
             address,
             topology,
         };
-        told.answers(client).await;
+        told.wait_until_ready(client).await;
         told
     }
 
-    async fn answers(&self, client: &reqwest::Client) {
-        until("the aggregator responds", async || {
+    async fn wait_until_ready(&self, client: &reqwest::Client) {
+        wait_until("the aggregator responds", async || {
             get(client, &format!("{}/v1/state", self.url())).await.map(drop)
         })
         .await;
@@ -98,10 +98,10 @@ impl Told {
     }
 
     /// Starts it again under its address, without `--record`.
-    pub(crate) async fn start_again(&mut self, client: &reqwest::Client) {
+    pub(crate) async fn restart(&mut self, client: &reqwest::Client) {
         let arguments = self.arguments.iter().take(3).map(String::as_str);
         self.process = RunningProgram::start(&self.folder, "told-again", &binary(), arguments, &[]).unwrap();
-        self.answers(client).await;
+        self.wait_until_ready(client).await;
     }
 
     pub(crate) fn url(&self) -> String {
@@ -109,7 +109,7 @@ impl Told {
     }
 
     /// Replaces its topology.
-    pub(crate) fn know(&self, topology: &str) {
+    pub(crate) fn replace_topology(&self, topology: &str) {
         let new = self.topology.with_extension("new");
         fs::write(&new, topology).unwrap();
         fs::rename(&new, &self.topology).unwrap();
@@ -125,16 +125,16 @@ impl Told {
 }
 
 /// A prober and its aggregator, until the latter is stopped.
-pub(crate) struct Probing {
+pub(crate) struct ProbedAggregator {
     aggregator: RunningProgram,
     _prober: RunningProgram,
     /// Address of the prober's metrics.
     pub(crate) prober: SocketAddr,
 }
 
-impl Probing {
+impl ProbedAggregator {
     pub(crate) async fn start(folder: &Path, client: &reqwest::Client) -> Self {
-        let (listen, prober) = (free(), free());
+        let (listen, prober) = (free_address(), free_address());
         let config = folder.join("probing.yaml");
         let text = format!(
             "listen: {listen}\nintervalMs: 500\ntimeoutMs: 300\nvantages: [\"vpc:here\"]\n\
@@ -144,7 +144,7 @@ impl Probing {
         let arguments = ["aggregator", "--config", config.to_str().unwrap()];
         let aggregator = RunningProgram::start(folder, "probing", &binary(), arguments, &[]).unwrap();
         let url = format!("http://{listen}");
-        until("the aggregator of the prober responds", async || {
+        wait_until("the aggregator of the prober responds", async || {
             get(client, &format!("{url}/v1/state")).await.map(drop)
         })
         .await;
@@ -169,7 +169,7 @@ impl Probing {
     }
 
     /// From now on the prober is alone.
-    pub(crate) fn leave_the_prober_alone(&mut self) {
+    pub(crate) fn stop_aggregator(&mut self) {
         self.aggregator.kill();
     }
 }

@@ -18,17 +18,17 @@ use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{free, get, repository, tool, until};
+use crate::{free_address, get, repository, tool, wait_until};
 
 /// Time between two scrapes, and between two evaluations of the rules.
 pub(crate) const INTERVAL: &str = "1s";
 
-type Heard = Arc<Mutex<Vec<Value>>>;
+type Notifications = Arc<Mutex<Vec<Value>>>;
 
 /// The webhook of Alertmanager.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
-    heard: Heard,
+    notifications: Notifications,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -37,14 +37,16 @@ impl Receiver {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let heard = Heard::default();
+        let heard = Notifications::default();
         let stop = CancellationToken::new();
         let router = Router::new()
             .route(
                 "/",
-                post(async |State(heard): State<Heard>, Json(told): Json<Value>| {
-                    heard.lock().unwrap().push(told);
-                }),
+                post(
+                    async |State(heard): State<Notifications>, Json(told): Json<Value>| {
+                        heard.lock().unwrap().push(told);
+                    },
+                ),
             )
             .with_state(heard.clone());
         let stopped = stop.clone().cancelled_owned();
@@ -56,7 +58,7 @@ impl Receiver {
         });
         Self {
             address,
-            heard,
+            notifications: heard,
             stop,
             task,
         }
@@ -64,7 +66,7 @@ impl Receiver {
 
     /// Every alert that it received: name, status and labels.
     pub(crate) fn alerts(&self) -> Vec<(String, String, Value)> {
-        let heard = self.heard.lock().unwrap();
+        let heard = self.notifications.lock().unwrap();
         heard
             .iter()
             .flat_map(|told| told["alerts"].as_array().unwrap())
@@ -87,7 +89,7 @@ impl Receiver {
 
 /// An Alertmanager with the committed inhibition rules that notifies the receiver: its address and process.
 pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, RunningProgram) {
-    let alertmanager = free();
+    let alertmanager = free_address();
     let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
     let routing = format!(
         "route: {{receiver: hook, group_by: [job, alertname, incident], group_wait: 0s, group_interval: 1s}}\n\
@@ -114,7 +116,7 @@ pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, R
 }
 
 /// The alerts of an Alertmanager: name, state and labels.
-pub(crate) async fn routed(
+pub(crate) async fn alertmanager_alerts(
     client: &reqwest::Client,
     alertmanager: SocketAddr,
 ) -> Vec<(String, String, Value)> {
@@ -147,7 +149,7 @@ pub(crate) struct Monitoring {
 
 /// Metrics of renewals, which only an aggregator with a cluster exposes. A test of the aggregator checks that the file
 /// is its exposition.
-async fn recorded() -> (SocketAddr, tokio_util::sync::DropGuard) {
+async fn serve_recorded_exposition() -> (SocketAddr, tokio_util::sync::DropGuard) {
     let text = fs::read_to_string(repository("dashboards/tests/fixtures/renewals.om")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -174,8 +176,8 @@ impl Monitoring {
         (aggregator, prober): (SocketAddr, SocketAddr),
         receiver: &Receiver,
     ) -> Self {
-        let prometheus = free();
-        let (recorded, recorded_guard) = recorded().await;
+        let prometheus = free_address();
+        let (recorded, recorded_guard) = serve_recorded_exposition().await;
         let (alertmanager, alerting) = alertmanager(folder, receiver);
         let rules = repository("dashboards/parallax.rules.yaml")
             .canonicalize()
@@ -206,14 +208,14 @@ impl Monitoring {
             _processes: [alerting, scraping],
             _recorded: recorded_guard,
         };
-        until("Prometheus scrapes all three", async || {
+        wait_until("Prometheus scrapes all three", async || {
             (monitoring.value("sum(up)", None).await? >= 3.0).then_some(())
         })
         .await;
         monitoring
     }
 
-    async fn ask(&self, path: &str, query: &[(&str, String)]) -> Option<Value> {
+    async fn query_api(&self, path: &str, query: &[(&str, String)]) -> Option<Value> {
         let mut url = reqwest::Url::parse(&format!("http://{}{path}", self.prometheus)).unwrap();
         url.query_pairs_mut().extend_pairs(query);
         get(&self.client, url.as_str()).await
@@ -227,7 +229,7 @@ impl Monitoring {
     ) -> Result<Vec<(String, f64)>, String> {
         let mut query = vec![("query", expression.to_owned())];
         query.extend(at.map(|at| ("time", at.to_string())));
-        let answer = self.ask("/api/v1/query", &query).await.ok_or("no answer")?;
+        let answer = self.query_api("/api/v1/query", &query).await.ok_or("no answer")?;
         if answer["status"] != "success" {
             return Err(format!("{expression}: {answer}"));
         }
@@ -256,7 +258,7 @@ impl Monitoring {
 
     /// Alerts of Prometheus: name, state, labels.
     pub(crate) async fn alerts(&self) -> Vec<(String, String, Value)> {
-        let answer = self.ask("/api/v1/alerts", &[]).await.unwrap_or_default();
+        let answer = self.query_api("/api/v1/alerts", &[]).await.unwrap_or_default();
         let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         alerts
@@ -273,7 +275,7 @@ impl Monitoring {
 
     /// Errors of Prometheus when scraping an exposition, except timeouts, which depend on the machine.
     pub(crate) async fn scrape_errors(&self, address: &str) -> Vec<String> {
-        let answer = self.ask("/api/v1/targets", &[]).await.unwrap();
+        let answer = self.query_api("/api/v1/targets", &[]).await.unwrap();
         let targets = answer["data"]["activeTargets"].as_array().unwrap().clone();
         let error = |target: Value| {
             let error = target["lastError"].as_str()?.to_owned();
@@ -284,7 +286,7 @@ impl Monitoring {
     }
 
     /// Alerts of Alertmanager: name, state and labels.
-    pub(crate) async fn routed(&self) -> Vec<(String, String, Value)> {
-        routed(&self.client, self.alertmanager).await
+    pub(crate) async fn alertmanager_alerts(&self) -> Vec<(String, String, Value)> {
+        alertmanager_alerts(&self.client, self.alertmanager).await
     }
 }

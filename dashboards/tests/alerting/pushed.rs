@@ -5,17 +5,18 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::{
-    client, get, left_out,
-    mesh::Told,
-    monitoring::{Receiver, alertmanager, routed},
-    recording::{Recording, State, Teller},
-    repository, until,
+    client, get, is_skipped,
+    mesh::RecordedAggregator,
+    monitoring::{Receiver, alertmanager, alertmanager_alerts},
+    recording::{Recording, Replayer, State},
+    repository, wait_until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_ends_when_it_is_over() {
-    if left_out("a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_ends_when_it_is_over")
-    {
+    if is_skipped(
+        "a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_ends_when_it_is_over",
+    ) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -23,7 +24,7 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     let receiver = Receiver::start().await;
     let (address, _process) = alertmanager(folder.path(), &receiver);
     let ready = format!("http://{address}/-/ready");
-    until("the Alertmanager is ready", async || {
+    wait_until("the Alertmanager is ready", async || {
         let answer = client.get(&ready).send().await.ok()?;
         answer.status().is_success().then_some(())
     })
@@ -35,9 +36,9 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
     let broken = recording.topology(State::Broken);
     let healthy = recording.topology(State::Healthy);
-    let told = Told::with(folder.path(), &recording, &client, &notify).await;
-    let teller = Teller::start(recording, told.url(), client.clone());
-    until("every vantage reaches every target", async || {
+    let told = RecordedAggregator::with_config(folder.path(), &recording, &client, &notify).await;
+    let teller = Replayer::start(recording, told.url(), client.clone());
+    wait_until("every vantage reaches every target", async || {
         let state = get(&client, &format!("{}/v1/state", told.url())).await?;
         let rows = state["matrix"].as_array()?.clone();
         let cells: Vec<Value> = rows
@@ -49,9 +50,9 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     .await;
     assert!(receiver.alerts().is_empty());
 
-    told.know(&broken);
+    told.replace_topology(&broken);
     teller.state.send_replace(State::Broken);
-    let labels = until("the incident is notified", async || {
+    let labels = wait_until("the incident is notified", async || {
         let heard = receiver.alerts().into_iter();
         heard
             .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
@@ -72,9 +73,9 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     leads_to_the_page(&client, address, &incident).await;
     inhibits(&client, address, &incident, &labels).await;
 
-    told.know(&healthy);
+    told.replace_topology(&healthy);
     teller.state.send_replace(State::Healthy);
-    until("the end is notified, too", async || {
+    wait_until("the end is notified, too", async || {
         let heard = receiver.alerts();
         let of_it = |(name, _, labels): &&(String, String, Value)| {
             name == "ParallaxIncident" && labels["incident"] == incident.as_str()
@@ -124,11 +125,15 @@ async fn inhibits(client: &reqwest::Client, address: SocketAddr, incident: &str,
         .post(format!("http://{address}/api/v2/alerts"))
         .json(&explained);
     assert!(push.send().await.unwrap().status().is_success());
-    until("the explained target is inhibited", async || {
+    wait_until("the explained target is inhibited", async || {
         let kept = |(name, state, _): &(String, String, Value)| {
             name == "ParallaxTargetUnreachable" && state == "suppressed"
         };
-        routed(client, address).await.iter().any(kept).then_some(())
+        alertmanager_alerts(client, address)
+            .await
+            .iter()
+            .any(kept)
+            .then_some(())
     })
     .await;
 }

@@ -21,10 +21,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Length of a recorded round, and of the same round in this replay, in microseconds.
-const RECORDED: i64 = 5_000_000;
-pub(crate) const TOLD: i64 = 1_000_000;
+const RECORDED_ROUND_US: i64 = 5_000_000;
+pub(crate) const REPLAYED_ROUND_US: i64 = 1_000_000;
 /// Time between two reports of a prober.
-const PACE: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Which of the recorded states is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Recording {
                 "topology_spec" => topologies.push(line["spec"].clone()),
                 "observation" => {
                     let at = line["t_us"].as_i64().unwrap();
-                    let round = rounds.entry(at.div_euclid(RECORDED)).or_default();
-                    round.push((at.rem_euclid(RECORDED), line));
+                    let round = rounds.entry(at.div_euclid(RECORDED_ROUND_US)).or_default();
+                    round.push((at.rem_euclid(RECORDED_ROUND_US), line));
                 }
                 _ => {}
             }
@@ -77,12 +77,15 @@ impl Recording {
     /// The observations between two instants, in order.
     fn between(&self, state: State, from: i64, until: i64) -> Vec<(i64, &Value)> {
         let rounds = &self.rounds[state as usize];
-        let mut seen: Vec<_> = (from.div_euclid(TOLD)..=until.div_euclid(TOLD))
+        let mut seen: Vec<_> = (from.div_euclid(REPLAYED_ROUND_US)..=until.div_euclid(REPLAYED_ROUND_US))
             .flat_map(|number| {
                 let round = &rounds[usize::try_from(number).unwrap() % rounds.len()];
-                round
-                    .iter()
-                    .map(move |(offset, seen)| (number * TOLD + offset * TOLD / RECORDED, seen))
+                round.iter().map(move |(offset, seen)| {
+                    (
+                        number * REPLAYED_ROUND_US + offset * REPLAYED_ROUND_US / RECORDED_ROUND_US,
+                        seen,
+                    )
+                })
             })
             .filter(|(at, _)| (from..until).contains(at))
             .collect();
@@ -97,19 +100,19 @@ fn now() -> i64 {
 
 /// Replays the recording until stopped; the state can be changed meanwhile.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct Replayer {
     pub(crate) state: watch::Sender<State>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Teller {
+impl Replayer {
     pub(crate) fn start(recording: Recording, aggregator: String, client: reqwest::Client) -> Self {
-        Self::starting_with(State::Healthy, recording, aggregator, client)
+        Self::start_in_state(State::Healthy, recording, aggregator, client)
     }
 
     /// Starts with another state.
-    pub(crate) fn starting_with(
+    pub(crate) fn start_in_state(
         state: State,
         recording: Recording,
         aggregator: String,
@@ -117,7 +120,7 @@ impl Teller {
     ) -> Self {
         let (state, state_out) = watch::channel(state);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(tell(recording, aggregator, client, state_out, stop.clone()));
+        let task = tokio::spawn(replay(recording, aggregator, client, state_out, stop.clone()));
         Self { state, stop, task }
     }
 
@@ -128,7 +131,7 @@ impl Teller {
     }
 }
 
-async fn tell(
+async fn replay(
     recording: Recording,
     aggregator: String,
     client: reqwest::Client,
@@ -136,7 +139,7 @@ async fn tell(
     stop: CancellationToken,
 ) {
     let vantages = ["n1/pod", "n2/pod", "n3/pod", "n4/pod"];
-    let mut ticks = interval(PACE);
+    let mut ticks = interval(REPORT_INTERVAL);
     let mut told = now();
     let incarnation = told;
     let mut seq = 0_u64;

@@ -3,18 +3,18 @@
 
 use std::time::Instant;
 
-use parallax_control_plane::say;
+use parallax_control_plane::print_uncaptured;
 
 use crate::{
-    client, left_out,
-    mesh::{Probing, Told},
+    client, is_skipped,
+    mesh::{ProbedAggregator, RecordedAggregator},
     monitoring::{Monitoring, Receiver},
-    recording::{Recording, State, Teller},
-    repository, until,
+    recording::{Recording, Replayer, State},
+    repository, wait_until,
 };
 
 /// Seconds without an aggregator: several scrapes, and more than the resolution of the rules' lookback.
-const AWAY: f64 = 25.0;
+const DOWNTIME_SECONDS: f64 = 25.0;
 
 /// The number of firing alerts about incidents.
 const FIRING: &str = "count(ALERTS{alertname=\"ParallaxIncident\",alertstate=\"firing\"})";
@@ -25,7 +25,7 @@ fn recording() -> Recording {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage() {
-    if left_out(
+    if is_skipped(
         "an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_and_ends_with_the_outage",
     ) {
         return;
@@ -33,23 +33,23 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     let folder = tempfile::tempdir().unwrap();
     let client = client();
     let [healthy, broken] = [State::Healthy, State::Broken].map(|state| recording().topology(state));
-    let mut told = Told::start(folder.path(), &recording(), &client).await;
-    let probing = Probing::start(folder.path(), &client).await;
+    let mut told = RecordedAggregator::start(folder.path(), &recording(), &client).await;
+    let probing = ProbedAggregator::start(folder.path(), &client).await;
     let receiver = Receiver::start().await;
     let scraped = (told.address, probing.prober);
     let monitoring = Monitoring::start(folder.path(), &client, scraped, &receiver).await;
-    let teller = Teller::start(recording(), told.url(), client.clone());
+    let teller = Replayer::start(recording(), told.url(), client.clone());
     let leader = "max(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})";
     let ready = format!(
         "{leader} == 1 and max(parallax_aggregator_catching_up{{job=\"parallax/parallax-aggregator\"}}) == 0"
     );
-    until("the aggregator is ready", async || {
+    wait_until("the aggregator is ready", async || {
         monitoring.value(&ready, None).await
     })
     .await;
-    told.know(&broken);
+    told.replace_topology(&broken);
     teller.state.send_replace(State::Broken);
-    until("the incident's alert fires", async || {
+    wait_until("the incident's alert fires", async || {
         monitoring.value(FIRING, None).await
     })
     .await;
@@ -57,7 +57,7 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     let fired = Instant::now();
     // The lookback has a resolution of ten seconds: an incident that opened after the last step is not remembered.
     let settled = format!("min_over_time(({FIRING})[12s:1s]) and count_over_time(({FIRING})[12s:1s]) >= 11");
-    until("the alert has fired for a while", async || {
+    wait_until("the alert has fired for a while", async || {
         monitoring.value(&settled, None).await
     })
     .await;
@@ -65,8 +65,11 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     teller.stop().await;
     told.kill();
     let away = "time() - max_over_time(timestamp(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})[5m:1s])";
-    until("the aggregator has been away for long enough", async || {
-        monitoring.value(away, None).await.filter(|age| *age > AWAY)
+    wait_until("the aggregator has been away for long enough", async || {
+        monitoring
+            .value(away, None)
+            .await
+            .filter(|age| *age > DOWNTIME_SECONDS)
     })
     .await;
     let kept = monitoring.alerts().await;
@@ -76,13 +79,13 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
             && labels["incident"] == incident.as_str()),
         "{kept:?}"
     );
-    told.start_again(&client).await;
-    let teller = Teller::starting_with(State::Broken, recording(), told.url(), client.clone());
-    until("the successor is ready", async || {
+    told.restart(&client).await;
+    let teller = Replayer::start_in_state(State::Broken, recording(), told.url(), client.clone());
+    wait_until("the successor is ready", async || {
         monitoring.value(&ready, None).await
     })
     .await;
-    until("the successor has the incident", async || {
+    wait_until("the successor has the incident", async || {
         told.incident(&client).await
     })
     .await;
@@ -95,25 +98,25 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     let silent = monitoring
         .value(&format!("count_over_time({absent}{window})"), None)
         .await;
-    say(&format!(
-        "MEASURED over {seconds} s with the aggregator away for more than {AWAY} s: {looked:?} checks, {silent:?} without the alert"
+    print_uncaptured(&format!(
+        "MEASURED over {seconds} s with the aggregator away for more than {DOWNTIME_SECONDS} s: {looked:?} checks, {silent:?} without the alert"
     ));
-    assert!(looked.unwrap() >= AWAY, "{looked:?}");
+    assert!(looked.unwrap() >= DOWNTIME_SECONDS, "{looked:?}");
     assert_eq!(silent, None);
 
-    told.know(&healthy);
+    told.replace_topology(&healthy);
     teller.state.send_replace(State::Healthy);
-    until("the outage is over", async || {
+    wait_until("the outage is over", async || {
         told.incident(&client).await.is_none().then_some(())
     })
     .await;
     let over = Instant::now();
-    until("no alert about an incident fires", async || {
+    wait_until("no alert about an incident fires", async || {
         let firing = monitoring.alerts().await;
         (!firing.iter().any(|(name, _, _)| name == "ParallaxIncident")).then_some(())
     })
     .await;
-    say(&format!(
+    print_uncaptured(&format!(
         "MEASURED the alert ends {:.1} s after the incident",
         over.elapsed().as_secs_f64()
     ));

@@ -6,20 +6,20 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use parallax_control_plane::say;
+use parallax_control_plane::print_uncaptured;
 use serde_json::Value;
 
 use crate::{
-    client, dashboards, left_out,
-    mesh::{Probing, Told},
+    client, dashboards, is_skipped,
+    mesh::{ProbedAggregator, RecordedAggregator},
     monitoring::{Monitoring, Receiver},
-    recording::{Recording, State, Teller},
-    repository, until,
+    recording::{Recording, Replayer, State},
+    repository, wait_until,
 };
 
 /// Longest time from a verdict to the notification: a scrape and a rule evaluation of a second each, and room for a
 /// busy machine.
-const CALL_SECONDS: f64 = 10.0;
+const MAX_NOTIFICATION_SECONDS: f64 = 10.0;
 
 fn unix() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -27,48 +27,48 @@ fn unix() -> f64 {
 }
 
 /// All processes of the test.
-struct Scene {
+struct AlertingHarness {
     client: reqwest::Client,
     topologies: [String; 2],
-    told: Told,
-    probing: Probing,
+    aggregator: RecordedAggregator,
+    probing: ProbedAggregator,
     receiver: Receiver,
     monitoring: Monitoring,
-    teller: Teller,
+    replayer: Replayer,
 }
 
-impl Scene {
+impl AlertingHarness {
     async fn start(folder: &Path) -> Self {
         let client = client();
         let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
         let topologies = [State::Healthy, State::Broken].map(|state| recording.topology(state));
-        let told = Told::start(folder, &recording, &client).await;
-        let probing = Probing::start(folder, &client).await;
+        let told = RecordedAggregator::start(folder, &recording, &client).await;
+        let probing = ProbedAggregator::start(folder, &client).await;
         let receiver = Receiver::start().await;
         let scraped = (told.address, probing.prober);
         let monitoring = Monitoring::start(folder, &client, scraped, &receiver).await;
-        let teller = Teller::start(recording, told.url(), client.clone());
+        let teller = Replayer::start(recording, told.url(), client.clone());
         Self {
             client,
             topologies,
-            told,
+            aggregator: told,
             probing,
             receiver,
             monitoring,
-            teller,
+            replayer: teller,
         }
     }
 
     /// Changes the state that the aggregator receives.
-    fn tell(&self, state: State) {
-        self.told.know(&self.topologies[state as usize]);
-        self.teller.state.send_replace(state);
+    fn set_state(&self, state: State) {
+        self.aggregator.replace_topology(&self.topologies[state as usize]);
+        self.replayer.state.send_replace(state);
     }
 
     /// Healthy long enough for rates to have a baseline; nothing fires.
-    async fn is_well(&self) {
+    async fn wait_until_healthy(&self) {
         let fine = "sum(min_over_time(parallax_target_vantages{state=\"ok\"}[10s]))";
-        until("every vantage reaches every target", async || {
+        wait_until("every vantage reaches every target", async || {
             (self.monitoring.value(fine, None).await? >= 8.0).then_some(())
         })
         .await;
@@ -79,25 +79,25 @@ impl Scene {
     }
 
     /// The expositions pass promtool, and Prometheus scrapes them as `OpenMetrics`.
-    async fn is_exposed_well(&self, urls: &[String]) {
+    async fn check_expositions(&self, urls: &[String]) {
         for url in urls {
             dashboards::exposition_is_clean(&self.client, url).await;
         }
-        let aggregator = self.told.address.to_string();
+        let aggregator = self.aggregator.address.to_string();
         let errors = self.monitoring.scrape_errors(&aggregator).await;
         assert_eq!(errors, Vec::<String>::new());
     }
 
     /// The id of the incident, once the receiver is notified of it.
-    async fn calls(&self) -> String {
+    async fn wait_for_notification(&self) -> String {
         let fault = Instant::now();
-        let incident = until("the fault is named", async || {
-            self.told.incident(&self.client).await
+        let incident = wait_until("the fault is named", async || {
+            self.aggregator.incident(&self.client).await
         })
         .await;
         let named = fault.elapsed().as_secs_f64();
         let verdict = Instant::now();
-        let labels = until("the incident is notified", async || {
+        let labels = wait_until("the incident is notified", async || {
             let heard = self.receiver.alerts().into_iter();
             heard
                 .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
@@ -106,30 +106,35 @@ impl Scene {
         })
         .await;
         let called = verdict.elapsed().as_secs_f64();
-        say(&format!(
+        print_uncaptured(&format!(
             "MEASURED a fault is named after {named:.1} s (rounds of 1 s), the receiver is notified {called:.1} s later \
              (scrapes and rules every 1 s, for: 0)"
         ));
-        assert!(called < CALL_SECONDS, "{called}");
+        assert!(called < MAX_NOTIFICATION_SECONDS, "{called}");
         assert_eq!(labels["cause"], "F1", "{labels}");
         incident
     }
 
     /// The alert of a target that an incident explains fires too, and Alertmanager inhibits it.
-    async fn keeps_the_explained_target_to_itself(&self, incident: &str) {
+    async fn check_inhibition(&self, incident: &str) {
         let begin = Instant::now();
         let kept = |(name, state, labels): &(String, String, Value)| {
             name == "ParallaxTargetUnreachable" && state == "suppressed" && labels["incident"] == incident
         };
-        until("the explained target is inhibited", async || {
-            self.monitoring.routed().await.iter().any(kept).then_some(())
+        wait_until("the explained target is inhibited", async || {
+            self.monitoring
+                .alertmanager_alerts()
+                .await
+                .iter()
+                .any(kept)
+                .then_some(())
         })
         .await;
         let failed = self
             .monitoring
             .series("count_over_time((up == 0)[5m:1s])", None)
             .await;
-        say(&format!(
+        print_uncaptured(&format!(
             "MEASURED the explained target fires, and is inhibited, {:.0} s after the notification (for: 60); scrapes that failed: {failed:?}",
             begin.elapsed().as_secs_f64(),
         ));
@@ -143,14 +148,14 @@ impl Scene {
     }
 
     /// A closed incident has no series, and the receiver is notified of its end.
-    async fn calls_off(&self, incident: &str) {
+    async fn wait_for_resolution(&self, incident: &str) {
         let series = format!("parallax_incident{{incident=\"{incident}\"}}");
-        until("a closed incident has no series", async || {
+        wait_until("a closed incident has no series", async || {
             (self.monitoring.series(&series, None).await == Ok(Vec::new())).then_some(())
         })
         .await;
         // A change of severity resolves the alert with the former one, so only the last message of each counts.
-        until("the end is notified, too", async || {
+        wait_until("the end is notified, too", async || {
             let mut last = BTreeMap::new();
             for (name, status, labels) in self.receiver.alerts() {
                 if name == "ParallaxIncident" && labels["incident"] == incident {
@@ -163,32 +168,32 @@ impl Scene {
     }
 
     async fn stop(self) {
-        self.teller.stop().await;
+        self.replayer.stop().await;
         self.receiver.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference() {
-    if left_out("a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference") {
+async fn a_recorded_fault_notifies_once_with_its_cause_and_every_panel_shows_the_difference() {
+    if is_skipped("a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut scene = Scene::start(folder.path()).await;
-    scene.is_well().await;
+    let mut scene = AlertingHarness::start(folder.path()).await;
+    scene.wait_until_healthy().await;
     let healthy_at = unix();
     let prober = format!("http://{}", scene.probing.prober);
-    scene.is_exposed_well(&[scene.told.url(), prober]).await;
+    scene.check_expositions(&[scene.aggregator.url(), prober]).await;
 
-    scene.tell(State::Broken);
-    scene.probing.leave_the_prober_alone();
-    let incident = scene.calls().await;
-    scene.keeps_the_explained_target_to_itself(&incident).await;
+    scene.set_state(State::Broken);
+    scene.probing.stop_aggregator();
+    let incident = scene.wait_for_notification().await;
+    scene.check_inhibition(&incident).await;
     let broken_at = unix();
-    scene.is_exposed_well(&[scene.told.url()]).await;
+    scene.check_expositions(&[scene.aggregator.url()]).await;
     dashboards::show_the_difference(&scene.monitoring, healthy_at, broken_at).await;
 
-    scene.tell(State::Healthy);
-    scene.calls_off(&incident).await;
+    scene.set_state(State::Healthy);
+    scene.wait_for_resolution(&incident).await;
     scene.stop().await;
 }

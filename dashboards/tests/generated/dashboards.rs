@@ -39,7 +39,7 @@ const PANEL: &[Field] = &[
     ("options", Value::is_object),
 ];
 
-fn has(what: &Value, fields: &[Field], of: &str) {
+fn check_fields(what: &Value, fields: &[Field], of: &str) {
     for (field, is) in fields {
         assert!(is(&what[*field]), "{of}: {field} is {}", what[*field]);
     }
@@ -54,7 +54,7 @@ fn each_dashboard_is_what_grafana_imports() {
     let mut uids = BTreeSet::new();
     for dashboard in dashboards() {
         let model = dashboard.model();
-        has(&model, TOP, dashboard.uid);
+        check_fields(&model, TOP, dashboard.uid);
         // 36 is the first version with data sources as objects; an import drops `id`, and one with inputs asks for
         // edits.
         assert!(model["schemaVersion"].as_u64().unwrap() >= 36);
@@ -63,7 +63,7 @@ fn each_dashboard_is_what_grafana_imports() {
         let mut ids = BTreeSet::new();
         for panel in model["panels"].as_array().unwrap() {
             let of = format!("{} / {}", dashboard.title, panel["title"]);
-            has(panel, PANEL, &of);
+            check_fields(panel, PANEL, &of);
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{of}: duplicate id");
             // Panel types that every Grafana has.
             assert!(

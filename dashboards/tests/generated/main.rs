@@ -42,7 +42,7 @@ fn expressions() -> Vec<String> {
 }
 
 #[test]
-fn what_is_committed_is_what_the_code_makes() {
+fn committed_files_are_what_the_code_generates() {
     for (path, now) in parallax_dashboards::files().unwrap() {
         let file = repository(&path);
         if std::env::var_os("PARALLAX_BLESS").is_some() {
@@ -56,7 +56,7 @@ fn what_is_committed_is_what_the_code_makes() {
 }
 
 #[test]
-fn every_metric_that_is_asked_for_is_in_the_reference() {
+fn every_queried_metric_is_in_the_reference() {
     let reference = read("docs/reference/metrics.md") + &read("docs/reference/prober-metrics.md");
     let mut asked = 0;
     for expression in expressions() {

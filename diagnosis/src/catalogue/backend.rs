@@ -1,15 +1,15 @@
 //! One endpoint of a Service fails.
 
 use super::{Cause, Claim, Wording, remedy};
-use crate::{inference::profiles, regions::RegionKind, topology::Service};
+use crate::{inference::kind_profiles, regions::RegionKind, topology::Service};
 
 pub(crate) const CAUSES: &[Cause] = &[Cause {
     id: "P4",
     title: "one endpoint fails",
     regions: &[RegionKind::Backend],
-    profile: |_| profiles::BACKEND,
+    profile: |_| kind_profiles::BACKEND,
     // An API server is not a replaceable Pod: P12.
-    likelier: |s| {
+    weight: |s| {
         if s.service.is_some_and(Service::is_api_server) {
             0.0
         } else {
@@ -18,8 +18,8 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
     },
     mechanism: |s| {
         let endpoint = s.member().unwrap_or("it");
-        Wording::of(s)
-            .say_first([
+        Wording::new(s)
+            .add_first([
                 (
                     &[
                         Claim::MemberFailsThroughAddress,
@@ -40,11 +40,11 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
                 ),
                 (&[], format!("endpoint {endpoint} fails")),
             ])
-            .say_if(
+            .add_if(
                 &[Claim::MemberReady],
                 "; it is ready nevertheless, so its readiness probe does not test what clients need",
             )
-            .say_if(
+            .add_if(
                 &[Claim::MemberUnready],
                 "; its EndpointSlice marks it as not ready",
             )
@@ -55,14 +55,14 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
         vec![
             remedy(
                 format!("replace the Pod {pod}"),
-                s.about_service(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
+                s.service_command(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
                     .filter(|_| s.member().is_some()),
                 "its open connections are closed; one endpoint fewer until the new Pod is ready",
             )
-            .not_when("its node is the cause: the new Pod may be scheduled there again"),
+            .with_ineffective_when("its node is the cause: the new Pod may be scheduled there again"),
             remedy(
                 "make its readiness probe test what clients need",
-                s.about_service(|namespace, name| {
+                s.service_command(|namespace, name| {
                     format!("kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name}")
                 }),
                 "a rollout of the workload",

@@ -3,7 +3,7 @@
 use parallax_model::FailureKind;
 
 use super::{Cause, CauseContext, Claim, Wording, remedy};
-use crate::{inference::profiles::KindProfile, regions::RegionKind};
+use crate::{inference::kind_profiles::KindProfile, regions::RegionKind};
 
 const REGIONS: &[RegionKind] = &[
     RegionKind::Target,
@@ -29,12 +29,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the certificate is not valid for the host name",
         regions: REGIONS,
         profile: |_| PROFILE,
-        likelier: |s| share(s, WRONG_NAME),
+        weight: |s| kind_share(s, WRONG_NAME),
         mechanism: |s| {
             let host = s.tls_server().map_or("the requested name", |(host, _)| host);
-            Wording::of(s)
-                .say(format!("the server's certificate is not valid for {host}"))
-                .say_if(
+            Wording::new(s)
+                .add(format!("the server's certificate is not valid for {host}"))
+                .add_if(
                     &[Claim::Routed],
                     ", as happens when its controller has no certificate for the host and serves its default one",
                 )
@@ -45,10 +45,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 remedy(
                     "serve a certificate that names the host: add the host to the certificate, and the Secret to \
                      spec.tls of its Ingress or to the listener of its Gateway",
-                    look(s).or_else(|| Some("kubectl get ingress -A -o wide".to_owned())),
+                    show_certificates_command(s).or_else(|| Some("kubectl get ingress -A -o wide".to_owned())),
                     "a new certificate must be issued; keep the other names of the old one",
                 )
-                .not_when("the name resolves to the wrong server: then its address is the problem"),
+                .with_ineffective_when("the name resolves to the wrong server: then its address is the problem"),
             ]
         },
     },
@@ -57,16 +57,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the certificate has expired or is not valid yet",
         regions: REGIONS,
         profile: |_| PROFILE,
-        likelier: |s| share(s, EXPIRED) + share(s, NOT_YET),
+        weight: |s| kind_share(s, EXPIRED) + kind_share(s, NOT_YET),
         mechanism: |s| {
-            Wording::of(s)
-                .say_first([
+            Wording::new(s)
+                .add_first([
                     (
-                        &[Claim::Of(EXPIRED)][..],
+                        &[Claim::MostlyKinds(EXPIRED)][..],
                         "the server's certificate has expired".to_owned(),
                     ),
                     (
-                        &[Claim::Of(NOT_YET)],
+                        &[Claim::MostlyKinds(NOT_YET)],
                         "the server's certificate is not valid yet, or a clock is wrong".to_owned(),
                     ),
                     (
@@ -80,10 +80,10 @@ pub(crate) const CAUSES: &[Cause] = &[
             vec![
                 remedy(
                     "renew the certificate and make the server load the new one",
-                    look(s).or_else(|| Some("kubectl get certificates -A".to_owned())),
+                    show_certificates_command(s).or_else(|| Some("kubectl get certificates -A".to_owned())),
                     "most servers reload it without dropping connections; some restart",
                 )
-                .not_when(
+                .with_ineffective_when(
                     "it is not valid yet: then the clock of the server, its CA or the clients is wrong",
                 ),
                 remedy(
@@ -91,7 +91,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     Some("kubectl get certificaterequests,challenges -A".to_owned()),
                     "none (read-only)",
                 )
-                .not_when("cert-manager did not issue the certificate"),
+                .with_ineffective_when("cert-manager did not issue the certificate"),
             ]
         },
     },
@@ -102,10 +102,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| PROFILE,
         // A private CA that issues directly from its root, with a caIssuers URL, looks like a chain without its
         // intermediate.
-        likelier: |s| share(s, UNTRUSTED) + 0.1 * share(s, INCOMPLETE),
+        weight: |s| kind_share(s, UNTRUSTED) + 0.1 * kind_share(s, INCOMPLETE),
         mechanism: |s| {
-            Wording::of(s)
-                .say(
+            Wording::new(s)
+                .add(
                     "the server's certificate does not chain to a root that the probers trust, as with a private CA \
                      or a self-signed certificate",
                 )
@@ -116,16 +116,16 @@ pub(crate) const CAUSES: &[Cause] = &[
                 remedy(
                     "make the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on \
                      the Ingress or HTTPRoute, or --extra-roots for probers that are started by hand",
-                    look(s),
+                    show_certificates_command(s),
                     "probes then accept every certificate from that CA, as clients that trust it do",
                 )
-                .not_when("clients do not trust the CA either: then they fail like the probes"),
+                .with_ineffective_when("clients do not trust the CA either: then they fail like the probes"),
                 remedy(
                     "serve a certificate from a CA that clients trust",
                     None,
                     "that CA must validate the name, over HTTP or DNS",
                 )
-                .not_when("the name is internal and no public CA may issue for it"),
+                .with_ineffective_when("the name is internal and no public CA may issue for it"),
             ]
         },
     },
@@ -134,10 +134,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the server does not send its intermediate certificate",
         regions: REGIONS,
         profile: |_| PROFILE,
-        likelier: |s| share(s, INCOMPLETE) + 0.02 * share(s, UNTRUSTED),
+        weight: |s| kind_share(s, INCOMPLETE) + 0.02 * kind_share(s, UNTRUSTED),
         mechanism: |s| {
-            Wording::of(s)
-                .say(
+            Wording::new(s)
+                .add(
                     "the server sends its certificate without the intermediate certificate of the issuing CA",
                 )
                 .clauses()
@@ -147,10 +147,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 remedy(
                     "serve the whole chain: the server's certificate followed by the intermediate CA certificates \
                      (fullchain.pem, or tls.crt of the Secret)",
-                    look(s),
+                    show_certificates_command(s),
                     "a reload of the server",
                 )
-                .not_when("a private root CA issued the certificate directly: then clients need that root (P15)"),
+                .with_ineffective_when("a private root CA issued the certificate directly: then clients need that root (P15)"),
             ]
         },
     },
@@ -159,12 +159,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the port does not speak TLS",
         regions: REGIONS,
         profile: |_| PROFILE,
-        likelier: |s| share(s, NOT_TLS),
+        weight: |s| kind_share(s, NOT_TLS),
         mechanism: |s| {
-            Wording::of(s)
-                .say_first([
+            Wording::new(s)
+                .add_first([
                     (
-                        &[Claim::Of(NOT_TLS)][..],
+                        &[Claim::MostlyKinds(NOT_TLS)][..],
                         "the port does not speak TLS: it answers in plaintext".to_owned(),
                     ),
                     (&[], "the port does not speak TLS".to_owned()),
@@ -174,34 +174,36 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             let plain = s
                 .tls_server()
-                .map(|(host, port)| format!("curl -sSI --max-time 5 http://{}/", at(host, port)));
+                .map(|(host, port)| format!("curl -sSI --max-time 5 http://{}/", host_and_port(host, port)));
             vec![
                 remedy(
                     "enable TLS on the port, or use plain HTTP for it",
                     plain,
                     "with plain HTTP, anyone on the path can read and modify the traffic",
                 )
-                .not_when("a load balancer in front terminates TLS and in-cluster clients bypass it (F10)"),
+                .with_ineffective_when(
+                    "a load balancer in front terminates TLS and in-cluster clients bypass it (F10)",
+                ),
             ]
         },
     },
 ];
 
 /// The share of failures that are of these kinds; zero rules the cause out, because each cause has kinds of its own.
-fn share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
+fn kind_share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
     s.kind_share(|kind, _| kinds.contains(kind))
 }
 
 /// A command that shows the certificates that the server sends.
-fn look(s: &CauseContext<'_>) -> Option<String> {
+fn show_certificates_command(s: &CauseContext<'_>) -> Option<String> {
     let (host, port) = s.tls_server()?;
     Some(format!(
         "openssl s_client -connect {} -servername {host} -showcerts </dev/null",
-        at(host, port)
+        host_and_port(host, port)
     ))
 }
 
-fn at(host: &str, port: u16) -> String {
+fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

@@ -8,7 +8,7 @@ use crate::{
         self, ControllerPresence, CrossingClients,
         table::{ContingencyTable, TableRow},
     },
-    inference::profiles::KindProfile,
+    inference::kind_profiles::KindProfile,
     regions::RegionKind,
     topology::{Topology, TopologySpec},
 };
@@ -33,8 +33,8 @@ fn flag() -> impl Strategy<Value = Option<bool>> {
 /// A row as the engine creates it: at least one probe, and at most as many failures as probes.
 fn row() -> impl Strategy<Value = TableRow> {
     let reach = prop::sample::select(vec![
-        PredictedFailure::Sure,
-        PredictedFailure::Perhaps,
+        PredictedFailure::Certain,
+        PredictedFailure::Possible,
         PredictedFailure::Outside,
     ]);
     let placement = prop::option::of(prop::sample::select(vec![
@@ -49,11 +49,11 @@ fn row() -> impl Strategy<Value = TableRow> {
             key: RowKey {
                 part,
                 channel,
-                reach,
+                prediction: reach,
                 placement,
                 from_member,
                 to_member,
-                within,
+                within_node: within,
             },
             probes,
             failures: failures.min(probes),
@@ -77,7 +77,7 @@ fn kind() -> impl Strategy<Value = (FailureKind, Option<u16>)> {
 }
 
 /// Checks phrases against the rows they require, independent of the claims.
-fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
+fn check_phrases(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
     let own = |meant: &dyn Fn(&RowKey) -> bool| {
         let rows = s.table.rows.iter();
         let rows = rows.filter(|row| row.key.part == TablePart::Own && meant(&row.key));
@@ -101,11 +101,11 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
         ("it is ready nevertheless", usable),
         (
             "the controller answers",
-            s.controller == ControllerPresence::There,
+            s.controller == ControllerPresence::Present,
         ),
         (
             "the controller cannot reach",
-            s.controller == ControllerPresence::There,
+            s.controller == ControllerPresence::Present,
         ),
         ("has no usable endpoint", !usable),
         (
@@ -114,7 +114,7 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
         ),
         (
             "traffic within a node is fine",
-            passes(own(&|key| key.within == Some(true))),
+            passes(own(&|key| key.within_node == Some(true))),
         ),
         (
             "answer on the node itself",
@@ -124,9 +124,9 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
         ),
         (
             "on any node",
-            s.clients.asked > 1 && s.clients.failing == s.clients.asked,
+            s.clients.probing > 1 && s.clients.failing == s.clients.probing,
         ),
-        ("over both UDP and TCP", s.resolver.signs.lost_over_tcp()),
+        ("over both UDP and TCP", s.resolver.symptoms.lost_over_tcp()),
     ];
     for (words, is_so) in checks {
         if sentence.contains(words) && !is_so {
@@ -145,7 +145,7 @@ proptest! {
         failures in prop::collection::vec((kind(), 1_u32..20), 1..4),
         ready in any::<[bool; 2]>(),
         with_service in any::<bool>(),
-        routed in prop::sample::select(vec![ControllerPresence::There, ControllerPresence::Not, ControllerPresence::Unknown]),
+        routed in prop::sample::select(vec![ControllerPresence::Present, ControllerPresence::Absent, ControllerPresence::Unknown]),
         (asked, failing) in (1_usize..4, 1_usize..4),
         kubernetes in any::<bool>(),
     ) {
@@ -164,16 +164,16 @@ proptest! {
                     service,
                     controller: routed,
                     members,
-                    kinds: KindProfile::default(),
+                    failures_by_class: KindProfile::default(),
                     table: ContingencyTable { rows: rows.clone() },
-                    clients: CrossingClients { asked, failing: failing.min(asked) },
-                    ..CauseContext::of(&topology)
+                    clients: CrossingClients { probing: asked, failing: failing.min(asked) },
+                    ..CauseContext::new(&topology)
                 };
                 for ((kind, status), count) in &failures {
-                    situation.kinds[crate::ids::class_position(kind.class(*status))] += f64::from(*count);
-                    *situation.failures.entry((kind.clone(), *status)).or_default() += f64::from(*count);
+                    situation.failures_by_class[crate::ids::class_index(kind.class(*status))] += f64::from(*count);
+                    *situation.failures_by_kind.entry((kind.clone(), *status)).or_default() += f64::from(*count);
                 }
-                if (cause.likelier)(&situation) <= 0.0 {
+                if (cause.weight)(&situation) <= 0.0 {
                     continue;
                 }
                 let clauses = (cause.mechanism)(&situation);
@@ -185,8 +185,8 @@ proptest! {
                         clause
                     );
                 }
-                let sentence = joined(&clauses);
-                prop_assert_eq!(backed(&sentence, &situation), Ok(()), "{} in {}", cause.id, region);
+                let sentence = join_clauses(&clauses);
+                prop_assert_eq!(check_phrases(&sentence, &situation), Ok(()), "{} in {}", cause.id, region);
                 prop_assert!(!sentence.trim_end().ends_with([':', ',', ';']), "{}: {:?}", cause.id, sentence);
                 for remedy in catalogue::remedies(&[(cause, 1.0)], &situation) {
                     let command = remedy.command.unwrap_or_default();

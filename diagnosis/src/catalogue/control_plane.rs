@@ -3,7 +3,7 @@
 use parallax_model::KindClass;
 
 use super::{Cause, Claim, EndpointWithdrawal, Wording, remedy};
-use crate::{inference::profiles, regions::RegionKind, wording::listed};
+use crate::{inference::kind_profiles, regions::RegionKind, wording::join_names};
 
 const REGIONS: &[RegionKind] = &[
     RegionKind::Target,
@@ -18,38 +18,38 @@ const REGIONS: &[RegionKind] = &[
 ];
 
 /// Regions of the clients of one node, whose Service rules may be updated later than those of the other nodes.
-const OF_ONE_NODE: [RegionKind; 2] = [RegionKind::ClientVip, RegionKind::DnsClient];
+const SINGLE_NODE_REGIONS: [RegionKind; 2] = [RegionKind::ClientVip, RegionKind::DnsClient];
 
-const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
+const RESPONSES: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 
 /// The cause that is one incident regardless of how many Services it affects.
-pub(crate) const WITHDRAWN: &str = "P11";
+pub(crate) const WITHDRAWN_ENDPOINTS: &str = "P11";
 
 /// Causes that do not apply if Kubernetes itself withdrew the endpoints: they would blame a consequence.
 pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P9", "P10", "F11b", "F24"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
-        id: WITHDRAWN,
+        id: WITHDRAWN_ENDPOINTS,
         title: "nodes are NotReady, so Kubernetes withdrew their endpoints",
         regions: REGIONS,
         // Behind a route the controller responds; DNS queries get no response.
-        profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
-            (RegionKind::DnsAll | RegionKind::DnsClient, _) => profiles::DNS,
+        profile: |s| match (s.region, s.share(RESPONSES) > 0.5) {
+            (RegionKind::DnsAll | RegionKind::DnsClient, _) => kind_profiles::DNS,
             (_, true) => [0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 5.0, 5.0, 0.1, 0.1],
             (_, false) => [2.0, 8.0, 0.1, 1.0, 0.1, 0.1, 0.1, 0.3, 1.0, 0.1],
         },
-        likelier: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
+        weight: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
         mechanism: |s| {
-            let said = s.withdrawal.as_ref().map(withdrawn).unwrap_or_default();
-            let wording = Wording::of(s).say_if(&[Claim::Withdrawn], said);
+            let said = s.withdrawal.as_ref().map(withdrawal_text).unwrap_or_default();
+            let wording = Wording::new(s).add_if(&[Claim::Withdrawn], said);
             match &s.withdrawal {
-                Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && withdrawal.returned => {
-                    let node = s.node_words();
+                Some(withdrawal) if SINGLE_NODE_REGIONS.contains(&s.region) && withdrawal.returned => {
+                    let node = s.node_text();
                     let late = format!(
                         ", and the Service rules of {node} do not include the returned endpoints yet"
                     );
-                    wording.say_if(&[Claim::Withdrawn], late).clauses()
+                    wording.add_if(&[Claim::Withdrawn], late).clauses()
                 }
                 _ => wording.clauses(),
             }
@@ -69,7 +69,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     )),
                     "none (read-only)",
                 )
-                .not_when("the API server came back moments ago: the nodes become Ready again within a minute"),
+                .with_ineffective_when("the API server came back moments ago: the nodes become Ready again within a minute"),
             ]
         },
     },
@@ -85,14 +85,14 @@ pub(crate) const CAUSES: &[Cause] = &[
             RegionKind::SameVip,
         ],
         profile: |_| [4.0, 5.0, 1.0, 1.0, 0.3, 1.0, 0.3, 2.0, 0.1, 0.1],
-        likelier: |s| match (Claim::ApiServer.holds(s), Claim::NoEndpoint.holds(s)) {
+        weight: |s| match (Claim::ApiServer.holds(s), Claim::NoEndpoint.holds(s)) {
             (true, true) => 100.0,
             (true, false) => 20.0,
             (false, _) => 0.0,
         },
         mechanism: |s| {
-            Wording::of(s)
-                .say_first([
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::ApiServer, Claim::NoEndpoint][..],
                         "the API server withdrew its own endpoint: it is restarting or unreachable"
@@ -113,20 +113,20 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// "nodes n1 and n2 are marked `NotReady`, so Kubernetes withdrew the endpoints of Service shop/web".
-fn withdrawn(withdrawal: &EndpointWithdrawal<'_>) -> String {
+fn withdrawal_text(withdrawal: &EndpointWithdrawal<'_>) -> String {
     let names: Vec<String> = withdrawal.nodes.iter().map(ToString::to_string).collect();
-    let nodes = match (names.as_slice(), withdrawal.lasts) {
+    let nodes = match (names.as_slice(), withdrawal.is_ongoing) {
         ([one], true) => format!("node {one} is"),
         ([one], false) => format!("node {one} was"),
-        (more, true) => format!("nodes {} are", listed(more)),
-        (more, false) => format!("nodes {} were", listed(more)),
+        (more, true) => format!("nodes {} are", join_names(more)),
+        (more, false) => format!("nodes {} were", join_names(more)),
     };
     let own = &withdrawal.service.key;
     let mut services = vec![own.to_string()];
     services.extend(withdrawal.others.iter().map(ToString::to_string));
     let services = match services.as_slice() {
         [one] => format!("Service {one}"),
-        more => format!("Services {}", listed(more)),
+        more => format!("Services {}", join_names(more)),
     };
     format!("{nodes} marked NotReady, so Kubernetes withdrew the endpoints of {services}")
 }

@@ -1,45 +1,45 @@
 //! Names that do not resolve.
 
 use super::{Cause, CauseContext, Claim, Wording, remedy};
-use crate::{inference::profiles, regions::RegionKind};
+use crate::{inference::kind_profiles, regions::RegionKind};
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P9",
         title: "a node cannot reach its DNS resolver",
         regions: &[RegionKind::DnsClient],
-        profile: |_| profiles::DNS,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::DNS,
+        weight: |_| 1.0,
         mechanism: |s| {
-            let node = s.node_words();
+            let node = s.node_text();
             let resolver = s.resolver_words().map_or_else(
                 || "its resolver".to_owned(),
                 |asked| format!("its resolver {asked}"),
             );
-            Wording::of(s)
-                .say(format!("the path from {node} to {resolver} is broken"))
-                .say_if(&[Claim::LostOverTcp], ", over both UDP and TCP")
-                .say_if(&[Claim::OtherNamesPass], "; names resolve on other nodes")
-                .say_if(
+            Wording::new(s)
+                .add(format!("the path from {node} to {resolver} is broken"))
+                .add_if(&[Claim::LostOverTcp], ", over both UDP and TCP")
+                .add_if(&[Claim::OtherNamesPass], "; names resolve on other nodes")
+                .add_if(
                     &[Claim::ByAddressPasses],
                     "; the node's connections by IP address work",
                 )
                 .clauses()
         },
         remedies: |s| {
-            let node = s.node_words();
+            let node = s.node_text();
             vec![
                 remedy(
                     format!(
                         "check what filters port 53 (UDP and TCP) for Pods on {node}, and its node-local resolver if \
                          it has one"
                     ),
-                    s.about_member(|node| {
+                    s.member_command(|node| {
                         format!("kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node}")
                     }),
                     "restarting a node-local resolver interrupts DNS on that node for a few seconds",
                 )
-                .not_when("the node cannot reach anything: then its network is the cause (P1)"),
+                .with_ineffective_when("the node cannot reach anything: then its network is the cause (P1)"),
             ]
         },
     },
@@ -47,16 +47,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "P10",
         title: "the cluster DNS resolver fails",
         regions: &[RegionKind::DnsAll],
-        profile: |_| profiles::DNS,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::DNS,
+        weight: |_| 1.0,
         mechanism: |s| {
             let resolver = s.resolver_words().map_or_else(
                 || "the resolver".to_owned(),
                 |asked| format!("the resolver {asked}"),
             );
             let service = s.resolver.service.map(|service| service.key.to_string());
-            Wording::of(s)
-                .say_first([
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::NoResolver][..],
                         format!(
@@ -66,11 +66,11 @@ pub(crate) const CAUSES: &[Cause] = &[
                     ),
                     (&[], format!("{resolver} fails")),
                 ])
-                .say_if(
+                .add_if(
                     &[Claim::AllFail, Claim::EveryClient],
                     "; no name resolves on any node",
                 )
-                .say_if(&[Claim::LostOverTcp], "; queries over TCP are lost too")
+                .add_if(&[Claim::LostOverTcp], "; queries over TCP are lost too")
                 .clauses()
         },
         remedies: |s| {
@@ -101,13 +101,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "a conntrack race drops one of two parallel DNS queries",
         regions: &[RegionKind::DnsAll, RegionKind::DnsClient],
         profile: |_| [8.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5],
-        likelier: |s| if is_race(s) { 10.0 } else { 0.0 },
+        weight: |s| if is_race(s) { 10.0 } else { 0.0 },
         mechanism: |s| {
-            Wording::of(s)
-                .say(
+            Wording::new(s)
+                .add(
                     "the A and AAAA queries leave from one port at the same time, and their conntrack entries collide",
                 )
-                .say_if(
+                .add_if(
                     &[Claim::OneOfTwoLost],
                     "; one of the two is lost, the other is answered, and a retry from another port succeeds",
                 )
@@ -120,13 +120,15 @@ pub(crate) const CAUSES: &[Cause] = &[
                     Some("kubectl -n kube-system get daemonset node-local-dns".to_owned()),
                     "one Pod per node; its configuration needs the same overrides as CoreDNS",
                 )
-                .not_when("lookups fail every time, not intermittently: then the resolver is down (P10)"),
+                .with_ineffective_when(
+                    "lookups fail every time, not intermittently: then the resolver is down (P10)",
+                ),
                 remedy(
                     "set single-request-reopen in the Pods' dnsConfig",
                     None,
                     "the Pods restart; each lookup takes a second round trip",
                 )
-                .not_when("images use musl, which does not support the option"),
+                .with_ineffective_when("images use musl, which does not support the option"),
             ]
         },
     },
@@ -134,12 +136,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F15",
         title: "one name does not resolve (split-horizon DNS, an override, or its zone)",
         regions: &[RegionKind::DnsName],
-        profile: |_| profiles::DNS,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::DNS,
+        weight: |_| 1.0,
         mechanism: |s| {
             let name = s.member().unwrap_or("the name").to_owned();
-            Wording::of(s)
-                .say_first([
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::AllFail, Claim::EveryClient, Claim::OtherNamesPass][..],
                         format!("only {name} does not resolve, on any node"),
@@ -160,7 +162,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     Some("kubectl -n kube-system get configmap coredns -o yaml".to_owned()),
                     "an override shadows the public name for every Pod",
                 )
-                .not_when("the zone itself is broken: then the name also fails outside the cluster"),
+                .with_ineffective_when("the zone itself is broken: then the name also fails outside the cluster"),
             ]
         },
     },

@@ -4,43 +4,43 @@
 //! failure kinds and the facts.
 
 mod backend;
+#[cfg(test)]
+mod causes_page;
 mod certificates;
-mod claim;
+mod claims;
+mod context;
 mod control_plane;
 mod dns;
-#[cfg(test)]
-mod document;
 mod loopback;
 mod network;
 pub(crate) mod no_local;
 mod node;
 pub(crate) mod node_facts;
-pub(crate) mod not_observable;
-mod outside;
-mod situation;
+mod outside_vantages;
 pub(crate) mod table;
-mod target;
-mod vip;
+mod target_causes;
+pub(crate) mod unobservable;
+mod virtual_address;
 
 use parallax_model::{Front, Probability, ServiceKey};
 
 use crate::{
     ids::NameRegistry,
     inference::{
-        likelihood::lse,
+        kind_profiles::{KindProfile, ln_dirichlet_multinomial},
+        likelihood::log_sum_exp,
         prior::{FactScope, PriorFact},
-        profiles::{KindProfile, dm},
     },
     regions::RegionKind,
     topology::{Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
     verdict::{Fact, NamedCause, Remedy},
 };
 
-pub(crate) use claim::{Claim, Clause, Wording, is_redirect, joined};
-pub(crate) use control_plane::WITHDRAWN;
-pub(crate) use situation::{
+pub(crate) use claims::{Claim, Clause, Wording, is_redirect, join_clauses};
+pub(crate) use context::{
     CauseContext, ControllerPresence, CrossingClients, EndpointWithdrawal, FailureCounts,
 };
+pub(crate) use control_plane::WITHDRAWN_ENDPOINTS;
 pub(crate) use table::ContingencyTable;
 
 /// A cause of failing probes.
@@ -53,7 +53,7 @@ pub(crate) struct Cause {
     pub(crate) regions: &'static [RegionKind],
     pub(crate) profile: fn(&CauseContext<'_>) -> KindProfile,
     /// The weight that the facts of this cluster give it relative to the other causes of the region; zero rules it out.
-    pub(crate) likelier: fn(&CauseContext<'_>) -> f64,
+    pub(crate) weight: fn(&CauseContext<'_>) -> f64,
     /// The mechanism as clauses; in the sentence it follows who fails and how.
     pub(crate) mechanism: fn(&CauseContext<'_>) -> Vec<Clause>,
     pub(crate) remedies: fn(&CauseContext<'_>) -> Vec<Remedy>,
@@ -65,12 +65,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
         no_local::CAUSES,
         node::CAUSES,
         backend::CAUSES,
-        vip::CAUSES,
-        target::CAUSES,
+        virtual_address::CAUSES,
+        target_causes::CAUSES,
         loopback::CAUSES,
         network::CAUSES,
         dns::CAUSES,
-        outside::CAUSES,
+        outside_vantages::CAUSES,
         certificates::CAUSES,
         control_plane::CAUSES,
     ]
@@ -82,7 +82,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
 type FactRule = fn(&CauseContext<'_>) -> Option<Fact>;
 
 /// Fact rules with the id of the cause that each one weights.
-const FACTS: &[(&str, FactRule)] = &[("F13", target::policies)];
+const FACTS: &[(&str, FactRule)] = &[("F13", target_causes::network_policy_fact)];
 
 fn facts_of<'a>(cause: &'a Cause, situation: &'a CauseContext<'_>) -> impl Iterator<Item = Fact> + 'a {
     let own = FACTS.iter().filter(|(id, _)| *id == cause.id);
@@ -90,7 +90,7 @@ fn facts_of<'a>(cause: &'a Cause, situation: &'a CauseContext<'_>) -> impl Itera
 }
 
 /// Returns the facts that changed the weights of causes; they are reported alongside the facts that moved the region.
-pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Fact> {
+pub(crate) fn moving_facts(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Fact> {
     ranked
         .iter()
         .map(|(cause, _)| *cause)
@@ -121,21 +121,22 @@ pub(crate) fn rank_class(
 /// Ranks the causes of a region, likeliest first, each with its share of the region's probability. Causes below one
 /// percent are left out.
 pub(crate) fn rank(region: RegionKind, situation: &CauseContext<'_>) -> Vec<(&'static Cause, f64)> {
-    let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.likelier)(situation) > 0.0);
+    let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.weight)(situation) > 0.0);
     let outranked = ["P11", "P12"].into_iter().any(of_control_plane);
     let mut scored: Vec<(&Cause, f64)> = all()
         .filter(|cause| cause.regions.contains(&region))
         .filter(|cause| !(outranked && control_plane::OUTRANKED.contains(&cause.id)))
         .filter_map(|cause| {
             let moved: f64 = facts_of(cause, situation).map(|fact| fact.multiplier).product();
-            let likelier = (cause.likelier)(situation) * moved;
+            let likelier = (cause.weight)(situation) * moved;
             (likelier > 0.0).then(|| {
-                let score = libm::log(likelier) + dm(&situation.kinds, &(cause.profile)(situation));
+                let score = libm::log(likelier)
+                    + ln_dirichlet_multinomial(&situation.failures_by_class, &(cause.profile)(situation));
                 (cause, score)
             })
         })
         .collect();
-    let total = lse(&scored.iter().map(|(_, s)| *s).collect::<Vec<_>>());
+    let total = log_sum_exp(&scored.iter().map(|(_, s)| *s).collect::<Vec<_>>());
     for (_, score) in &mut scored {
         *score = libm::exp(*score - total);
     }
@@ -167,7 +168,7 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -
             }
         }
     }
-    Remedy::all_on(&mut remedies, situation.topology);
+    Remedy::remove_unsupported_commands(&mut remedies, situation.topology);
     remedies
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn facts(
     world: &NameRegistry,
     foreign_proxy: bool,
 ) -> Vec<PriorFact> {
-    let mut facts = node_facts::everywhere(topology, world);
+    let mut facts = node_facts::common_facts(topology, world);
     if let Some(service) = service.and_then(|key| topology.service(key)) {
         facts.extend(unready(service, world));
     }
@@ -191,7 +192,7 @@ pub(crate) fn facts(
     else {
         return facts;
     };
-    facts.extend(node_facts::of_front(
+    facts.extend(node_facts::front_facts(
         topology,
         info,
         service,
@@ -200,7 +201,7 @@ pub(crate) fn facts(
     ));
     let mut add = |about, multiplier, text: String| {
         facts.push(PriorFact {
-            about,
+            scope: about,
             fact: Fact {
                 text,
                 multiplier,
@@ -262,7 +263,7 @@ pub(crate) fn facts(
         },
         // Other nodes' rules do not apply: this node serves the address itself.
         FrontKind::NodePort | FrontKind::Host => {
-            if let Some(node) = topology.machine(front) {
+            if let Some(node) = topology.node_serving(front) {
                 add(
                     nolocal,
                     0.02,
@@ -280,7 +281,7 @@ fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
     let unready = unready.filter(|endpoint| endpoint.condition == EndpointCondition::Unready);
     let fact = |endpoint: &Endpoint| {
         Some(PriorFact {
-            about: FactScope::Pod(world.pods.get(&endpoint.pod)?),
+            scope: FactScope::Pod(world.pods.get(&endpoint.pod)?),
             fact: Fact {
                 text: format!("the EndpointSlice marks {} as not ready", endpoint.pod),
                 multiplier: 10.0,

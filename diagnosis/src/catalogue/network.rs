@@ -3,7 +3,7 @@
 use parallax_model::{FailureKind, KindClass};
 
 use super::{Cause, CauseContext, Claim, Clause, Wording, remedy};
-use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
+use crate::{inference::kind_profiles, regions::RegionKind, verdict::Remedy};
 
 /// Failures of a path that loses large packets: the connection opens, but no response follows.
 const STALLED: &[FailureKind] = &[
@@ -17,9 +17,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "P7",
         title: "the network between nodes is down: overlay, routes or security group",
         regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
-        profile: |_| profiles::NETWORK,
-        likelier: |_| 1.0,
-        mechanism: lost,
+        profile: |_| kind_profiles::NETWORK,
+        weight: |_| 1.0,
+        mechanism: loss_mechanism,
         remedies,
     },
     Cause {
@@ -27,7 +27,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the network path drops large packets (MTU mismatch)",
         regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
         profile: |_| [1.0, 0.1, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1, 0.1],
-        likelier: |s| {
+        weight: |s| {
             if s.share(&[KindClass::Stall, KindClass::Tls]) > 0.0 {
                 1.0
             } else {
@@ -35,12 +35,12 @@ pub(crate) const CAUSES: &[Cause] = &[
             }
         },
         mechanism: |s| {
-            Wording::of(s)
-                .say_if(
-                    &[Claim::Of(STALLED)],
+            Wording::new(s)
+                .add_if(
+                    &[Claim::MostlyKinds(STALLED)],
                     "connections between nodes open but responses stall, as happens when ",
                 )
-                .say("the path's MTU is smaller than the Pods' MTU")
+                .add("the path's MTU is smaller than the Pods' MTU")
                 .clauses()
         },
         remedies: |s| {
@@ -51,7 +51,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                         .map(|address| format!("ping -M do -s 1422 {address}")),
                     "Pods must restart; the same data needs a few percent more packets",
                 )
-                .not_when("small responses are lost as well: then the path is the cause, not its MTU (P7)"),
+                .with_ineffective_when(
+                    "small responses are lost as well: then the path is the cause, not its MTU (P7)",
+                ),
             ]
         },
     },
@@ -59,12 +61,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "P8",
         title: "traffic within a node fails",
         regions: &[RegionKind::Same],
-        profile: |_| profiles::LOOPBACK,
-        likelier: |_| 0.5,
+        profile: |_| kind_profiles::LOOPBACK,
+        weight: |_| 0.5,
         mechanism: |s| {
-            Wording::of(s)
-                .say("the bridge or a NetworkPolicy blocks traffic between Pods on the same node")
-                .say_if(
+            Wording::new(s)
+                .add("the bridge or a NetworkPolicy blocks traffic between Pods on the same node")
+                .add_if(
                     &[Claim::BetweenNodesPasses],
                     ", while Pods on other nodes are reachable",
                 )
@@ -81,10 +83,10 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// Names the traffic that is lost and its paths.
-fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
+fn loss_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
     let [from, to] = s.members.as_slice() else {
-        return Wording::of(s)
-            .say_first([
+        return Wording::new(s)
+            .add_first([
                 (
                     &[Claim::AllFail, Claim::SeveralChannels][..],
                     "all traffic between nodes is lost, on every channel".to_owned(),
@@ -92,11 +94,11 @@ fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
                 (&[Claim::AllFail], "all traffic between nodes is lost".to_owned()),
                 (&[], "the network between nodes loses packets".to_owned()),
             ])
-            .say_if(&[Claim::WithinNodePasses], "; traffic within a node is fine")
+            .add_if(&[Claim::WithinNodePasses], "; traffic within a node is fine")
             .clauses();
     };
-    Wording::of(s)
-        .say_first([
+    Wording::new(s)
+        .add_first([
             (
                 &[Claim::AllFail, Claim::SeveralChannels][..],
                 format!("no traffic gets from {from} to {to}, on any channel"),
@@ -119,6 +121,6 @@ fn remedies(_: &CauseContext<'_>) -> Vec<Remedy> {
             Some("kubectl -n kube-system get pods -o wide".to_owned()),
             "an open tunnel port in a security group lets every machine in that group send into the overlay",
         )
-        .not_when("the nodes already reach each other on those ports: then check the CNI agents"),
+        .with_ineffective_when("the nodes already reach each other on those ports: then check the CNI agents"),
     ]
 }

@@ -4,11 +4,11 @@ use parallax_model::KindClass;
 
 use super::{Cause, CauseContext, Clause, Wording, remedy};
 use crate::{
-    inference::profiles,
+    inference::kind_profiles,
     regions::RegionKind,
-    topology::{FrontKind, IpMode, ProxyMode, Service, Topology, quota::consequence},
+    topology::{FrontKind, IpMode, ProxyMode, Service, Topology, balancer_quota::describe_with_all_nodes},
     verdict::Remedy,
-    wording::plural,
+    wording::pluralize,
 };
 
 const REGIONS: &[RegionKind] = &[RegionKind::NoLocal];
@@ -18,19 +18,19 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F1",
         title: "externalTrafficPolicy: Local refuses clients on nodes without an endpoint (kube-proxy in IPVS mode)",
         regions: REGIONS,
-        profile: |_| profiles::NOLOCAL_REFUSES,
-        likelier: |s| {
+        profile: |_| kind_profiles::NOLOCAL_REFUSES,
+        weight: |s| {
             let answers = if s.own_node_answers { 5.0 } else { 1.0 };
             // Some clouds do not bind the address on the nodes, so the node itself cannot refuse.
             let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
-            balancer(s) * mode(s, ProxyMode::Ipvs) * answers * bound
+            balancer_weight(s) * mode_weight(s, ProxyMode::Ipvs) * answers * bound
         },
         mechanism: |s| {
-            let binds = match s.mode() {
+            let binds = match s.proxy_mode() {
                 ProxyMode::Ipvs => "kube-proxy in IPVS mode binds",
                 _ => "an older kube-proxy in IPVS mode would bind",
             };
-            policy(
+            policy_mechanism(
                 s,
                 &format!(
                     "; {binds} the load balancer address on every node, even on nodes that have no endpoint to \
@@ -44,17 +44,17 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F2",
         title: "externalTrafficPolicy: Local drops traffic on nodes without an endpoint (kube-proxy in iptables mode)",
         regions: REGIONS,
-        profile: |_| profiles::NOLOCAL_DROPS,
-        likelier: |s| balancer(s) * mode(s, ProxyMode::Iptables),
+        profile: |_| kind_profiles::NOLOCAL_DROPS,
+        weight: |s| balancer_weight(s) * mode_weight(s, ProxyMode::Iptables),
         mechanism: |s| {
-            policy(
+            policy_mechanism(
                 s,
                 "; on nodes without an endpoint, kube-proxy drops connections from every address that it does not \
                  recognise as a local Pod (cluster CIDR missing or too small)",
             )
         },
         remedies: |s| {
-            let mut all = vec![name_the_pods()];
+            let mut all = vec![configure_pod_cidr()];
             all.extend(remedies(s));
             all
         },
@@ -63,14 +63,14 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F3",
         title: "externalTrafficPolicy: Local drops traffic on nodes without an endpoint (kube-proxy in nftables mode)",
         regions: REGIONS,
-        profile: |_| profiles::NOLOCAL_DROPS,
-        likelier: |s| balancer(s) * mode(s, ProxyMode::Nftables),
+        profile: |_| kind_profiles::NOLOCAL_DROPS,
+        weight: |s| balancer_weight(s) * mode_weight(s, ProxyMode::Nftables),
         mechanism: |s| {
-            let drops = match s.mode() {
+            let drops = match s.proxy_mode() {
                 ProxyMode::Nftables => "kube-proxy in nftables mode drops",
                 _ => "kube-proxy in nftables mode would drop",
             };
-            policy(
+            policy_mechanism(
                 s,
                 &format!(
                     "; on nodes without an endpoint, {drops} connections from every address that it does not recognise \
@@ -81,13 +81,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         remedies: |s| {
             let mut all = vec![
-                name_the_pods(),
+                configure_pod_cidr(),
                 remedy(
                     "upgrade kube-proxy to 1.33.6, 1.34 or later if the clients are in the nodes' own network",
                     None,
                     "a patch upgrade of kube-proxy on every node",
                 )
-                .not_when("a node's Service rules are stale: then only that node fails (F24)"),
+                .with_ineffective_when("a node's Service rules are stale: then only that node fails (F24)"),
             ];
             all.extend(remedies(s));
             all
@@ -97,10 +97,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F4",
         title: "externalTrafficPolicy: Local fails on nodes without an endpoint (kube-proxy replacement)",
         regions: REGIONS,
-        profile: |_| profiles::NOLOCAL_EITHER,
-        likelier: |s| balancer(s) * mode(s, ProxyMode::Unknown),
+        profile: |_| kind_profiles::NOLOCAL_EITHER,
+        weight: |s| balancer_weight(s) * mode_weight(s, ProxyMode::Unknown),
         mechanism: |s| {
-            policy(
+            policy_mechanism(
                 s,
                 "; the node's Service implementation has no local endpoint for the address",
             )
@@ -119,40 +119,40 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F25",
         title: "internalTrafficPolicy: Local fails on nodes without an endpoint",
         regions: REGIONS,
-        profile: |s| profiles::nolocal(s.mode()),
-        likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
+        profile: |s| kind_profiles::nolocal(s.proxy_mode()),
+        weight: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
         mechanism: |s| {
-            let said = if s.is_local() {
+            let said = if s.has_local_policy() {
                 "internalTrafficPolicy: Local restricts the ClusterIP to endpoints on the client's node"
                     .to_owned()
             } else {
                 format!(
                     "each node restricts the ClusterIP to its own endpoints, as under \
                      internalTrafficPolicy: Local, although {} does not set it",
-                    s.service_words()
+                    s.service_text()
                 )
             };
-            Wording::of(s).say(said).clauses()
+            Wording::new(s).add(said).clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
                     "set internalTrafficPolicy: Cluster",
-                    s.about_service(|namespace, name| {
+                    s.service_command(|namespace, name| {
                         format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"internalTrafficPolicy\":\"Cluster\"}}}}'")
                     }),
                     "traffic may leave the node; clients can no longer rely on reaching a local endpoint",
                 )
-.not_when("traffic must stay on the node by design (a node agent)"),
-                daemon_set(s),
+.with_ineffective_when("traffic must stay on the node by design (a node agent)"),
+                daemon_set_remedy(s),
             ]
         },
     },
 ];
 
 /// The effect of traffic policy Local, or of something that behaves like it where the Service does not set it.
-fn policy(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
-    let said = match (s.service, s.is_local()) {
+fn policy_mechanism(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
+    let said = match (s.service, s.has_local_policy()) {
         (_, true) => format!("externalTrafficPolicy: Local{does}"),
         (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
         (Some(service), false) => {
@@ -162,13 +162,13 @@ fn policy(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
             )
         }
     };
-    Wording::of(s).say(said).clauses()
+    Wording::new(s).add(said).clauses()
 }
 
-fn balancer(s: &CauseContext<'_>) -> f64 {
+fn balancer_weight(s: &CauseContext<'_>) -> f64 {
     if s.is_cluster_ip() {
         0.0
-    } else if s.is_local() {
+    } else if s.has_local_policy() {
         1.0
     } else {
         0.02
@@ -176,8 +176,8 @@ fn balancer(s: &CauseContext<'_>) -> f64 {
 }
 
 /// The proxy mode is a prior, never proof: what the API publishes may be stale for one node.
-fn mode(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
-    match s.mode() {
+fn mode_weight(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
+    match s.proxy_mode() {
         ProxyMode::Unknown => 0.25,
         mode if mode == wanted => 1.0,
         _ => 0.02,
@@ -185,7 +185,7 @@ fn mode(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
 }
 
 /// Returns the remedies for traffic policy Local at the load balancer of a Service.
-pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> {
+pub(crate) fn service_remedies(topology: &Topology, service: &Service) -> Vec<Remedy> {
     let info = topology
         .fronts()
         .values()
@@ -193,40 +193,42 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
     remedies(&CauseContext {
         info,
         service: Some(service),
-        ..CauseContext::of(topology)
+        ..CauseContext::new(topology)
     })
 }
 
 /// Remedy for a kube-proxy that applies the policy to Pods because it takes them for external clients.
-fn name_the_pods() -> Remedy {
+fn configure_pod_cidr() -> Remedy {
     remedy(
         "configure the Pod CIDR in kube-proxy (--cluster-cidr or detectLocalMode)",
         Some("kubectl -n kube-system edit configmap kube-proxy".to_owned()),
         "kube-proxy restarts on every node and rewrites its rules once; established connections survive",
     )
-    .not_when("clients have addresses outside the Pod CIDR, such as a virtual machine in the same network")
+    .with_ineffective_when(
+        "clients have addresses outside the Pod CIDR, such as a virtual machine in the same network",
+    )
 }
 
 fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
     let mut all = vec![
         remedy(
             "set externalTrafficPolicy: Cluster",
-            s.about_service(|namespace, name| {
+            s.service_command(|namespace, name| {
                 format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Cluster\"}}}}'")
             }),
             format!(
                 "endpoints no longer see the client's source address (use X-Forwarded-For or PROXY protocol), and {}",
                 s.service.map_or_else(
                     || "the load balancer registers every node for each port".to_owned(),
-                    |service| consequence(s.topology, service)
+                    |service| describe_with_all_nodes(s.topology, service)
                 )
             ),
         )
-        .not_when(
+        .with_ineffective_when(
             "traffic really leaves the node (ipMode: Proxy, or a host name in the status): Cluster does not fix \
              loopback there, it adds every node to the load balancer's pool",
         ),
-        daemon_set(s),
+        daemon_set_remedy(s),
     ];
     let refused = s.share(&[KindClass::Refused]) > 0.5;
     if !matches!(
@@ -245,7 +247,7 @@ fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
                  through the load balancer, and loopback (F5–F7) becomes possible"
             },
         )
-        .not_when("the nodes cannot reach the load balancer, or its own filter blocks them"));
+        .with_ineffective_when("the nodes cannot reach the load balancer, or its own filter blocks them"));
     }
     all.push(
         remedy(
@@ -253,12 +255,12 @@ fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
             None,
             "fragile: clients fail again as soon as either side is rescheduled",
         )
-        .not_when("clients use the host network of other nodes, or you do not control where their Pods are scheduled"),
+        .with_ineffective_when("clients use the host network of other nodes, or you do not control where their Pods are scheduled"),
     );
     all
 }
 
-fn daemon_set(s: &CauseContext<'_>) -> Remedy {
+fn daemon_set_remedy(s: &CauseContext<'_>) -> Remedy {
     let nodes = s.topology.nodes().len();
     let pods = s.service.map_or(0, |service| service.usable().len());
     let more = nodes.saturating_sub(s.service.map_or(0, |service| {
@@ -272,18 +274,18 @@ fn daemon_set(s: &CauseContext<'_>) -> Remedy {
     let quota = s
         .service
         .filter(|_| s.is_balancer())
-        .map(|service| format!("; {}", consequence(s.topology, service)))
+        .map(|service| format!("; {}", describe_with_all_nodes(s.topology, service)))
         .unwrap_or_default();
     remedy(
         "run the endpoints as a DaemonSet so that every node has one",
         None,
         format!(
             "{} (today: {}), with their memory and CPU; tainted nodes need tolerations{quota}",
-            plural(more, "more Pod"),
+            pluralize(more, "more Pod"),
             pods
         ),
     )
-    .not_when(
+    .with_ineffective_when(
         "the load balancer sends clients back to their own node (F5–F7): then every node has an endpoint to loop back \
          to",
     )

@@ -1,19 +1,19 @@
 //! One node fails: as a client, as a destination, or in its Service rules.
 
 use super::{Cause, CauseContext, Claim, Wording, remedy};
-use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
+use crate::{inference::kind_profiles, regions::RegionKind, verdict::Remedy};
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P1",
         title: "a node's outbound connections fail",
         regions: &[RegionKind::Client],
-        profile: |_| profiles::CLIENT,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::CLIENT,
+        weight: |_| 1.0,
         mechanism: |s| {
-            let node = s.node_words();
-            Wording::of(s)
-                .say_first([
+            let node = s.node_text();
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::AllFail, Claim::SeveralChannels][..],
                         format!("every connection from {node} fails, whatever its destination"),
@@ -26,19 +26,19 @@ pub(crate) const CAUSES: &[Cause] = &[
                 ])
                 .clauses()
         },
-        remedies: node_out,
+        remedies: node_removal_remedies,
     },
     Cause {
         id: "F27",
         title: "a node's conntrack table is full",
         regions: &[RegionKind::Client, RegionKind::Bnode],
-        profile: |_| profiles::CLIENT,
-        likelier: |s| s.conntrack_full(),
+        profile: |_| kind_profiles::CLIENT,
+        weight: |s| s.conntrack_weight(),
         mechanism: |s| {
-            Wording::of(s)
-                .say(format!(
+            Wording::new(s)
+                .add(format!(
                     "{} drops new connections, as happens when its conntrack table is full",
-                    s.node_words()
+                    s.node_text()
                 ))
                 .clauses()
         },
@@ -47,9 +47,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                 remedy(
                     format!(
                         "compare nf_conntrack_count with nf_conntrack_max on {} and raise the limit",
-                        s.node_words()
+                        s.node_text()
                     ),
-                    s.about_member(|node| {
+                    s.member_command(|node| {
                         format!(
                             "kubectl debug node/{node} -it --image=busybox -- sysctl net.netfilter.nf_conntrack_count \
                              net.netfilter.nf_conntrack_max"
@@ -57,7 +57,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     }),
                     "about 300 bytes of kernel memory per entry",
                 )
-                .not_when("the table is not full: the count is below the limit while probes fail"),
+                .with_ineffective_when("the table is not full: the count is below the limit while probes fail"),
             ]
         },
     },
@@ -65,12 +65,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F24",
         title: "kube-proxy on a node has stale Service rules",
         regions: &[RegionKind::ClientVip],
-        profile: |_| profiles::CLIENT_VIP,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::CLIENT_VIP,
+        weight: |_| 1.0,
         mechanism: |s| {
-            let node = s.node_words();
-            Wording::of(s)
-                .say_first([
+            let node = s.node_text();
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::AddressFails, Claim::EndpointsPassFromMember][..],
                         format!("{node} reaches the endpoints directly but not through the address: its Service rules \
@@ -87,15 +87,15 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    format!("restart kube-proxy on {}", s.node_words()),
-                    s.about_member(|node| {
+                    format!("restart kube-proxy on {}", s.node_text()),
+                    s.member_command(|node| {
                         format!(
                             "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"
                         )
                     }),
                     "kube-proxy rewrites its rules once; established connections survive",
                 )
-                .not_when("kube-proxy cannot reach the API server: then it restarts with the same stale rules"),
+                .with_ineffective_when("kube-proxy cannot reach the API server: then it restarts with the same stale rules"),
             ]
         },
     },
@@ -103,12 +103,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "P2",
         title: "a node is unreachable",
         regions: &[RegionKind::Bnode],
-        profile: |_| profiles::NETWORK,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::NETWORK,
+        weight: |_| 1.0,
         mechanism: |s| {
-            let node = s.node_words();
-            Wording::of(s)
-                .say_first([
+            let node = s.node_text();
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::AllFail, Claim::FailsFromItself][..],
                         format!("nothing on {node} is reachable, not even from the node itself"),
@@ -118,18 +118,18 @@ pub(crate) const CAUSES: &[Cause] = &[
                 ])
                 .clauses()
         },
-        remedies: node_out,
+        remedies: node_removal_remedies,
     },
     Cause {
         id: "P3",
         title: "a node is unreachable from other nodes",
         regions: &[RegionKind::BnodeRemote],
-        profile: |_| profiles::NETWORK,
-        likelier: |_| 1.0,
+        profile: |_| kind_profiles::NETWORK,
+        weight: |_| 1.0,
         mechanism: |s| {
-            let node = s.node_words();
-            Wording::of(s)
-                .say_first([
+            let node = s.node_text();
+            Wording::new(s)
+                .add_first([
                     (
                         &[Claim::AllFail, Claim::PassesFromItself][..],
                         format!("Pods on {node} answer on the node itself but no other node: its routes, tunnel or \
@@ -148,16 +148,18 @@ pub(crate) const CAUSES: &[Cause] = &[
                 ])
                 .clauses()
         },
-        remedies: node_out,
+        remedies: node_removal_remedies,
     },
 ];
 
-fn node_out(s: &CauseContext<'_>) -> Vec<Remedy> {
-    let node = s.node_words();
+fn node_removal_remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
+    let node = s.node_text();
     vec![
         remedy(
             format!("drain {node} until it is repaired"),
-            s.about_member(|node| format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data")),
+            s.member_command(|node| {
+                format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data")
+            }),
             "its Pods are rescheduled and restart; the other nodes need capacity for them",
         ),
         remedy(

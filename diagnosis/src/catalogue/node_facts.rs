@@ -10,23 +10,27 @@ use crate::{
     regions::RegionKind,
     topology::{
         FrontInfo, FrontKind, IpMode, Node, NodeFacts, ProxyMode, Service, Topology, TrafficPolicy,
-        nodes_with, stale,
+        nodes_matching, stale_kube_proxies,
     },
     verdict::Fact,
 };
 
 /// Fill level from which a conntrack table is considered full: the kernel drops early, and counts arrive seconds apart.
-pub(crate) const FULL_PERCENT: u8 = 95;
+pub(crate) const CONNTRACK_FULL_PERCENT: u8 = 95;
 
 /// Facts about nodes that apply to every subject.
-pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<PriorFact> {
+pub(super) fn common_facts(topology: &Topology, world: &NameRegistry) -> Vec<PriorFact> {
     let mut facts = Vec::new();
     for node in topology.nodes().values() {
         let Some(ix) = world.nodes.get(&node.name) else {
             continue;
         };
         let name = &node.name;
-        if let Some(percent) = node.facts.conntrack_percent.filter(|p| *p >= FULL_PERCENT) {
+        if let Some(percent) = node
+            .facts
+            .conntrack_percent
+            .filter(|p| *p >= CONNTRACK_FULL_PERCENT)
+        {
             let text = format!("the conntrack table of {name} is {percent} % full");
             facts.push(fact(FactScope::Node(RegionKind::Client, ix), 5.0, text.clone()));
             facts.push(fact(FactScope::Node(RegionKind::Bnode, ix), 3.0, text));
@@ -36,9 +40,9 @@ pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<Prior
             facts.push(fact(FactScope::Node(RegionKind::ClientVip, ix), 5.0, text));
         }
     }
-    let strict = nodes_with(topology, |facts| facts.strict_rp_filter == Some(true));
+    let strict = nodes_matching(topology, |facts| facts.strict_rp_filter == Some(true));
     if !strict.is_empty() {
-        let text = format!("rp_filter is strict on {}", some(&strict));
+        let text = format!("rp_filter is strict on {}", shortened_list(&strict));
         for kind in [RegionKind::Same, RegionKind::SameVip] {
             facts.push(fact(FactScope::Kind(kind), 2.0, text.clone()));
         }
@@ -47,7 +51,7 @@ pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<Prior
 }
 
 /// Facts about nodes that apply to one front.
-pub(super) fn of_front(
+pub(super) fn front_facts(
     topology: &Topology,
     info: &FrontInfo,
     service: &Service,
@@ -55,7 +59,7 @@ pub(super) fn of_front(
     world: &NameRegistry,
 ) -> Vec<PriorFact> {
     let mut facts = Vec::new();
-    for (node, known, published) in stale(topology, service) {
+    for (node, known, published) in stale_kube_proxies(topology, service) {
         if let Some(ix) = world.nodes.get(&node.name) {
             let text = format!(
                 "kube-proxy on {} has {known} local endpoints of Service {}, the EndpointSlices have {published}",
@@ -68,26 +72,26 @@ pub(super) fn of_front(
     let FrontKind::LoadBalancer(ip_mode) = info.kind else {
         return facts;
     };
-    let (bound, unbound) = bound(topology, address);
+    let (bound, unbound) = nodes_by_ipvs_binding(topology, address);
     if service.external_traffic_policy == TrafficPolicy::Local && !(bound.is_empty() && unbound.is_empty()) {
         let about = FactScope::Kind(RegionKind::NoLocal);
         facts.push(if bound.is_empty() {
             let text = format!(
                 "{address} is not bound to kube-ipvs0 on {}: traffic leaves the node",
-                some(&unbound)
+                shortened_list(&unbound)
             );
             fact(about, 0.2, text)
         } else {
-            let text = format!("{address} is bound to kube-ipvs0 on {}", some(&bound));
+            let text = format!("{address} is bound to kube-ipvs0 on {}", shortened_list(&bound));
             fact(about, 2.0, text)
         });
     }
-    let dropping = nodes_with(topology, |facts| facts.drops_own_sources == Some(true));
+    let dropping = nodes_matching(topology, |facts| facts.drops_own_source_addresses == Some(true));
     if ip_mode == IpMode::Vip && topology.proxy_mode() == ProxyMode::Ipvs && !dropping.is_empty() {
         let text = format!(
             "packets from the node's own addresses are dropped on {} (in_martian_src increases), as health checks \
              from {address} would be",
-            some(&dropping)
+            shortened_list(&dropping)
         );
         for kind in [RegionKind::OutsideAll, RegionKind::OutsideFrontNode] {
             facts.push(fact(FactScope::Kind(kind), 4.0, text.clone()));
@@ -110,13 +114,13 @@ fn hairpin(topology: &Topology, service: &Service) -> Vec<PriorFact> {
     let (multiplier, text) = match (hosts.is_empty(), off.is_empty()) {
         (true, _) => return Vec::new(),
         (false, true) => (0.2, "hairpin mode is on where its endpoints run".to_owned()),
-        (false, false) => (3.0, format!("hairpin mode is off on {}", some(&off))),
+        (false, false) => (3.0, format!("hairpin mode is off on {}", shortened_list(&off))),
     };
     vec![fact(FactScope::Kind(RegionKind::SelfVip), multiplier, text)]
 }
 
 /// Nodes that have a load balancer's address on `kube-ipvs0`, and nodes that do not; unknown nodes are in neither list.
-fn bound(topology: &Topology, address: std::net::IpAddr) -> (Vec<&NodeName>, Vec<&NodeName>) {
+fn nodes_by_ipvs_binding(topology: &Topology, address: std::net::IpAddr) -> (Vec<&NodeName>, Vec<&NodeName>) {
     let has = |facts: &NodeFacts| {
         facts
             .ipvs_addresses
@@ -124,23 +128,23 @@ fn bound(topology: &Topology, address: std::net::IpAddr) -> (Vec<&NodeName>, Vec
             .map(|addresses| addresses.contains(&address))
     };
     let ipvs = topology.proxy_mode() == ProxyMode::Ipvs;
-    let with = |wanted| nodes_with(topology, |facts| ipvs && has(facts) == Some(wanted));
+    let with = |wanted| nodes_matching(topology, |facts| ipvs && has(facts) == Some(wanted));
     (with(true), with(false))
 }
 
 /// "n1 and n2", or "n1, n2 and 40 more nodes".
-fn some(nodes: &[&NodeName]) -> String {
+fn shortened_list(nodes: &[&NodeName]) -> String {
     const NAMED: usize = 3;
     let mut names: Vec<String> = nodes.iter().take(NAMED).map(ToString::to_string).collect();
     if nodes.len() > NAMED {
-        names.push(crate::wording::plural(nodes.len() - NAMED, "more node"));
+        names.push(crate::wording::pluralize(nodes.len() - NAMED, "more node"));
     }
-    crate::wording::listed(&names)
+    crate::wording::join_names(&names)
 }
 
 const fn fact(about: FactScope, multiplier: f64, text: String) -> PriorFact {
     PriorFact {
-        about,
+        scope: about,
         fact: Fact {
             text,
             multiplier,
@@ -159,9 +163,9 @@ impl CauseContext<'_> {
     }
 
     /// The weight of a full conntrack table, given its measured fill level.
-    pub(super) fn conntrack_full(&self) -> f64 {
+    pub(super) fn conntrack_weight(&self) -> f64 {
         match self.member_facts().and_then(|facts| facts.conntrack_percent) {
-            Some(percent) if percent >= FULL_PERCENT => 3.0,
+            Some(percent) if percent >= CONNTRACK_FULL_PERCENT => 3.0,
             Some(_) => 0.02,
             None => 0.3,
         }
@@ -169,12 +173,12 @@ impl CauseContext<'_> {
 
     /// Reports whether any node has a strict reverse path filter, if known.
     pub(super) fn filters_strictly(&self) -> Option<bool> {
-        self.any_node(|facts| facts.strict_rp_filter)
+        self.any_node_reports(|facts| facts.strict_rp_filter)
     }
 
     /// Reports whether any node drops packets from its own addresses, if known.
     pub(super) fn drops_own_sources(&self) -> Option<bool> {
-        self.any_node(|facts| facts.drops_own_sources)
+        self.any_node_reports(|facts| facts.drops_own_source_addresses)
     }
 
     /// Reports whether the front's address is on any node's `kube-ipvs0`, if known.
@@ -184,7 +188,7 @@ impl CauseContext<'_> {
             info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_))
         });
         let (front, _) = balancers.next()?;
-        let (bound, unbound) = bound(self.topology, front.address.ip());
+        let (bound, unbound) = nodes_by_ipvs_binding(self.topology, front.address.ip());
         match (bound.is_empty(), unbound.is_empty()) {
             (true, true) => None,
             (none_bound, _) => Some(!none_bound),
@@ -192,7 +196,7 @@ impl CauseContext<'_> {
     }
 
     /// True if any node reports true, false if all nodes that report anything report false.
-    fn any_node(&self, says: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
+    fn any_node_reports(&self, says: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
         self.topology
             .nodes()
             .values()

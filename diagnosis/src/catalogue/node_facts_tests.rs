@@ -51,7 +51,7 @@ fn ranked(topology: &Topology, region: RegionKind, members: &[&str]) -> Vec<(&'s
         info: Some(info),
         service: topology.service(&info.service),
         members: members.iter().map(|m| (*m).to_owned()).collect(),
-        ..CauseContext::of(topology)
+        ..CauseContext::new(topology)
     };
     rank(region, &situation)
         .into_iter()

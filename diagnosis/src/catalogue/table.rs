@@ -9,9 +9,9 @@ use crate::regions::share::PathShare;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PredictedFailure {
     /// Every path of these probes crosses the region.
-    Sure,
+    Certain,
     /// The path of these probes is not known; some of the possible paths cross the region.
-    Perhaps,
+    Possible,
     /// No path of these probes crosses the region.
     Outside,
 }
@@ -20,10 +20,10 @@ impl From<PathShare> for PredictedFailure {
     fn from(share: PathShare) -> Self {
         if share.is_zero() {
             Self::Outside
-        } else if share.is_sure() {
-            Self::Sure
+        } else if share.is_full() {
+            Self::Certain
         } else {
-            Self::Perhaps
+            Self::Possible
         }
     }
 }
@@ -44,14 +44,14 @@ pub(crate) enum TablePart {
 pub(crate) struct RowKey {
     pub(crate) part: TablePart,
     pub(crate) channel: Channel,
-    pub(crate) reach: PredictedFailure,
+    pub(crate) prediction: PredictedFailure,
     pub(crate) placement: Option<Placement>,
     /// Whether the probes start on the region's node; absent if the region has none or it does not matter.
     pub(crate) from_member: Option<bool>,
     /// Whether the probes go to the region's node, endpoint or name, if known.
     pub(crate) to_member: Option<bool>,
     /// Whether the probes stay within a node, for regions that depend on it.
-    pub(crate) within: Option<bool>,
+    pub(crate) within_node: Option<bool>,
 }
 
 /// A row of the table.

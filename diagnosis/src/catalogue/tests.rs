@@ -6,24 +6,24 @@ use super::*;
 use crate::topology::FrontInfo;
 
 /// Returns the text of the mechanism.
-fn said(cause: &Cause, situation: &CauseContext<'_>) -> String {
+fn mechanism_text(cause: &Cause, situation: &CauseContext<'_>) -> String {
     let clauses = (cause.mechanism)(situation);
     clauses.iter().map(|clause| clause.text.as_str()).collect()
 }
 
 /// Returns the situation with only these failures.
-fn failing<'a>(
+fn with_failures<'a>(
     situation: &CauseContext<'a>,
     failures: &[(FailureKind, Option<u16>, f64)],
 ) -> CauseContext<'a> {
     let mut situation = CauseContext {
-        kinds: KindProfile::default(),
-        failures: FailureCounts::new(),
+        failures_by_class: KindProfile::default(),
+        failures_by_kind: FailureCounts::new(),
         ..situation.clone()
     };
     for (kind, status, count) in failures {
-        situation.kinds[crate::ids::class_position(kind.class(*status))] += count;
-        situation.failures.insert((kind.clone(), *status), *count);
+        situation.failures_by_class[crate::ids::class_index(kind.class(*status))] += count;
+        situation.failures_by_kind.insert((kind.clone(), *status), *count);
     }
     situation
 }
@@ -35,8 +35,8 @@ fn likeliest(region: RegionKind, situation: &CauseContext<'_>) -> &'static str {
 fn situation<'a>(topology: &'a Topology, members: &[&str]) -> CauseContext<'a> {
     CauseContext {
         members: members.iter().map(|m| (*m).to_owned()).collect(),
-        kinds: [1.0; 10],
-        ..CauseContext::of(topology)
+        failures_by_class: [1.0; 10],
+        ..CauseContext::new(topology)
     }
 }
 
@@ -64,12 +64,12 @@ fn every_cause_has_words_regions_and_a_remedy_with_a_price() {
         );
         // These describe observed facts only and have no text without them.
         let known = ["P11", "F18", "F26"].contains(&cause.id);
-        assert!(known || !said(cause, &s).is_empty(), "{}", cause.id);
+        assert!(known || !mechanism_text(cause, &s).is_empty(), "{}", cause.id);
         let remedies = (cause.remedies)(&s);
         assert!(!remedies.is_empty(), "{} has no remedy", cause.id);
         for remedy in remedies {
             assert!(
-                !remedy.action.is_empty() && !remedy.price.is_empty(),
+                !remedy.action.is_empty() && !remedy.trade_off.is_empty(),
                 "{}",
                 cause.id
             );
@@ -141,7 +141,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
         ("hazard", hazards.into_iter().collect()),
         (
             "unobservable",
-            not_observable::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
+            unobservable::NOT_OBSERVABLE.iter().map(|u| u.id).collect(),
         ),
     ] {
         for id in ids
@@ -164,7 +164,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
     let parts = causes
         .iter()
         .copied()
-        .chain(not_observable::NOT_OBSERVABLE.iter().map(|u| u.id));
+        .chain(unobservable::NOT_OBSERVABLE.iter().map(|u| u.id));
     for part in parts.filter(|id| base(id) != *id) {
         assert!(places.contains_key(base(part)), "{part} is a part of nothing");
     }
@@ -172,9 +172,9 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
 
 #[test]
 fn what_cannot_be_observed_says_what_would_be_needed() {
-    for unseen in not_observable::NOT_OBSERVABLE {
+    for unseen in unobservable::NOT_OBSERVABLE {
         assert!(
-            !unseen.title.is_empty() && !unseen.needed.is_empty(),
+            !unseen.title.is_empty() && !unseen.requirement.is_empty(),
             "{}",
             unseen.id
         );
@@ -184,7 +184,7 @@ fn what_cannot_be_observed_says_what_would_be_needed() {
 #[test]
 fn the_page_of_causes_is_what_the_catalogue_says() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/causes.md");
-    let wanted = document::document();
+    let wanted = causes_page::render();
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         std::fs::write(&path, &wanted).unwrap();
     }
@@ -201,14 +201,14 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
     let f26 = all().find(|cause| cause.id == "F26").unwrap();
     let known = CauseContext {
         origin: topology.service(&"shop/web".parse().unwrap()),
-        controller: ControllerPresence::There,
+        controller: ControllerPresence::Present,
         ..situation(&topology, &[])
     };
     for status in [404, 503] {
-        let known = failing(&known, &[(FailureKind::Status, Some(status), 9.0)]);
+        let known = with_failures(&known, &[(FailureKind::Status, Some(status), 9.0)]);
         assert_eq!(likeliest(RegionKind::Target, &known), "F26", "{status}");
         assert_eq!(
-            said(f26, &known),
+            mechanism_text(f26, &known),
             format!(
                 "Service shop/web behind the route has no usable endpoint (none exists), so the controller answers {status}"
             )
@@ -223,7 +223,7 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
         "{commands:?}"
     );
     // A failure before the controller responds is not about the Service behind it.
-    let refused = failing(&known, &[(FailureKind::Refused, None, 9.0)]);
+    let refused = with_failures(&known, &[(FailureKind::Refused, None, 9.0)]);
     assert_ne!(likeliest(RegionKind::Target, &refused), "F26");
 }
 
@@ -232,10 +232,10 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
 fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
     let topology = Topology::default();
     let of = |kind: FailureKind| {
-        let known = failing(&situation(&topology, &[]), &[(kind, None, 9.0)]);
+        let known = with_failures(&situation(&topology, &[]), &[(kind, None, 9.0)]);
         let ranked = rank(RegionKind::Target, &known);
         let (cause, share) = ranked[0];
-        (cause.id, said(cause, &known), share)
+        (cause.id, mechanism_text(cause, &known), share)
     };
     for (kind, id, words) in [
         (
@@ -264,7 +264,7 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
     }
     // A private CA that issues directly from its root, with a caIssuers URL, looks like a chain without its
     // intermediate.
-    let incomplete = failing(
+    let incomplete = with_failures(
         &situation(&topology, &[]),
         &[(FailureKind::CertificateChainIncomplete, None, 9.0)],
     );
@@ -279,11 +279,11 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
 fn a_redirect_is_named_only_where_one_was_seen() {
     let topology = Topology::default();
     let routed = CauseContext {
-        controller: ControllerPresence::There,
+        controller: ControllerPresence::Present,
         ..situation(&topology, &[])
     };
     let shares = |kind: FailureKind, status: Option<u16>| {
-        let known = failing(&routed, &[(kind, status, 9.0)]);
+        let known = with_failures(&routed, &[(kind, status, 9.0)]);
         let ranked = rank(RegionKind::Target, &known);
         (ranked[0].0.id, ranked.iter().any(|(cause, _)| cause.id == "F18"))
     };
@@ -315,16 +315,16 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
         let topology = guarded(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        situation.controller = ControllerPresence::There;
-        let situation = failing(&situation, &[(FailureKind::Status, Some(503), 20.0)]);
+        situation.controller = ControllerPresence::Present;
+        let situation = with_failures(&situation, &[(FailureKind::Status, Some(503), 20.0)]);
         let share = rank(RegionKind::Target, &situation)
             .into_iter()
             .find(|(cause, _)| cause.id == "F13")
             .map_or(0.0, |(_, share)| share);
         (
             share,
-            said(f13, &situation),
-            moved(&rank(RegionKind::Target, &situation), &situation),
+            mechanism_text(f13, &situation),
+            moving_facts(&rank(RegionKind::Target, &situation), &situation),
         )
     };
     let (unknown, _, facts) = look(None);
@@ -350,7 +350,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     assert!(
         {
             let situation = situation(&elsewhere, &[]);
-            moved(&rank(RegionKind::Cross, &situation), &situation).is_empty()
+            moving_facts(&rank(RegionKind::Cross, &situation), &situation).is_empty()
         },
         "the fact applies to the Pods of one Service only"
     );
@@ -373,10 +373,10 @@ fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_brok
         let topology = topology(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        situation.controller = ControllerPresence::There;
+        situation.controller = ControllerPresence::Present;
         likeliest(
             RegionKind::Target,
-            &failing(&situation, &[(FailureKind::Status, Some(503), errors)]),
+            &with_failures(&situation, &[(FailureKind::Status, Some(503), errors)]),
         )
     };
     for errors in [3.0, 13.0, 400.0] {
@@ -398,8 +398,8 @@ fn however_often_a_filter_drops_it_stays_the_likeliest_reason_of_a_balancer_sile
     for timeouts in [3.0, 12.0, 40.0, 400.0] {
         let mut s = situation(&topology, &[]);
         s.info = Some(&info);
-        s.kinds = [0.0; 10];
-        s.kinds[0] = timeouts;
+        s.failures_by_class = [0.0; 10];
+        s.failures_by_class[0] = timeouts;
         let ranked: Vec<&str> = rank(RegionKind::Vip, &s)
             .iter()
             .map(|(cause, _)| cause.id)

@@ -15,24 +15,24 @@ use crate::{
 };
 
 /// How long DNS caches may still return a former address.
-const FORMER: Micros = Micros::from_secs(600);
+const FORMER_ADDRESS_RETENTION: Micros = Micros::from_secs(600);
 /// How long entries that the topology does not contain are kept: parts of the topology may be read later.
-const PATIENCE: Micros = Micros::from_secs(3600);
+const UNMATCHED_RETENTION: Micros = Micros::from_secs(3600);
 
 /// Where the engine continued from another process's checkpoint.
 #[derive(Debug)]
 pub(super) struct ResumePoint {
     at: EventTime,
     /// The last round that had been judged by then.
-    judged: Option<Round>,
+    last_judged: Option<Round>,
     /// The part of the checkpoint that the topology does not contain yet.
-    left: Checkpoint,
+    remaining: Checkpoint,
 }
 
 impl Engine {
     /// Restores the state of another process at `now`. Must be called before the first observation.
     pub fn restore(&mut self, checkpoint: &Checkpoint, now: EventTime) {
-        let judged = checkpoint.judged.map(|judged| {
+        let judged = checkpoint.judged_until.map(|judged| {
             let end = judged.min(now);
             Round(end.round(self.settings.interval).0 - 1)
         });
@@ -41,63 +41,65 @@ impl Engine {
             at: now,
         };
         let incidents = &checkpoint.incidents;
-        self.incidents.restore(incidents, restored, &mut self.world);
+        self.incidents.restore(incidents, restored, &mut self.registry);
         let left = Checkpoint {
             incidents: Vec::new(),
             ..checkpoint.clone()
         };
-        self.resumed = Some(ResumePoint {
+        self.resume_point = Some(ResumePoint {
             at: now,
-            judged,
-            left,
+            last_judged: judged,
+            remaining: left,
         });
-        self.recall(now);
+        self.restore_matching(now);
     }
 
     /// Reports whether a round was judged before the checkpoint was written.
     pub(super) fn was_judged(&self, round: Round) -> bool {
-        let resumed = self.resumed.as_ref();
+        let resumed = self.resume_point.as_ref();
         resumed
-            .and_then(|resumed| resumed.judged)
+            .and_then(|resumed| resumed.last_judged)
             .is_some_and(|judged| round <= judged)
     }
 
     /// Reports whether a round ended before this process started.
-    pub(super) fn is_past(&self, round: Round) -> bool {
-        let resumed = self.resumed.as_ref();
+    pub(super) fn ended_before_start(&self, round: Round) -> bool {
+        let resumed = self.resume_point.as_ref();
         resumed.is_some_and(|resumed| round.end(self.settings.interval) <= resumed.at)
     }
 
     /// Restores the remembered state of everything that the topology contains.
-    pub(super) fn recall(&mut self, at: EventTime) {
-        let Some(resumed) = &mut self.resumed else { return };
-        let left = &mut resumed.left;
-        let (topology, world, routes) = (&self.cluster.topology, &self.world, &self.cluster.routes);
+    pub(super) fn restore_matching(&mut self, at: EventTime) {
+        let Some(resumed) = &mut self.resume_point else {
+            return;
+        };
+        let left = &mut resumed.remaining;
+        let (topology, world, routes) = (&self.cluster.topology, &self.registry, &self.cluster.routes);
         left.targets.retain(|target, memory| {
             if !topology.targets().contains_key(target) {
                 return true;
             }
             if memory.worked {
-                self.matrix.remember(target.clone());
+                self.matrix.mark_succeeded(target.clone());
             }
             if let Some(baseline) = memory.baseline.take() {
-                self.experience
+                self.history
                     .answers
                     .baselines
                     .entry(target.clone())
                     .or_insert(baseline);
             }
-            if let Some(rollout) = memory.rolled_out {
-                self.experience
+            if let Some(rollout) = memory.last_rollout {
+                self.history
                     .answers
                     .rollouts
                     .entry(target.clone())
                     .or_insert(rollout);
             }
-            if let Some(changed) = memory.changed.take() {
-                self.experience
+            if let Some(changed) = memory.answer_change.take() {
+                self.history
                     .answers
-                    .changed
+                    .changes
                     .entry(target.clone())
                     .or_insert(changed);
             }
@@ -107,23 +109,25 @@ impl Engine {
         let fronts = left
             .fronts
             .iter()
-            .map(|front| CellBlock::plain(EvidenceKind::Vip(*front)));
-        self.experience.worked.extend(fronts);
+            .map(|front| CellBlock::failures(EvidenceKind::Vip(*front)));
+        self.history.worked_blocks.extend(fronts);
         left.endpoints.retain(|(service, port)| {
             let number = world
                 .services
                 .get(service)
                 .filter(|_| topology.service(service).is_some());
             let of = number.map(|service| EvidenceKind::Direct(service, *port));
-            self.experience.worked.extend(of.map(CellBlock::plain));
+            self.history.worked_blocks.extend(of.map(CellBlock::failures));
             of.is_none()
         });
         left.names.retain(
-            |name| match world.names.get(name).filter(|name| routes.asks(*name)) {
+            |name| match world.names.get(name).filter(|name| routes.resolves(*name)) {
                 Some(name) => {
-                    self.experience.resolved.insert(name);
-                    self.experience.negative_until.remove(&name);
-                    self.experience.worked.insert(CellBlock::plain(EvidenceKind::Dns));
+                    self.history.resolved_names.insert(name);
+                    self.history.negative_until.remove(&name);
+                    self.history
+                        .worked_blocks
+                        .insert(CellBlock::failures(EvidenceKind::Dns));
                     false
                 }
                 None => true,
@@ -136,55 +140,57 @@ impl Engine {
                 .filter(|_| topology.nodes().contains_key(node))
             {
                 Some(node) => {
-                    self.experience.answered.insert(node);
-                    self.experience
-                        .worked
-                        .insert(CellBlock::plain(EvidenceKind::Mesh));
+                    self.history.answering_nodes.insert(node);
+                    self.history
+                        .worked_blocks
+                        .insert(CellBlock::failures(EvidenceKind::Mesh));
                     false
                 }
                 None => true,
             }
         });
         if !topology.nodes().is_empty() {
-            for (address, FormerAddress { service, until }) in std::mem::take(&mut left.former) {
+            for (address, FormerAddress { service, until }) in std::mem::take(&mut left.former_addresses) {
                 self.findings.remember_former(address, service, until);
             }
         }
-        if at - resumed.at > PATIENCE {
-            resumed.left = Checkpoint::default();
+        if at - resumed.at > UNMATCHED_RETENTION {
+            resumed.remaining = Checkpoint::default();
         }
-        self.cluster.routes.excuse(self.experience.negative_until.clone());
-        self.cluster.routes.forget(self.findings.former_addresses());
+        self.cluster
+            .routes
+            .set_negative_until(self.history.negative_until.clone());
+        self.cluster.routes.set_former(self.findings.former_addresses());
     }
 
     /// Returns the state that must outlive the process, as of `now`.
     #[must_use]
     pub fn checkpoint(&self, now: EventTime) -> Checkpoint {
-        let (topology, world) = (&self.cluster.topology, &self.world);
+        let (topology, world) = (&self.cluster.topology, &self.registry);
         let mut checkpoint = self
-            .resumed
+            .resume_point
             .as_ref()
-            .map(|resumed| resumed.left.clone())
+            .map(|resumed| resumed.remaining.clone())
             .unwrap_or_default();
         checkpoint.version = VERSION;
-        checkpoint.judged = self
+        checkpoint.judged_until = self
             .evidence
             .rounds
-            .judged()
+            .last_judged()
             .map(|round| round.end(self.settings.interval));
         for target in topology.targets().keys() {
             let memory = TargetMemory {
-                worked: self.matrix.ever_ok(target, world),
-                baseline: self.experience.answers.baselines.get(target).cloned(),
-                rolled_out: self.experience.answers.rollouts.get(target).copied(),
-                changed: self.experience.answers.changed.get(target).cloned(),
+                worked: self.matrix.ever_succeeded(target, world),
+                baseline: self.history.answers.baselines.get(target).cloned(),
+                last_rollout: self.history.answers.rollouts.get(target).copied(),
+                answer_change: self.history.answers.changes.get(target).cloned(),
             };
             if memory != TargetMemory::default() {
                 checkpoint.targets.insert(target.clone(), memory);
             }
         }
-        for block in self.experience.worked.iter().filter(|block| !block.slow) {
-            match block.of {
+        for block in self.history.worked_blocks.iter().filter(|block| !block.slow) {
+            match block.kind {
                 // Addresses outside the cluster are kept while a target's name leads to them.
                 EvidenceKind::Vip(front) => {
                     let visited = || self.matrix.targets_of(&front, world).next().is_some();
@@ -202,27 +208,27 @@ impl Engine {
             }
         }
         let names = self
-            .experience
-            .resolved
+            .history
+            .resolved_names
             .iter()
-            .filter(|name| self.cluster.routes.asks(**name));
+            .filter(|name| self.cluster.routes.resolves(**name));
         checkpoint
             .names
             .extend(names.map(|name| world.names.name(*name).clone()));
         let nodes = self
-            .experience
-            .answered
+            .history
+            .answering_nodes
             .iter()
             .map(|node| world.nodes.name(*node));
         checkpoint
             .nodes
             .extend(nodes.filter(|node| topology.nodes().contains_key(*node)).cloned());
-        for (address, (service, until)) in self.findings.former_since(now.minus(FORMER)) {
+        for (address, (service, until)) in self.findings.former_since(now.minus(FORMER_ADDRESS_RETENTION)) {
             let former = FormerAddress {
                 service: service.clone(),
                 until,
             };
-            checkpoint.former.insert(address, former);
+            checkpoint.former_addresses.insert(address, former);
         }
         let listed = self.incidents.list(|_, _| None);
         checkpoint.incidents = self.incidents.remembered(&listed, topology, world);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use parallax_model::{EventTime, TargetId};
 
-use super::{Engine, inquiry::Inquiry};
+use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
-    catalogue::WITHDRAWN,
+    catalogue::WITHDRAWN_ENDPOINTS,
     evidence::{
         block::{CellBlock, EvidenceKind},
         cells::RoundCells,
@@ -14,12 +14,12 @@ use crate::{
         routes::default_front,
     },
     explanation::{RequestedProbes, VerdictContext},
-    ids::class_position,
-    incident::{Event, Report, Scope},
+    ids::class_index,
+    incident::{IncidentEvent, Report, Scope},
     inference::{
-        judgement::{Finding, Judgement},
+        judgement::{ExplainedRegion, Judgement},
+        judgement_unit::JudgementUnit,
         prior::PriorFact,
-        unit::JudgementUnit,
     },
     regions::{Region, share::alpha},
     verdict::{RegionRef, Subject},
@@ -41,30 +41,30 @@ impl Engine {
         &mut self,
         unit: &JudgementUnit,
         judgement: &Judgement,
-        inquiry: &Inquiry,
+        inquiry: &OnDemandEvidence,
         facts: &[PriorFact],
         at: EventTime,
     ) {
-        self.judgement.leanings.remove(unit);
-        let named: Vec<&Finding> = judgement.findings.iter().filter(|f| f.named).collect();
+        self.judgement.tentative_causes.remove(unit);
+        let named: Vec<&ExplainedRegion> = judgement.findings.iter().filter(|f| f.is_verdict).collect();
         let mut reports = Vec::new();
         let mut waiting = None;
         let mut excused = false;
         for finding in &named {
             let verdict = {
-                let mut desk = self.desk(unit, judgement, finding, facts);
-                desk.asked = inquiry.of(self, judgement, finding);
+                let mut desk = self.verdict_context(unit, judgement, finding, facts);
+                desk.requested_probes = inquiry.requested_probes(self, judgement, finding);
                 desk.verdict(judgement, finding)
             };
-            let node_of = |pod| judgement.case.scene.nodes.pods.get(&pod).copied();
-            if unit.is_slow() && self.incidents.explains_delay(unit, finding.region, at, node_of) {
+            let node_of = |pod| judgement.input.paths.mesh.pod_nodes.get(&pod).copied();
+            if unit.is_latency() && self.incidents.explains_delay(unit, finding.region, at, node_of) {
                 continue;
             }
-            if self.rules.must_have_worked && !self.has_worked(unit, finding.region) {
+            if self.rules.require_prior_success && !self.ever_worked_in_region(unit, finding.region) {
                 waiting = Some(format!("never worked so far; {}", verdict.sentence));
                 continue;
             }
-            if let Some(node) = self.only_its_prober(unit, judgement, finding) {
+            if let Some(node) = self.node_with_only_prober_down(unit, judgement, finding) {
                 waiting = Some(format!(
                     "the prober on node {node} does not respond, but the other Pods on the node do: check the prober, not \
                      the node"
@@ -73,8 +73,8 @@ impl Engine {
                 continue;
             }
             let doubt = self
-                .may_be_orphan(unit, finding.region, at)
-                .or_else(|| self.may_be_gone(unit, judgement, finding, at));
+                .orphan_explanation(unit, finding.region, at)
+                .or_else(|| self.outdated_topology_explanation(unit, judgement, finding, at));
             if let Some(sentence) = doubt {
                 waiting = Some(format!("{}; but {sentence}", verdict.sentence));
                 excused = true;
@@ -83,31 +83,31 @@ impl Engine {
             reports.push(Report {
                 // Withdrawn endpoints are a fault of the nodes, whichever subject shows it.
                 scope: match verdict.cause() {
-                    Some(WITHDRAWN) if !unit.is_slow() => Scope::Withdrawn,
+                    Some(WITHDRAWN_ENDPOINTS) if !unit.is_latency() => Scope::Withdrawn,
                     _ => self.scope(unit, judgement, finding),
                 },
                 region: finding.region,
                 class: finding.class.clone(),
-                lead: finding.lead,
-                failing: finding.failing.clone(),
-                crossed: finding.crossed,
+                odds_over_next: finding.odds_over_next,
+                failing_clients: finding.failing_clients.clone(),
+                crossing_counts: finding.crossing,
                 since: finding.first_failure.start(self.settings.interval),
-                past: self.is_past(finding.last_failure),
+                before_start: self.ended_before_start(finding.last_failure),
                 verdict,
             });
         }
         let nothing_named = named.is_empty();
         let service = self.service_of_unit(unit);
         excused |=
-            nothing_named && service.is_some_and(|service| self.orphaned_for(&service.key, at).is_some());
+            nothing_named && service.is_some_and(|service| self.orphan_age(&service.key, at).is_some());
         if !judgement.unexplained {
             self.judgement.unexplained.remove(unit);
         }
-        self.incidents.report(unit, reports, at, &self.world);
+        self.incidents.report(unit, reports, at, &self.registry);
         let sentence = match waiting {
             Some(sentence) => Some(sentence),
             None if judgement.unexplained => {
-                let cells = self.residual(judgement);
+                let cells = self.unexplained_cells(judgement);
                 let sentence = if cells.is_empty() {
                     "no single cause explains the failures".to_owned()
                 } else {
@@ -117,29 +117,39 @@ impl Engine {
                     )
                 };
                 if self.judgement.unexplained.insert(unit.clone()) {
-                    self.incidents.note(Event::Unexplained { at, cells });
+                    self.incidents
+                        .record_event(IncidentEvent::Unexplained { at, cells });
                 }
                 Some(sentence)
             }
-            None if nothing_named && judgement.p_healthy < 0.5 && !self.is_named(unit, judgement) => {
+            None if nothing_named
+                && judgement.p_healthy < 0.5
+                && !self.has_open_incident(unit, judgement) =>
+            {
                 self.judgement
-                    .leanings
-                    .insert(unit.clone(), self.leaning(judgement));
-                Some(self.suspicion(judgement))
+                    .tentative_causes
+                    .insert(unit.clone(), self.tentative_cause(judgement));
+                Some(self.suspicion_sentence(judgement))
             }
             None => None,
         };
         match sentence {
-            Some(sentence) => self.investigate(unit, judgement, sentence, excused),
+            Some(sentence) => self.update_investigation(unit, judgement, sentence, excused),
             None => {
                 self.judgement.investigating.remove(unit);
             }
         }
     }
 
-    fn investigate(&mut self, unit: &JudgementUnit, judgement: &Judgement, sentence: String, excused: bool) {
+    fn update_investigation(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        sentence: String,
+        excused: bool,
+    ) {
         let failing = judgement.findings.iter().map(|finding| finding.first_failure);
-        let since = failing.min().unwrap_or(judgement.case.start);
+        let since = failing.min().unwrap_or(judgement.input.start);
         let investigation = self
             .judgement
             .investigating
@@ -148,14 +158,14 @@ impl Engine {
                 subject: Self::subject_of(unit),
                 sentence: String::new(),
                 since: since.start(self.settings.interval),
-                excused,
+                transient: excused,
             });
         investigation.sentence = sentence;
-        investigation.excused = excused;
+        investigation.transient = excused;
     }
 
-    fn suspicion(&self, judgement: &Judgement) -> String {
-        let Some(class) = judgement.posterior.classes.iter().find(|c| !c.unobserved) else {
+    fn suspicion_sentence(&self, judgement: &Judgement) -> String {
+        let Some(class) = judgement.posterior.classes.iter().find(|c| !c.contains_healthy) else {
             return "failing, cause not yet known".to_owned();
         };
         let names: Vec<String> = class
@@ -164,58 +174,64 @@ impl Engine {
             .map(|i| {
                 judgement.posterior.scored[*i]
                     .region
-                    .describe(&self.world)
+                    .describe(&self.registry)
                     .to_string()
             })
             .collect();
         format!(
             "failing, cause not yet known; likeliest so far: {} ({})",
-            crate::wording::listed(&names),
-            crate::wording::likelihood(class.mass.min(1.0))
+            crate::wording::join_names(&names),
+            crate::wording::format_probability(class.mass.min(1.0))
         )
     }
 
     /// Reports whether an open incident already names the tentative cause: an incident of a former process, which had
     /// more evidence.
-    fn is_named(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
+    fn has_open_incident(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
         let posterior = &judgement.posterior;
-        let class = posterior.classes.iter().find(|class| !class.unobserved);
+        let class = posterior.classes.iter().find(|class| !class.contains_healthy);
         let regions = class.map(|class| posterior.regions_of(class)).unwrap_or_default();
         regions.iter().any(|region| self.incidents.is_open(unit, *region))
     }
 
     /// Returns the heaviest class of all, "nothing is wrong" included.
-    fn leaning(&self, judgement: &Judgement) -> Option<TentativeCause> {
+    fn tentative_cause(&self, judgement: &Judgement) -> Option<TentativeCause> {
         let posterior = &judgement.posterior;
-        let class = posterior.classes.first().filter(|class| !class.unobserved)?;
+        let class = posterior
+            .classes
+            .first()
+            .filter(|class| !class.contains_healthy)?;
         let regions = posterior.regions_of(class).into_iter();
         Some(TentativeCause {
-            class: regions.map(|region| region.describe(&self.world)).collect(),
+            class: regions.map(|region| region.describe(&self.registry)).collect(),
             probability: class.mass.min(1.0),
         })
     }
 
     /// Tentative causes of the subjects that fail without a verdict, except "nothing is wrong".
-    pub(crate) fn leanings(&self) -> impl Iterator<Item = &TentativeCause> {
-        let failing = self.judgement.leanings.iter();
+    pub(crate) fn tentative_causes(&self) -> impl Iterator<Item = &TentativeCause> {
+        let failing = self.judgement.tentative_causes.iter();
         failing
             .filter(|(unit, _)| self.judgement.investigating.contains_key(unit))
             .filter_map(|(_, leaning)| leaning.as_ref())
     }
 
     /// Returns the cells that fit the best explanation worst.
-    fn residual(&self, judgement: &Judgement) -> Vec<String> {
+    fn unexplained_cells(&self, judgement: &Judgement) -> Vec<String> {
         let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
         let mut worst: Vec<(u64, String)> = judgement
-            .case
+            .input
             .cells
             .iter()
             .filter(|(key, counts)| {
-                counts.seen_f > 0 && alpha(&regions, key, &judgement.case.scene).is_zero()
+                counts.unweighted_failures > 0 && alpha(&regions, key, &judgement.input.paths).is_zero()
             })
             .map(|(key, counts)| {
-                let vantage = self.world.vantages.name(key.client);
-                (counts.seen_f, format!("{} from {vantage}", key.channel))
+                let vantage = self.registry.vantages.name(key.client);
+                (
+                    counts.unweighted_failures,
+                    format!("{} from {vantage}", key.channel),
+                )
             })
             .collect();
         worst.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -223,7 +239,10 @@ impl Engine {
             .into_iter()
             .take(5)
             .map(|(failures, words)| {
-                format!("{words} ({} failures)", crate::evidence::weights::whole(failures))
+                format!(
+                    "{words} ({} failures)",
+                    crate::evidence::weights::to_whole_probes(failures)
+                )
             })
             .collect()
     }
@@ -232,19 +251,21 @@ impl Engine {
         match unit {
             JudgementUnit::Front(front) => Subject::Front(*front),
             JudgementUnit::Endpoints(service, _) => Subject::Service(service.clone()),
-            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => Subject::Target(target.clone()),
+            JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target) => {
+                Subject::Target(target.clone())
+            }
             JudgementUnit::Dns => Subject::Name("every name".to_owned()),
             JudgementUnit::Mesh => Subject::Network,
-            JudgementUnit::Slow(inner) => Self::subject_of(inner),
+            JudgementUnit::Latency(inner) => Self::subject_of(inner),
         }
     }
 
-    fn has_worked(&self, unit: &JudgementUnit, region: Region) -> bool {
+    fn ever_worked_in_region(&self, unit: &JudgementUnit, region: Region) -> bool {
         match (unit, region) {
-            (_, Region::DnsName(name)) => self.experience.resolved.contains(&name),
+            (_, Region::DnsName(name)) => self.history.resolved_names.contains(&name),
             // The prober of a joining node does not answer echoes before its first plan.
             (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
-                self.experience.answered.contains(&node)
+                self.history.answering_nodes.contains(&node)
             }
             _ => self.ever_worked(unit),
         }
@@ -253,36 +274,36 @@ impl Engine {
     pub(super) fn ever_worked(&self, unit: &JudgementUnit) -> bool {
         match unit {
             JudgementUnit::Front(front) => {
-                self.experience
-                    .worked
-                    .contains(&CellBlock::plain(EvidenceKind::Vip(*front)))
+                self.history
+                    .worked_blocks
+                    .contains(&CellBlock::failures(EvidenceKind::Vip(*front)))
                     || self
                         .targets_of(unit)
                         .iter()
-                        .any(|target| self.matrix.ever_ok(target, &self.world))
+                        .any(|target| self.matrix.ever_succeeded(target, &self.registry))
             }
             JudgementUnit::Endpoints(..) => {
                 let (own, _) = self.blocks_of(unit);
-                own.iter().any(|block| self.experience.worked.contains(block))
+                own.iter().any(|block| self.history.worked_blocks.contains(block))
             }
-            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => {
-                self.matrix.ever_ok(target, &self.world)
+            JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target) => {
+                self.matrix.ever_succeeded(target, &self.registry)
             }
             JudgementUnit::Dns => self
-                .experience
-                .worked
-                .contains(&CellBlock::plain(EvidenceKind::Dns)),
+                .history
+                .worked_blocks
+                .contains(&CellBlock::failures(EvidenceKind::Dns)),
             JudgementUnit::Mesh => self
-                .experience
-                .worked
-                .contains(&CellBlock::plain(EvidenceKind::Mesh)),
+                .history
+                .worked_blocks
+                .contains(&CellBlock::failures(EvidenceKind::Mesh)),
             // Only successes have a latency.
-            JudgementUnit::Slow(_) => true,
+            JudgementUnit::Latency(_) => true,
         }
     }
 
-    fn scope(&self, unit: &JudgementUnit, judgement: &Judgement, finding: &Finding) -> Scope {
-        if let JudgementUnit::Slow(inner) = unit {
+    fn scope(&self, unit: &JudgementUnit, judgement: &Judgement, finding: &ExplainedRegion) -> Scope {
+        if let JudgementUnit::Latency(inner) = unit {
             return Scope::Slow(Box::new(self.scope(inner, judgement, finding)));
         }
         if finding.region.is_global() {
@@ -302,26 +323,27 @@ impl Engine {
                     Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
                         Scope::Service(service.clone())
                     }
-                    Some((service, _)) => {
-                        Scope::Answers(service.clone(), self.main_class(judgement, finding.region))
-                    }
+                    Some((service, _)) => Scope::Answers(
+                        service.clone(),
+                        self.dominant_failure_class(judgement, finding.region),
+                    ),
                     None => Scope::Target(target.clone()),
                 }
             }
-            JudgementUnit::Whole(target) => Scope::Target(target.clone()),
-            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Slow(_) => Scope::Cluster,
+            JudgementUnit::SingleTarget(target) => Scope::Target(target.clone()),
+            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Latency(_) => Scope::Cluster,
         }
     }
 
     /// Returns the most frequent class of failures inside a region.
-    fn main_class(&self, judgement: &Judgement, region: Region) -> usize {
+    fn dominant_failure_class(&self, judgement: &Judgement, region: Region) -> usize {
         let mut sums = [0_u64; 10];
-        for (key, counts) in &judgement.case.cells {
-            if alpha(&[region], key, &judgement.case.scene).is_zero() {
+        for (key, counts) in &judgement.input.cells {
+            if alpha(&[region], key, &judgement.input.paths).is_zero() {
                 continue;
             }
             for ((kind, status), (_, seen)) in &counts.kinds {
-                sums[class_position(self.world.class_of(*kind, *status))] += seen;
+                sums[class_index(self.registry.class_of(*kind, *status))] += seen;
             }
         }
         let most = sums.iter().copied().max().unwrap_or(0);
@@ -331,10 +353,10 @@ impl Engine {
     /// Returns all targets that a failure of the subject affects.
     pub(super) fn targets_of(&self, unit: &JudgementUnit) -> Vec<TargetId> {
         match unit {
-            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => vec![target.clone()],
+            JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target) => vec![target.clone()],
             JudgementUnit::Front(front) => {
                 let mut targets: BTreeSet<TargetId> =
-                    self.matrix.targets_of(front, &self.world).cloned().collect();
+                    self.matrix.targets_of(front, &self.registry).cloned().collect();
                 if let Some(info) = self.cluster.topology.front(front) {
                     let entry = (info.service.clone(), info.target_port);
                     let hosts = self.cluster.hosts.get(&entry).into_iter().flatten();
@@ -350,20 +372,20 @@ impl Engine {
                 let hosts = self.cluster.hosts.get(&(service.clone(), *port));
                 hosts.cloned().unwrap_or_default()
             }
-            JudgementUnit::Slow(inner) => self.targets_of(inner),
+            JudgementUnit::Latency(inner) => self.targets_of(inner),
             JudgementUnit::Dns | JudgementUnit::Mesh => Vec::new(),
         }
     }
 
-    fn desk<'a>(
+    fn verdict_context<'a>(
         &'a self,
         unit: &'a JudgementUnit,
         judgement: &'a Judgement,
-        finding: &Finding,
+        finding: &ExplainedRegion,
         facts: &[PriorFact],
     ) -> VerdictContext<'a> {
         let front = self.front_of_unit(unit);
-        let start = judgement.case.start;
+        let start = judgement.input.start;
         let sum = |block: &CellBlock| {
             let mut cells = RoundCells::new();
             if let Some(ring) = self.evidence.blocks.get(block) {
@@ -378,7 +400,7 @@ impl Engine {
                 .fronts()
                 .iter()
                 .filter(|(other, i)| *other != own && i.service == info.service)
-                .map(|(other, _)| (*other, sum(&CellBlock::plain(EvidenceKind::Vip(*other)))))
+                .map(|(other, _)| (*other, sum(&CellBlock::failures(EvidenceKind::Vip(*other)))))
                 .filter(|(_, cells)| !cells.is_empty())
                 .collect(),
             _ => Vec::new(),
@@ -388,7 +410,7 @@ impl Engine {
         .then(|| {
             let mut cells = RoundCells::new();
             for (block, ring) in &self.evidence.blocks {
-                if !block.slow && matches!(block.of, EvidenceKind::Vip(_) | EvidenceKind::Direct(..)) {
+                if !block.slow && matches!(block.kind, EvidenceKind::Vip(_) | EvidenceKind::Direct(..)) {
                     ring.sum_into(start, &mut cells);
                 }
             }
@@ -403,33 +425,37 @@ impl Engine {
                 .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
                 .collect()
         });
-        let step = unit.is_slow().then(|| {
+        let step = unit.is_latency().then(|| {
             let (own, _) = self.blocks_of(unit);
             own.iter()
-                .filter_map(|block| self.evidence.pace.step(block.of, finding.failing.iter().copied()))
-                .max_by_key(|step| step.took)
+                .filter_map(|block| {
+                    self.evidence
+                        .latency
+                        .step(block.kind, finding.failing_clients.iter().copied())
+                })
+                .max_by_key(|step| step.duration)
         });
         VerdictContext {
-            step: step.flatten(),
+            latency_step: step.flatten(),
             topology: &self.cluster.topology,
-            world: &self.world,
-            scene: &judgement.case.scene,
+            registry: &self.registry,
+            paths: &judgement.input.paths,
             unit,
             front,
             service: self.service_of_unit(unit),
             withdrawals: &self.cluster.withdrawals,
-            resolver: match unit.plain() {
+            resolver: match unit.without_latency() {
                 JudgementUnit::Dns => {
                     self.evidence
                         .resolvers
-                        .view(&self.cluster.topology, &finding.failing, start)
+                        .view(&self.cluster.topology, &finding.failing_clients, start)
                 }
                 _ => ResolverView::default(),
             },
-            siblings,
-            everywhere,
+            sibling_fronts: siblings,
+            all_fronts: everywhere,
             ttl,
-            asked: RequestedProbes::default(),
+            requested_probes: RequestedProbes::default(),
             facts: facts
                 .iter()
                 .filter(|fact| finding.class.iter().any(|region| fact.applies(*region)))

@@ -12,8 +12,8 @@ use crate::{
     evidence::{block::CellBlock, cells::CellKey},
     inference::{
         judgement::Judgement,
+        judgement_unit::JudgementUnit,
         recovery::{RegionCrossing, healthy_until},
-        unit::JudgementUnit,
     },
     regions::{
         Region,
@@ -28,31 +28,31 @@ pub(super) type HealthyRounds = BTreeMap<Region, Round>;
 impl Engine {
     /// Finds the named regions that proved healthy within the window of a judgement, and records the round. Returns
     /// the first round whose evidence still counts for all of them, or `None` if the whole window counts.
-    pub(super) fn void(
+    pub(super) fn expire_evidence(
         &mut self,
         unit: &JudgementUnit,
         judgement: &Judgement,
         (own, controls): (&[CellBlock], &[CellBlock]),
     ) -> Option<Round> {
-        let case = &judgement.case;
+        let case = &judgement.input;
         let mut latest = None;
-        for finding in judgement.findings.iter().filter(|finding| finding.named) {
+        for finding in judgement.findings.iter().filter(|finding| finding.is_verdict) {
             let region = finding.region;
             let known = self
                 .judgement
                 .units
                 .get(unit)
-                .and_then(|state| state.healed.get(&region))
+                .and_then(|state| state.healthy_rounds.get(&region))
                 .copied();
             let start = known.map_or(case.start, |round| case.start.max(Round(round.0 + 1)));
             let since = healthy_until(
-                self.crossings(own, controls, region, &case.scene, start)
+                self.crossings(own, controls, region, &case.paths, start)
                     .into_iter(),
             );
             let healed = since.or(known.filter(|round| *round >= case.start));
             let Some(healed) = healed else { continue };
             if let Some(state) = self.judgement.units.get_mut(unit) {
-                state.healed.insert(region, healed);
+                state.healthy_rounds.insert(region, healed);
             }
             latest = latest.max(Some(healed));
         }
@@ -79,7 +79,11 @@ impl Engine {
                 for (key, counts) in cells.iter() {
                     let share = *shares.entry(*key).or_insert_with(|| alpha(&[region], key, scene));
                     if !share.is_zero() {
-                        crossing.add(share, counts.seen_f, counts.seen_n - counts.seen_f);
+                        crossing.add(
+                            share,
+                            counts.unweighted_failures,
+                            counts.unweighted_probes - counts.unweighted_failures,
+                        );
                     }
                 }
             }

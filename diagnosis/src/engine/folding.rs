@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Engine;
 use crate::{
     evidence::{
-        attribution::book, block::CellBlock, cells::ClosedCells, fold::RoundFold, ledger::OutcomeSplit,
-        rounds::PendingRow, row::Row,
+        attribution::attribute_rows, block::CellBlock, cells::ClosedCells, fold::RoundFold,
+        ledger::OutcomeSplit, rounds::PendingRow, row::Row,
     },
     ids::VantageIx,
 };
@@ -15,28 +15,28 @@ use crate::{
 impl Engine {
     /// Folds the rows of a vantage whose round is complete. Rows of on-demand probes, and rows that are judged as a
     /// whole, wait until the round closes.
-    pub(super) fn fold_whole(&mut self, vantage: VantageIx) {
-        if self.rules.split == OutcomeSplit::Whole {
+    pub(super) fn fold_complete_client(&mut self, vantage: VantageIx) {
+        if self.rules.outcome_split == OutcomeSplit::PerChannel {
             return;
         }
-        let plain = |row: &Row| row.assigned && row.whole.is_none();
-        if let Some((round, mut rows)) = self.evidence.rounds.whole(vantage, plain) {
+        let plain = |row: &Row| row.has_assignment && row.full_observation.is_none();
+        if let Some((round, mut rows)) = self.evidence.rounds.take_complete(vantage, plain) {
             let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
-            fold.note(&rows);
+            fold.record_client(&rows);
             self.findings
-                .take(round, &mut rows, &self.cluster.routes, &self.world);
-            self.evidence.resolvers.take(round, &rows);
+                .add_rows(round, &mut rows, &self.cluster.routes, &self.registry);
+            self.evidence.resolvers.add_round(round, &rows);
             self.fold(&rows, &mut fold);
             self.evidence.folds.insert(round, fold);
         }
     }
 
     /// Interns new names in the order of the fold.
-    pub(super) fn numbered(&mut self, waiting: Vec<PendingRow>) -> Vec<Row> {
+    pub(super) fn intern_rows(&mut self, waiting: Vec<PendingRow>) -> Vec<Row> {
         let number = |waiting| match waiting {
             PendingRow::Row(row) => Some(row),
-            PendingRow::Strange(vantage, recorded) => {
-                Row::learn(&recorded, vantage, &mut self.world, &self.cluster.routes)
+            PendingRow::NewName(vantage, recorded) => {
+                Row::interned(&recorded, vantage, &mut self.registry, &self.cluster.routes)
             }
         };
         waiting.into_iter().filter_map(number).collect()
@@ -44,7 +44,7 @@ impl Engine {
 
     /// Returns the blocks as they would be without on-demand probes. Only cells of clients that made such probes can
     /// differ.
-    pub(super) fn unasked(
+    pub(super) fn blocks_without_requests(
         &mut self,
         rows: &[Row],
         asked: &[bool],
@@ -55,14 +55,14 @@ impl Engine {
         let base = rows.iter().zip(asked);
         let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
         let mut fold = RoundFold::default();
-        self.book(base.map(|(row, _)| row), &mut fold);
+        self.attribute(base.map(|(row, _)| row), &mut fold);
         let mut base = fold.close();
         let touches = |cells: &ClosedCells| cells.keys().any(|key| clients.contains(&key.client));
         let mut unasked = BTreeMap::new();
         for (block, cells) in booked {
             if !block.slow && touches(cells) {
                 let instead = base.remove(block).unwrap_or_default();
-                unasked.insert(*block, cells.with(&clients, instead));
+                unasked.insert(*block, cells.with_clients_replaced(&clients, instead));
             }
         }
         unasked
@@ -70,27 +70,27 @@ impl Engine {
 
     /// Folds rows of a round; the rows of one client must be adjacent.
     pub(super) fn fold(&mut self, rows: &[Row], fold: &mut RoundFold) {
-        self.book(rows.iter(), fold);
-        if self.rules.split == OutcomeSplit::Phases {
-            self.evidence.pace.book(
+        self.attribute(rows.iter(), fold);
+        if self.rules.outcome_split == OutcomeSplit::PerPhase {
+            self.evidence.latency.count_slow(
                 rows,
                 &self.cluster.routes,
-                &mut self.world,
-                &self.evidence.restarted,
+                &mut self.registry,
+                &self.evidence.restart_times,
                 &mut fold.blocks,
             );
         }
     }
 
-    pub(super) fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut RoundFold) {
-        let (routes, world) = (&self.cluster.routes, &mut self.world);
-        book(
+    pub(super) fn attribute<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut RoundFold) {
+        let (routes, world) = (&self.cluster.routes, &mut self.registry);
+        attribute_rows(
             rows,
             routes,
             world,
-            self.rules.split,
-            &self.evidence.restarted,
-            &self.experience.worked,
+            self.rules.outcome_split,
+            &self.evidence.restart_times,
+            &self.history.worked_blocks,
             &mut fold.blocks,
         );
     }

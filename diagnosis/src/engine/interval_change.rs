@@ -17,26 +17,26 @@ impl Engine {
         let timeout = self.longest_timeout(settings.timeout);
         self.settings = Settings { timeout, ..settings };
         if old.interval == settings.interval {
-            self.evidence.rounds.wait_for(timeout);
+            self.evidence.rounds.set_timeout(timeout);
             return;
         }
-        self.evidence.rounds.divide(self.settings, at);
+        self.evidence.rounds.change_interval(self.settings, at);
         self.evidence.blocks.values_mut().for_each(RoundRing::clear);
         self.evidence.folds.clear();
-        self.evidence.restarted.clear();
+        self.evidence.restart_times.clear();
         for state in self.judgement.units.values_mut() {
-            state.streams.clear();
-            state.healed.clear();
-            state.floor = None;
+            state.detectors.clear();
+            state.healthy_rounds.clear();
+            state.evidence_floor = None;
         }
         self.judgement.investigating.clear();
-        self.judgement.leanings.clear();
+        self.judgement.tentative_causes.clear();
         self.judgement.unexplained.clear();
-        self.asking = OutstandingRequests::default();
-        self.judgement.beside.clear();
-        self.findings.start_over();
-        self.matrix.divide(old, self.settings);
-        self.look_ahead(at, true);
+        self.outstanding_requests = OutstandingRequests::default();
+        self.judgement.related.clear();
+        self.findings.reset_answers();
+        self.matrix.change_interval(old, self.settings);
+        self.update_hazards(at, true);
     }
 
     /// A round that closed before the longest probe of any target could end would discard that probe.

@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use parallax_model::{Channel, EventTime, Round};
 
-use super::{Engine, inquiry::Inquiry};
+use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::{CellKey, Destination, MANY_CELLS, RoundCells, SmallSample},
+        cells::{CellKey, CellSelection, Destination, MANY_CELLS, RoundCells},
         ledger::OutcomeSplit,
     },
     ids::NodeIx,
     inference::{
         judgement::{FailingCells, Judgement, JudgementInput, judge},
+        judgement_unit::JudgementUnit,
         likelihood::{Likelihood, RateGrid},
-        look_elsewhere::ResidualDoubt,
+        multiple_comparisons::ResidualDoubt,
         prior::PriorFact,
-        unit::JudgementUnit,
     },
     regions::paths::SubjectPaths,
 };
 
 impl Engine {
     /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
-    pub(super) fn step(&mut self, unit: &JudgementUnit, round: Round) {
+    pub(super) fn update_detectors(&mut self, unit: &JudgementUnit, round: Round) {
         let (own, _) = self.blocks_of(unit);
         let totals = own
             .iter()
@@ -36,14 +36,14 @@ impl Engine {
             .judgement
             .units
             .get(unit)
-            .is_some_and(|state| state.streams.any());
-        let concerned = self.incidents.concerns(unit);
+            .is_some_and(|state| state.detectors.any_rising());
+        let concerned = self.incidents.has_open(unit);
         if !concerned && !self.judgement.investigating.contains_key(unit) {
             self.judgement
                 .units
                 .entry(unit.clone())
                 .or_default()
-                .quiet
+                .background
                 .learn(failures, all);
         }
         if !fails && !rising && !concerned {
@@ -59,29 +59,29 @@ impl Engine {
             .units
             .entry(unit.clone())
             .or_default()
-            .streams
+            .detectors
             .step(round, &cells);
         if concerned && !self.was_judged(round) {
-            let scene = self.scene(unit, &cells);
-            self.incidents.step(unit, &cells, &scene);
+            let scene = self.subject_paths(unit, &cells);
+            self.incidents.add_cells(unit, &cells, &scene);
         }
     }
 
-    pub(super) fn scene(&self, unit: &JudgementUnit, cells: &RoundCells) -> SubjectPaths {
+    pub(super) fn subject_paths(&self, unit: &JudgementUnit, cells: &RoundCells) -> SubjectPaths {
         let mut scene = SubjectPaths {
-            nodes: Arc::clone(&self.cluster.nodes),
+            mesh: Arc::clone(&self.cluster.nodes),
             ..SubjectPaths::default()
         };
         let front = self.front_of_unit(unit);
         match (front, self.service_of_unit(unit)) {
             (Some(front), Some(service)) => {
                 let clients = cells.keys().map(|key| key.client).collect();
-                scene = scene.with_service(&self.cluster.topology, &self.world, &front, service, &clients);
+                scene = scene.with_service(&self.cluster.topology, &self.registry, &front, service, &clients);
             }
-            (None, Some(service)) => scene = scene.with_endpoints(&self.world, service),
+            (None, Some(service)) => scene = scene.with_endpoints(&self.registry, service),
             (_, None) => {}
         }
-        scene.learn_from(cells, self.rules.affinity);
+        scene.correct_from_cells(cells, self.rules.client_ip_affinity);
         scene
     }
 
@@ -95,31 +95,31 @@ impl Engine {
             .filter_map(|b| self.evidence.blocks.get(b)?.first())
             .min()
             .unwrap_or(round);
-        let floor = state.floor.map_or(first, |floor| floor.max(first));
+        let floor = state.evidence_floor.map_or(first, |floor| floor.max(first));
         let fails = own
             .iter()
             .filter_map(|b| self.evidence.blocks.get(b))
             .any(|ring| ring.fails_since(floor));
-        if !state.streams.any() || !fails {
-            self.leave(unit);
+        if !state.detectors.any_rising() || !fails {
+            self.clear_subject(unit);
             return;
         }
-        let windows = state.streams.windows(floor);
-        let background = state.quiet.background();
-        let facts = self.facts(unit);
+        let windows = state.detectors.windows(floor);
+        let background = state.background.rate();
+        let facts = self.prior_facts(unit);
         let grid = RateGrid {
-            fine: self.is_blind(&own, &controls, floor),
+            fine: self.endpoints_unknown(&own, &controls, floor),
             background,
         };
         let mut likelihood = self
             .judgement
             .likelihoods
             .remove(&grid)
-            .unwrap_or_else(|| Likelihood::on(grid));
+            .unwrap_or_else(|| Likelihood::with_grid(grid));
         let blocks = (own.as_slice(), controls.as_slice());
         let mut judged = self.judge_windows(unit, blocks, (windows, floor), &facts, &mut likelihood);
         if let Some((judgement, _)) = &mut judged
-            && let Some(fresh) = self.void(unit, judgement, blocks)
+            && let Some(fresh) = self.expire_evidence(unit, judgement, blocks)
         {
             let fails = own.iter().filter_map(|b| self.evidence.blocks.get(b));
             let mut fails = fails.map(|ring| ring.fails_since(fresh));
@@ -137,24 +137,24 @@ impl Engine {
         }
         if let Some((judgement, failing)) = judged {
             // On-demand probes of a slow path add nothing to the planned ones.
-            let inquiry = if unit.is_slow() {
-                Inquiry::default()
+            let inquiry = if unit.is_latency() {
+                OnDemandEvidence::default()
             } else {
-                self.inquire(unit, &judgement, &failing, &facts, round, &mut likelihood)
+                self.request_probes(unit, &judgement, &failing, &facts, round, &mut likelihood)
             };
             self.conclude(unit, &judgement, &inquiry, &facts, at);
         } else {
-            self.leave(unit);
+            self.clear_subject(unit);
         }
         self.judgement.likelihoods.insert(grid, likelihood);
     }
 
     /// Clears the state of a subject about which nothing is open.
-    fn leave(&mut self, unit: &JudgementUnit) {
+    fn clear_subject(&mut self, unit: &JudgementUnit) {
         self.judgement.investigating.remove(unit);
-        self.judgement.leanings.remove(unit);
+        self.judgement.tentative_causes.remove(unit);
         self.judgement.unexplained.remove(unit);
-        self.asking.forget(unit);
+        self.outstanding_requests.drop_subject(unit);
     }
 
     /// Judges a subject on the window with the strongest evidence, with evidence from a round on.
@@ -169,38 +169,38 @@ impl Engine {
         let mut cases = Vec::new();
         for start in windows {
             let cells = self.cells_since(own, controls, start, false);
-            cases.push(self.case(unit, start, cells, facts, likelihood));
+            cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
-        let judgement = judge(cases, &rounds, &failing, self.doubt(unit), likelihood)?;
+        let judgement = judge(cases, &rounds, &failing, self.residual_doubt(unit), likelihood)?;
         Some((judgement, failing))
     }
 
     /// Counts the node addresses that any client connected to; the others are not hypotheses.
-    pub(super) fn machines_met(&self) -> usize {
+    pub(super) fn visited_node_fronts(&self) -> usize {
         let met = |block: &&CellBlock| {
             !block.slow
-                && matches!(block.of, EvidenceKind::Vip(front) if self.cluster.topology.machine(&front).is_some())
+                && matches!(block.kind, EvidenceKind::Vip(front) if self.cluster.topology.node_serving(&front).is_some())
         };
         self.evidence.blocks.keys().filter(met).count()
     }
 
     /// Residual doubt for multiple comparisons: fronts and targets are each judged separately.
-    pub(crate) fn doubt(&self, unit: &JudgementUnit) -> ResidualDoubt {
-        match (self.rules.split, unit.plain()) {
+    pub(crate) fn residual_doubt(&self, unit: &JudgementUnit) -> ResidualDoubt {
+        match (self.rules.outcome_split, unit.without_latency()) {
             (
-                OutcomeSplit::Phases,
+                OutcomeSplit::PerPhase,
                 JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_),
             ) => {
-                let fronts = self.cluster.topology.fronts().len() + self.evidence.met;
-                ResidualDoubt::among(fronts + self.cluster.topology.targets().len())
+                let fronts = self.cluster.topology.fronts().len() + self.evidence.visited_node_fronts;
+                ResidualDoubt::for_subjects(fronts + self.cluster.topology.targets().len())
             }
-            _ => ResidualDoubt::among(1),
+            _ => ResidualDoubt::for_subjects(1),
         }
     }
 
     /// Reports whether the evidence never shows which endpoint a probe reached.
-    fn is_blind(&self, own: &[CellBlock], controls: &[CellBlock], floor: Round) -> bool {
+    fn endpoints_unknown(&self, own: &[CellBlock], controls: &[CellBlock], floor: Round) -> bool {
         let mut rings = own
             .iter()
             .chain(controls)
@@ -220,35 +220,38 @@ impl Engine {
         unasked: bool,
     ) -> RoundCells {
         let mut cells = RoundCells::new();
-        self.sum(own, start, unasked, &mut cells, None);
+        self.sum_cells(own, start, unasked, &mut cells, None);
         // Of very many controls, use those that start or end where the subject's own probes do. The others give every
         // subject the same evidence, and there are tens of thousands of them.
         let many = controls
             .iter()
             .filter_map(|block| self.evidence.blocks.get(block))
-            .any(|ring| ring.width() > MANY_CELLS);
-        let near = many.then(|| self.near(&cells));
-        self.sum(controls, start, unasked, &mut cells, near.as_ref());
+            .any(|ring| ring.max_cells() > MANY_CELLS);
+        let near = many.then(|| self.nearby_selection(&cells));
+        self.sum_cells(controls, start, unasked, &mut cells, near.as_ref());
         cells
     }
 
-    fn sum(
+    fn sum_cells(
         &self,
         blocks: &[CellBlock],
         start: Round,
         unasked: bool,
         sums: &mut RoundCells,
-        near: Option<&SmallSample>,
+        near: Option<&CellSelection>,
     ) {
         for block in blocks {
             let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
             for (round, all) in ring.since(start) {
-                let base = self.asking.unasked(block, round).filter(|_| unasked);
+                let base = self
+                    .outstanding_requests
+                    .without_requests(block, round)
+                    .filter(|_| unasked);
                 let cells = base.unwrap_or(all);
                 match near {
-                    Some(near) => cells.add_near_to(sums, near),
+                    Some(near) => cells.add_selected_to(sums, near),
                     None => cells.add_to(sums),
                 }
             }
@@ -256,16 +259,16 @@ impl Engine {
     }
 
     /// Returns the clients on, and the paths to, every node at which one of the cells starts or ends.
-    fn near(&self, cells: &RoundCells) -> SmallSample {
+    fn nearby_selection(&self, cells: &RoundCells) -> CellSelection {
         let ends = |key: &CellKey| {
             [
-                self.cluster.nodes.of_client(key.client),
-                self.cluster.nodes.of_dest(key.dest),
+                self.cluster.nodes.client_node(key.client),
+                self.cluster.nodes.destination_node(key.dest),
             ]
         };
         let nodes: BTreeSet<NodeIx> = cells.keys().flat_map(ends).flatten().collect();
         let clients = self.cluster.nodes.clients.iter();
-        SmallSample {
+        CellSelection {
             clients: clients
                 .filter(|(_, node)| node.is_some_and(|node| nodes.contains(&node)))
                 .map(|(client, _)| client)
@@ -275,7 +278,7 @@ impl Engine {
     }
 
     /// Builds the input of a judgement from a window of the subject's cells.
-    pub(super) fn case(
+    pub(super) fn judgement_input(
         &mut self,
         unit: &JudgementUnit,
         start: Round,
@@ -283,15 +286,15 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> JudgementInput {
-        let scene = self.scene(unit, &cells);
+        let scene = self.subject_paths(unit, &cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
-        let kinds = unit.kinds(&scene, &channels);
-        let case = JudgementInput::new(start, cells, scene, &self.world, &kinds, facts);
+        let kinds = unit.region_kinds(&scene, &channels);
+        let case = JudgementInput::new(start, cells, scene, &self.registry, &kinds, facts);
         if matches!(
-            unit.plain(),
+            unit.without_latency(),
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_)
         ) {
-            case.with_pool(self.pool(unit, start), likelihood)
+            case.with_pool(self.subject_pool(unit, start), likelihood)
         } else {
             case
         }
@@ -310,15 +313,18 @@ impl Engine {
             let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
-            for (round, all) in ring.failing(floor) {
-                let base = self.asking.unasked(block, round).filter(|_| unasked);
+            for (round, all) in ring.failing_cells(floor) {
+                let base = self
+                    .outstanding_requests
+                    .without_requests(block, round)
+                    .filter(|_| unasked);
                 if i < own.len() {
                     rounds.insert(round);
                 }
                 let keys: Vec<CellKey> = match base {
                     None => all.to_vec(),
                     Some(cells) => {
-                        let failing = cells.iter().filter(|(_, counts)| counts.f > 0);
+                        let failing = cells.iter().filter(|(_, counts)| counts.failures > 0);
                         failing.map(|(key, _)| *key).collect()
                     }
                 };

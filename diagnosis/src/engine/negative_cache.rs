@@ -16,23 +16,27 @@ pub(super) type NegativeUntil = BTreeMap<NameIx, EventTime>;
 
 impl Engine {
     /// Records names that lead somewhere since `at` and did not before.
-    pub(super) fn note_new_names(&mut self, before: &BTreeSet<NameIx>, at: EventTime) {
+    pub(super) fn record_new_names(&mut self, before: &BTreeSet<NameIx>, at: EventTime) {
         let until = at.plus(cache_ttl(self.settings));
-        let now = self.leading();
+        let now = self.names_with_destination();
         for name in now.difference(before) {
-            self.experience.negative_until.insert(*name, until);
+            self.history.negative_until.insert(*name, until);
         }
-        self.experience
+        self.history
             .negative_until
             .retain(|name, until| *until > at && now.contains(name));
-        self.cluster.routes.excuse(self.experience.negative_until.clone());
+        self.cluster
+            .routes
+            .set_negative_until(self.history.negative_until.clone());
     }
 
     /// Records the first successful resolution of a name.
-    pub(super) fn note_first_answer(&mut self, name: NameIx, at: EventTime) {
+    pub(super) fn record_first_answer(&mut self, name: NameIx, at: EventTime) {
         let until = at.plus(cache_ttl(self.settings));
-        self.experience.negative_until.insert(name, until);
-        self.cluster.routes.excuse(self.experience.negative_until.clone());
+        self.history.negative_until.insert(name, until);
+        self.cluster
+            .routes
+            .set_negative_until(self.history.negative_until.clone());
     }
 
     /// Reports whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no
@@ -42,8 +46,8 @@ impl Engine {
         let Outcome::Failed { phase, .. } = observation.outcome else {
             return false;
         };
-        let at = observation.at;
-        let ended = front.and_then(|front| self.cluster.routes.ended(front.address.ip()));
+        let at = observation.started;
+        let ended = front.and_then(|front| self.cluster.routes.ended_at(front.address.ip()));
         if ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings))) {
             return true;
         }
@@ -52,15 +56,15 @@ impl Engine {
         }
         let placed = self.cluster.topology.targets().get(&observation.target);
         let entry = placed.and_then(|placed| placed.entry.as_ref());
-        entry.is_some_and(|(service, _)| self.orphaned_for(service, at).is_some())
+        entry.is_some_and(|(service, _)| self.orphan_age(service, at).is_some())
     }
 
     /// Names of targets that have a destination.
-    pub(super) fn leading(&self) -> BTreeSet<NameIx> {
+    pub(super) fn names_with_destination(&self) -> BTreeSet<NameIx> {
         let targets = self.cluster.topology.targets().keys();
         targets
-            .filter_map(|id| self.world.targets.get(id))
-            .filter(|target| !self.cluster.routes.leads_nowhere(*target))
+            .filter_map(|id| self.registry.targets.get(id))
+            .filter(|target| !self.cluster.routes.has_no_endpoints(*target))
             .filter_map(|target| self.cluster.routes.of(target).name)
             .collect()
     }

@@ -14,19 +14,19 @@ use crate::{
         cells::RoundCells,
     },
     inference::{
-        data::ComparisonData,
-        pool::{OtherSubject, SubjectPool},
+        comparison_data::ComparisonData,
+        judgement_unit::JudgementUnit,
         prior::{PriorFact, hypotheses},
-        unit::JudgementUnit,
+        subject_pool::{OtherSubject, SubjectPool},
     },
     regions::Region,
 };
 
 /// Maximum number of fronts that contribute to a cause shared by all fronts.
-const FRONTS: usize = 32;
+const MAX_FRONTS: usize = 32;
 /// Maximum number of hosts that contribute, for failing and for healthy hosts each. The hosts of a large ingress fail
 /// by the hundred, and a few are as informative as all of them.
-const HOSTS: usize = 3;
+const MAX_HOSTS: usize = 3;
 
 /// Evidence of other subjects since a round, computed once for all subjects that are judged after the same round: if
 /// a node fails, dozens of fronts and hosts use the same others.
@@ -34,24 +34,28 @@ pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round), Arc<OtherSubj
 
 impl Engine {
     /// Returns the pool of evidence from other subjects of the same kind since a round.
-    pub(super) fn pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
-        match unit.plain() {
+    pub(super) fn subject_pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
+        match unit.without_latency() {
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
-                self.others(unit, self.fronts_beside(unit, start), start),
+                self.related_subjects(unit, self.related_fronts(unit, start), start),
                 Region::is_global,
             ),
             JudgementUnit::Target(_) => {
                 let beside = |region: Region| region != Region::Target;
-                SubjectPool::new(self.others(unit, self.hosts_beside(unit, start), start), beside)
+                SubjectPool::new(
+                    self.related_subjects(unit, self.related_hosts(unit, start), start),
+                    beside,
+                )
             }
-            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Whole(_) | JudgementUnit::Slow(_) => {
-                SubjectPool::default()
-            }
+            JudgementUnit::Dns
+            | JudgementUnit::Mesh
+            | JudgementUnit::SingleTarget(_)
+            | JudgementUnit::Latency(_) => SubjectPool::default(),
         }
     }
 
     /// Returns the facts from the topology about the causes of a subject's failures, computed once per topology.
-    pub(super) fn facts(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
+    pub(super) fn prior_facts(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
         let front = self.front_of_unit(unit);
         let service = self.service_of_unit(unit).map(|service| service.key.clone());
         let about = (front, service);
@@ -61,8 +65,8 @@ impl Engine {
         let new: Arc<[PriorFact]> = facts(
             &self.cluster.topology,
             (about.0.as_ref(), about.1.as_ref()),
-            &self.world,
-            self.rules.foreign_proxy,
+            &self.registry,
+            self.rules.non_kube_proxy,
         )
         .into();
         self.cluster.prior_facts.insert(about, Arc::clone(&new));
@@ -70,33 +74,33 @@ impl Engine {
     }
 
     /// Reports whether the failures of another subject may support a cause that both would share.
-    fn may_testify(&self, other: &JudgementUnit) -> bool {
-        !self.rules.must_have_worked || self.ever_worked(other)
+    fn may_support(&self, other: &JudgementUnit) -> bool {
+        !self.rules.require_prior_success || self.ever_worked(other)
     }
 
-    fn fronts_beside(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
+    fn related_fronts(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
         let mut units: Vec<(bool, JudgementUnit)> = self
             .evidence
             .blocks
             .iter()
-            .filter_map(|(block, ring)| match block.of {
-                EvidenceKind::Vip(front) if block.slow == unit.is_slow() => {
+            .filter_map(|(block, ring)| match block.kind {
+                EvidenceKind::Vip(front) if block.slow == unit.is_latency() => {
                     let other = JudgementUnit::Front(front);
-                    Some((ring, if block.slow { other.slow() } else { other }))
+                    Some((ring, if block.slow { other.into_latency() } else { other }))
                 }
                 _ => None,
             })
             .filter(|(_, other)| other != unit)
             .map(|(ring, other)| (!ring.fails_since(start), other))
-            .filter(|(quiet, other)| *quiet || self.may_testify(other))
+            .filter(|(quiet, other)| *quiet || self.may_support(other))
             .collect();
         // Failing ones first: they are more informative.
         units.sort();
-        units.into_iter().take(FRONTS).map(|(_, unit)| unit).collect()
+        units.into_iter().take(MAX_FRONTS).map(|(_, unit)| unit).collect()
     }
 
-    fn hosts_beside(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
-        let JudgementUnit::Target(own) = unit.plain() else {
+    fn related_hosts(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
+        let JudgementUnit::Target(own) = unit.without_latency() else {
             return Vec::new();
         };
         let targets = self.cluster.topology.targets();
@@ -114,29 +118,33 @@ impl Engine {
         };
         let (mut failing, mut quiet) = (Vec::new(), Vec::new());
         for host in hosts.iter().filter(|host| *host != own) {
-            let Some(target) = self.world.targets.get(host) else {
+            let Some(target) = self.registry.targets.get(host) else {
                 continue;
             };
             let block = CellBlock {
-                slow: unit.is_slow(),
-                of: EvidenceKind::Target(target),
+                slow: unit.is_latency(),
+                kind: EvidenceKind::Target(target),
             };
             let Some(ring) = self.evidence.blocks.get(&block) else {
                 continue;
             };
             let other = JudgementUnit::Target(host.clone());
-            let other = if unit.is_slow() { other.slow() } else { other };
+            let other = if unit.is_latency() {
+                other.into_latency()
+            } else {
+                other
+            };
             let list = if !ring.fails_since(start) {
                 &mut quiet
-            } else if self.may_testify(&other) && !kin(host) {
+            } else if self.may_support(&other) && !kin(host) {
                 &mut failing
             } else {
                 continue;
             };
-            if list.len() < HOSTS {
+            if list.len() < MAX_HOSTS {
                 list.push(other);
             }
-            if failing.len() + quiet.len() == 2 * HOSTS {
+            if failing.len() + quiet.len() == 2 * MAX_HOSTS {
                 break;
             }
         }
@@ -144,7 +152,7 @@ impl Engine {
         failing
     }
 
-    fn others(
+    fn related_subjects(
         &mut self,
         unit: &JudgementUnit,
         beside: Vec<JudgementUnit>,
@@ -156,36 +164,38 @@ impl Engine {
             let blocks = self.blocks_of(&other).0;
             if blocks.iter().any(|block| own.contains(block)) {
                 let apart: Vec<CellBlock> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
-                others.push(Arc::new(self.other(&other, &apart, start)));
+                others.push(Arc::new(self.related_subject(&other, &apart, start)));
                 continue;
             }
             let key = (other, start);
-            if let Some(known) = self.judgement.beside.get(&key) {
+            if let Some(known) = self.judgement.related.get(&key) {
                 others.push(Arc::clone(known));
             } else {
-                let new = Arc::new(self.other(&key.0, &blocks, start));
-                self.judgement.beside.insert(key, Arc::clone(&new));
+                let new = Arc::new(self.related_subject(&key.0, &blocks, start));
+                self.judgement.related.insert(key, Arc::clone(&new));
                 others.push(new);
             }
         }
         others
     }
 
-    fn other(&mut self, other: &JudgementUnit, blocks: &[CellBlock], start: Round) -> OtherSubject {
+    fn related_subject(&mut self, other: &JudgementUnit, blocks: &[CellBlock], start: Round) -> OtherSubject {
         let mut cells = RoundCells::new();
         for block in blocks {
             if let Some(ring) = self.evidence.blocks.get(block) {
                 ring.sum_into(start, &mut cells);
             }
         }
-        let scene = self.scene(other, &cells);
+        let scene = self.subject_paths(other, &cells);
         let channels = cells.keys().map(|key| key.channel).collect();
-        let facts = self.facts(other);
-        let data = ComparisonData::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
+        let facts = self.prior_facts(other);
+        let data = ComparisonData::new(&cells, &scene, |kind, status| {
+            self.registry.class_of(kind, status)
+        });
         OtherSubject {
-            hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
+            hypotheses: hypotheses(&other.region_kinds(&scene, &channels), &scene, &data, &facts),
             data,
-            scene,
+            paths: scene,
         }
     }
 }

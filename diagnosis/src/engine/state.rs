@@ -9,8 +9,8 @@ use std::{
 use parallax_model::{EventTime, Front, Round, ServiceKey, TargetId, TtlEvidence, Vantage};
 
 use super::{
-    conclusion::TentativeCause, expired_evidence::HealthyRounds, negative_cache::NegativeUntil,
-    related_subjects::RelatedEvidence, usual_answers::AnswerBaselines,
+    answer_baselines::AnswerBaselines, conclusion::TentativeCause, expired_evidence::HealthyRounds,
+    negative_cache::NegativeUntil, related_subjects::RelatedEvidence,
 };
 use crate::{
     evidence::{
@@ -22,20 +22,20 @@ use crate::{
         resolvers::ResolverHistory,
         rounds::OpenRounds,
         routes::Routes,
-        weights::{ONE, probes},
+        weights::{ONE_PROBE, to_probes},
     },
     findings::{Hazard, ObservedFacts},
     ids::{NameIx, NodeIx},
     inference::{
         judgement::ChangeDetectors,
+        judgement_unit::JudgementUnit,
         likelihood::{BackgroundRate, Likelihood, RateGrid},
         prior::PriorFact,
-        unit::JudgementUnit,
     },
-    matrix::ChangeDetector,
+    matrix::MatrixVersion,
     regions::paths::MeshNodes,
     settings::Settings,
-    topology::{EndpointWithdrawals, Topology, former::FormerPods},
+    topology::{EndpointWithdrawals, Topology, former_pods::FormerPods},
     view::Investigation,
 };
 
@@ -47,14 +47,14 @@ pub(super) type ServedFront = (Option<Front>, Option<ServiceKey>);
 pub(super) struct ClusterState {
     pub(super) topology: Arc<Topology>,
     /// Since when the source of the topology has been unreadable.
-    pub(super) unread: Option<EventTime>,
+    pub(super) unreadable_since: Option<EventTime>,
     /// Vantages whose observations count.
-    pub(super) known: BTreeSet<Vantage>,
+    pub(super) known_vantages: BTreeSet<Vantage>,
     pub(super) nodes: Arc<MeshNodes>,
     pub(super) routes: Routes,
     /// Hosts behind each Service port.
     pub(super) hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
-    pub(super) former: FormerPods,
+    pub(super) former_pods: FormerPods,
     /// Services with an endpoint whose node left the cluster, and when it left.
     pub(super) orphans: BTreeMap<ServiceKey, EventTime>,
     pub(super) withdrawals: EndpointWithdrawals,
@@ -65,13 +65,13 @@ pub(super) struct ClusterState {
 impl ClusterState {
     pub(super) fn new(topology: Arc<Topology>) -> Self {
         Self {
-            known: topology.vantages().into_iter().collect(),
+            known_vantages: topology.vantages().into_iter().collect(),
             topology,
-            unread: None,
+            unreadable_since: None,
             nodes: Arc::default(),
             routes: Routes::default(),
             hosts: BTreeMap::new(),
-            former: FormerPods::default(),
+            former_pods: FormerPods::default(),
             orphans: BTreeMap::new(),
             withdrawals: EndpointWithdrawals::default(),
             prior_facts: BTreeMap::new(),
@@ -86,12 +86,12 @@ pub(super) struct EvidenceState {
     pub(super) blocks: BTreeMap<CellBlock, RoundRing>,
     /// Partial folds of open rounds.
     pub(super) folds: BTreeMap<Round, RoundFold>,
-    pub(super) restarted: RestartTimes,
-    pub(super) pace: LatencyBaseline,
+    pub(super) restart_times: RestartTimes,
+    pub(super) latency: LatencyBaseline,
     pub(super) resolvers: ResolverHistory,
     pub(super) ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     /// Number of node addresses that any client connected to.
-    pub(super) met: usize,
+    pub(super) visited_node_fronts: usize,
 }
 
 impl EvidenceState {
@@ -100,24 +100,24 @@ impl EvidenceState {
             rounds: OpenRounds::new(settings),
             blocks: BTreeMap::new(),
             folds: BTreeMap::new(),
-            restarted: BTreeMap::new(),
-            pace: LatencyBaseline::default(),
+            restart_times: BTreeMap::new(),
+            latency: LatencyBaseline::default(),
             resolvers: ResolverHistory::default(),
             ttl: BTreeMap::new(),
-            met: 0,
+            visited_node_fronts: 0,
         }
     }
 }
 
 /// What has ever worked, and the usual answers of targets.
 #[derive(Debug, Default)]
-pub(super) struct TargetExperience {
+pub(super) struct TargetHistory {
     /// Blocks in which any probe ever succeeded.
-    pub(super) worked: BTreeSet<CellBlock>,
-    pub(super) resolved: BTreeSet<NameIx>,
+    pub(super) worked_blocks: BTreeSet<CellBlock>,
+    pub(super) resolved_names: BTreeSet<NameIx>,
     pub(super) negative_until: NegativeUntil,
     /// Nodes whose prober ever answered another prober's echo.
-    pub(super) answered: BTreeSet<NodeIx>,
+    pub(super) answering_nodes: BTreeSet<NodeIx>,
     pub(super) answers: AnswerBaselines,
 }
 
@@ -136,11 +136,11 @@ pub(super) struct JudgementState {
     pub(super) units: BTreeMap<JudgementUnit, UnitState>,
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
-    pub(super) leanings: BTreeMap<JudgementUnit, Option<TentativeCause>>,
+    pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
     /// Subjects already reported as unexplained.
     pub(super) unexplained: BTreeSet<JudgementUnit>,
     pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,
-    pub(super) beside: RelatedEvidence,
+    pub(super) related: RelatedEvidence,
 }
 
 impl JudgementState {
@@ -148,21 +148,21 @@ impl JudgementState {
         Self {
             units: BTreeMap::new(),
             investigating: BTreeMap::new(),
-            leanings: BTreeMap::new(),
+            tentative_causes: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             likelihoods: BTreeMap::new(),
-            beside: RelatedEvidence::new(),
+            related: RelatedEvidence::new(),
         }
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct UnitState {
-    pub(super) streams: ChangeDetectors,
+    pub(super) detectors: ChangeDetectors,
     /// Evidence before this round belongs to a fault that is over.
-    pub(super) floor: Option<Round>,
-    pub(super) healed: HealthyRounds,
-    pub(super) quiet: BackgroundRates,
+    pub(super) evidence_floor: Option<Round>,
+    pub(super) healthy_rounds: HealthyRounds,
+    pub(super) background: BackgroundRates,
 }
 
 /// Failure rate of a subject while nothing is wrong with it.
@@ -173,24 +173,24 @@ pub(super) struct BackgroundRates {
 }
 
 /// Probes needed before a subject's own background rate is used, and the number above which both sums are halved.
-const QUIET_ENOUGH: u64 = 2_000 * ONE;
-const QUIET_MOST: u64 = 200_000 * ONE;
+const MIN_BACKGROUND_PROBES: u64 = 2_000 * ONE_PROBE;
+const MAX_BACKGROUND_PROBES: u64 = 200_000 * ONE_PROBE;
 
 impl BackgroundRates {
     pub(super) fn learn(&mut self, failures: u64, probes: u64) {
         self.failures += failures;
         self.probes += probes;
-        if self.probes > QUIET_MOST {
+        if self.probes > MAX_BACKGROUND_PROBES {
             self.failures /= 2;
             self.probes /= 2;
         }
     }
 
-    pub(super) fn background(self) -> BackgroundRate {
-        if self.probes < QUIET_ENOUGH {
+    pub(super) fn rate(self) -> BackgroundRate {
+        if self.probes < MIN_BACKGROUND_PROBES {
             BackgroundRate::default()
         } else {
-            BackgroundRate::of(probes(self.failures) / probes(self.probes))
+            BackgroundRate::for_rate(to_probes(self.failures) / to_probes(self.probes))
         }
     }
 }
@@ -201,6 +201,6 @@ pub(super) struct HazardState {
     /// Facts about hazards from probes, as of the last judged round or topology change.
     pub(super) facts: ObservedFacts,
     /// State of the matrix when `facts` was derived from it.
-    pub(super) pulse: ChangeDetector,
-    pub(super) found: Vec<Hazard>,
+    pub(super) matrix_version: MatrixVersion,
+    pub(super) hazards: Vec<Hazard>,
 }

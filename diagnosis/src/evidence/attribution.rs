@@ -32,7 +32,7 @@ pub(crate) type RestartTimes = BTreeMap<EvidenceKind, EventTime>;
 /// A probe past name resolution, before a missing first byte is attributed.
 #[derive(Debug, Clone, Copy)]
 struct ResolvedProbe {
-    of: EvidenceKind,
+    kind: EvidenceKind,
     dest: Destination,
     channel: Channel,
     target: TargetIx,
@@ -44,25 +44,27 @@ enum ProbeStage {
     /// Failed while connecting.
     Connecting(Failure),
     /// Connected, and failed before the first byte.
-    Silent(Failure),
+    NoFirstByte(Failure),
     /// Got a wrong response.
-    Wrong(Failure),
+    WrongResponse(Failure),
     /// Succeeded.
-    Fine,
+    Succeeded,
 }
 
 impl ProbeStage {
     const fn failure(self) -> Option<Failure> {
         match self {
-            Self::Connecting(failure) | Self::Silent(failure) | Self::Wrong(failure) => Some(failure),
-            Self::Fine => None,
+            Self::Connecting(failure) | Self::NoFirstByte(failure) | Self::WrongResponse(failure) => {
+                Some(failure)
+            }
+            Self::Succeeded => None,
         }
     }
 }
 
 /// Folds rows of a round into cells; rows of one client must be adjacent. Rows that started before their block was
 /// restarted are left out. `worked` are the blocks in which any probe ever succeeded.
-pub(crate) fn book<'r>(
+pub(crate) fn attribute_rows<'r>(
     rows: impl Iterator<Item = &'r Row>,
     routes: &Routes,
     world: &mut NameRegistry,
@@ -71,26 +73,26 @@ pub(crate) fn book<'r>(
     worked: &BTreeSet<CellBlock>,
     into: &mut BTreeMap<CellBlock, OpenCells>,
 ) {
-    let mut desk = RoundBooking::default();
+    let mut desk = ClientAttribution::default();
     let mut rows = rows.peekable();
     while let Some(row) = rows.next() {
-        desk.take(row, routes, world, split, restarted);
+        desk.add_row(row, routes, world, split, restarted);
         if rows.peek().is_none_or(|next| next.client != row.client) {
             desk.settle(world, routes, worked);
-            desk.ledger.weigh(row.client, split, into);
+            desk.ledger.flush(row.client, split, into);
         }
     }
 }
 
 /// State of one client's round.
 #[derive(Debug, Default)]
-struct RoundBooking {
+struct ClientAttribution {
     ledger: Ledger,
     reached: Vec<ResolvedProbe>,
 }
 
-impl RoundBooking {
-    fn take(
+impl ClientAttribution {
+    fn add_row(
         &mut self,
         row: &Row,
         routes: &Routes,
@@ -98,7 +100,7 @@ impl RoundBooking {
         split: OutcomeSplit,
         restarted: &RestartTimes,
     ) {
-        if row.end == ProbeEnd::NotAsked {
+        if row.outcome == ProbeEnd::NotAsked {
             return;
         }
         let failure = row.failure();
@@ -107,37 +109,45 @@ impl RoundBooking {
             Channel::Mesh => {
                 let Some(peer) = row.peer else { return };
                 self.ledger
-                    .once(EvidenceKind::Mesh, Channel::Mesh, Destination::Peer(peer), kind);
+                    .record(EvidenceKind::Mesh, Channel::Mesh, Destination::Peer(peer), kind);
             }
-            Channel::Dns if split == OutcomeSplit::Phases => self.resolve(row, kind, routes, world),
+            Channel::Dns if split == OutcomeSplit::PerPhase => {
+                self.attribute_lookup(row, kind, routes, world)
+            }
             Channel::Dns => {
                 let name = name_of(row, routes, world);
-                self.ledger.once(EvidenceKind::Dns, Channel::Dns, name, kind);
+                self.ledger.record(EvidenceKind::Dns, Channel::Dns, name, kind);
             }
             Channel::Vip | Channel::Proxied | Channel::NodePort | Channel::Direct => {
                 let stuck =
-                    failure.filter(|(phase, _)| *phase == Phase::Resolve && split == OutcomeSplit::Phases);
-                if row.resolved || stuck.is_some() {
-                    self.resolve(row, stuck.map(|(_, failure)| failure), routes, world);
+                    failure.filter(|(phase, _)| *phase == Phase::Resolve && split == OutcomeSplit::PerPhase);
+                if row.has_lookup || stuck.is_some() {
+                    self.attribute_lookup(row, stuck.map(|(_, failure)| failure), routes, world);
                 }
                 if stuck.is_none() {
-                    self.reach(row, routes, world, split, restarted);
+                    self.attribute_connection(row, routes, world, split, restarted);
                 }
             }
         }
     }
 
     /// Records the outcome of a lookup on the name, unless a negative answer is expected or may come from a cache.
-    fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut NameRegistry) {
+    fn attribute_lookup(
+        &mut self,
+        row: &Row,
+        failure: Option<Failure>,
+        routes: &Routes,
+        world: &mut NameRegistry,
+    ) {
         let name = name_of(row, routes, world);
         let absent = failure.filter(|(kind, _)| world.class_of(*kind, None) == KindClass::NxDomain);
         if absent.is_some() && routes.may_be_cached(name, row.at) {
             return;
         }
-        if absent.is_some() && row.channel != Channel::Dns && routes.leads_nowhere(row.target) {
+        if absent.is_some() && row.channel != Channel::Dns && routes.has_no_endpoints(row.target) {
             // The fault is a missing endpoint.
-            let block = CellBlock::plain(EvidenceKind::Target(row.target));
-            self.ledger.enter(
+            let block = CellBlock::failures(EvidenceKind::Target(row.target));
+            self.ledger.record_in_group(
                 block,
                 Channel::Vip,
                 Destination::Unknown,
@@ -146,10 +156,10 @@ impl RoundBooking {
             );
             return;
         }
-        self.ledger.once(EvidenceKind::Dns, Channel::Dns, name, failure);
+        self.ledger.record(EvidenceKind::Dns, Channel::Dns, name, failure);
     }
 
-    fn reach(
+    fn attribute_connection(
         &mut self,
         row: &Row,
         routes: &Routes,
@@ -158,20 +168,20 @@ impl RoundBooking {
         restarted: &RestartTimes,
     ) {
         let fresh = |of| restarted.get(&of).is_none_or(|at| row.at >= *at);
-        let Some((of, dest)) = row.connection(routes) else {
+        let Some((of, dest)) = row.connection_evidence(routes) else {
             return;
         };
         // Front, endpoints and answers of one target restart together.
         if !fresh(of) || !fresh(EvidenceKind::Target(row.target)) {
             return;
         }
-        if split == OutcomeSplit::Whole {
+        if split == OutcomeSplit::PerChannel {
             let failure = row.failure().map(|(_, failure)| failure);
-            self.ledger.once(of, row.channel, dest, failure);
+            self.ledger.record(of, row.channel, dest, failure);
             return;
         }
         self.reached.push(ResolvedProbe {
-            of,
+            kind: of,
             dest,
             // The name of a headless Service leads straight to an endpoint.
             channel: if matches!(of, EvidenceKind::Direct(..)) {
@@ -186,34 +196,34 @@ impl RoundBooking {
 
     /// Drops refusals of PROXY headers by fronts that work without one. A PROXY header is tried if probes without one
     /// fail; otherwise the refusal is our own doing, not a failure of the front.
-    fn forget_refused_headers(&mut self) {
+    fn drop_refused_headers(&mut self) {
         let failing: BTreeSet<EvidenceKind> = self
             .reached
             .iter()
-            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, ProbeStage::Fine))
-            .map(|probe| probe.of)
+            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, ProbeStage::Succeeded))
+            .map(|probe| probe.kind)
             .collect();
         self.reached.retain(|probe| {
-            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, ProbeStage::Fine);
-            !refused || failing.contains(&probe.of)
+            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, ProbeStage::Succeeded);
+            !refused || failing.contains(&probe.kind)
         });
     }
 
     /// Attributes missing first bytes, and records every probe on its subjects.
     fn settle(&mut self, world: &NameRegistry, routes: &Routes, worked: &BTreeSet<CellBlock>) {
-        self.forget_refused_headers();
-        self.reached.sort_by_key(|probe| probe.of);
-        let fronts = || self.reached.chunk_by(|a, b| a.of == b.of);
+        self.drop_refused_headers();
+        self.reached.sort_by_key(|probe| probe.kind);
+        let fronts = || self.reached.chunk_by(|a, b| a.kind == b.kind);
         // Silent fronts, whichever address of their Service was used.
         let silenced: BTreeSet<EvidenceKind> = fronts()
             .filter(|probes| mostly_silent(probes.iter()))
-            .filter_map(|probes| match probes[0].of {
-                EvidenceKind::Vip(front) => routes.behind(&front),
+            .filter_map(|probes| match probes[0].kind {
+                EvidenceKind::Vip(front) => routes.endpoints_behind(&front),
                 _ => None,
             })
             .collect();
         for probes in fronts() {
-            let of = probes[0].of;
+            let of = probes[0].kind;
             let direct = matches!(of, EvidenceKind::Direct(..));
             // An endpoint is compared with itself only, because another endpoint's silence is not evidence about it.
             // A response with a PROXY header or through another port does not make a front less silent.
@@ -224,7 +234,7 @@ impl RoundBooking {
             };
             // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints
             // that never answered directly show nothing of what users see (they may require a PROXY header).
-            let shows = direct && !silenced.contains(&of) && worked.contains(&CellBlock::plain(of));
+            let shows = direct && !silenced.contains(&of) && worked.contains(&CellBlock::failures(of));
             let refusal = if direct { None } else { refusal_of(probes, world) };
             for probe in probes {
                 let (front, target) = match probe.stage {
@@ -234,19 +244,22 @@ impl RoundBooking {
                         (refusal.or(probe.stage.failure()), None)
                     }
                     ProbeStage::Connecting(failure) => (Some(failure), None),
-                    ProbeStage::Silent(failure) if silent_throughout(probe) => {
+                    ProbeStage::NoFirstByte(failure) if silent_throughout(probe) => {
                         (Some(failure), shows.then_some(Some(failure)))
                     }
-                    ProbeStage::Silent(failure) | ProbeStage::Wrong(failure) => (None, Some(Some(failure))),
-                    ProbeStage::Fine => (None, Some(None)),
+                    ProbeStage::NoFirstByte(failure) | ProbeStage::WrongResponse(failure) => {
+                        (None, Some(Some(failure)))
+                    }
+                    ProbeStage::Succeeded => (None, Some(None)),
                 };
                 let group = direct.then_some(probe.dest);
                 let (channel, dest) = (probe.channel, probe.dest);
                 self.ledger
-                    .enter(CellBlock::plain(of), channel, dest, front, group);
+                    .record_in_group(CellBlock::failures(of), channel, dest, front, group);
                 if let Some(failure) = target {
-                    let block = CellBlock::plain(EvidenceKind::Target(probe.target));
-                    self.ledger.enter(block, channel, dest, failure, Some(dest));
+                    let block = CellBlock::failures(EvidenceKind::Target(probe.target));
+                    self.ledger
+                        .record_in_group(block, channel, dest, failure, Some(dest));
                 }
             }
         }
@@ -257,22 +270,22 @@ impl RoundBooking {
 /// Returns how far a probe got that was past name resolution.
 fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
     match row.failure() {
-        None => ProbeStage::Fine,
+        None => ProbeStage::Succeeded,
         Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => {
             ProbeStage::Connecting(failure)
         }
-        Some((Phase::Tls, failure)) => ProbeStage::Silent(failure),
+        Some((Phase::Tls, failure)) => ProbeStage::NoFirstByte(failure),
         Some((Phase::Request | Phase::FirstByte, failure)) => {
             if matches!(
                 world.kinds.name(failure.0),
                 FailureKind::Eof | FailureKind::Reset | FailureKind::FirstByteTimeout
             ) {
-                ProbeStage::Silent(failure)
+                ProbeStage::NoFirstByte(failure)
             } else {
-                ProbeStage::Wrong(failure)
+                ProbeStage::WrongResponse(failure)
             }
         }
-        Some((Phase::Body | Phase::Check, failure)) => ProbeStage::Wrong(failure),
+        Some((Phase::Body | Phase::Check, failure)) => ProbeStage::WrongResponse(failure),
     }
 }
 
@@ -282,7 +295,7 @@ fn mostly_silent<'p>(probes: impl Iterator<Item = &'p ResolvedProbe>) -> bool {
     for probe in probes {
         silent += usize::from(matches!(
             probe.stage,
-            ProbeStage::Connecting(_) | ProbeStage::Silent(_)
+            ProbeStage::Connecting(_) | ProbeStage::NoFirstByte(_)
         ));
         all += 1;
     }

@@ -14,11 +14,11 @@ use parallax_model::{EventTime, Micros, Round, ServerProduct, Vantage};
 use serde::{Deserialize, Serialize};
 
 /// Rounds with an answer after which the baseline is established.
-const LEARNING: u32 = 6;
+const LEARNING_ROUNDS: u32 = 6;
 /// Rounds after which an absent class leaves the baseline, if better classes were seen meanwhile.
-const FORGOTTEN: i64 = 24;
+const FORGET_ROUNDS: i64 = 24;
 /// Maximum number of servers remembered per class.
-const SERVERS: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 /// Class of an answer with a status below 500, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub(crate) struct OpenAnswers(BTreeMap<Round, BTreeSet<BaselineAnswer>>);
 
 impl OpenAnswers {
     /// Adds an answer to a round.
-    pub(crate) fn take(&mut self, round: Round, answer: BaselineAnswer) {
+    pub(crate) fn add(&mut self, round: Round, answer: BaselineAnswer) {
         self.0.entry(round).or_default().insert(answer);
     }
 
@@ -106,7 +106,7 @@ impl Baseline {
     /// Reports whether enough rounds were seen.
     #[must_use]
     pub const fn is_established(&self) -> bool {
-        self.rounds >= LEARNING
+        self.rounds >= LEARNING_ROUNDS
     }
 
     /// Reports whether an answer is worse than the usual answers of the target.
@@ -159,7 +159,7 @@ impl Baseline {
             usual.status = answer.status;
             usual.last = end;
             match &answer.server {
-                Some(server) if usual.servers.len() < SERVERS => {
+                Some(server) if usual.servers.len() < MAX_SERVERS => {
                     usual.servers.insert(server.clone());
                 }
                 // No server, or too many servers to recognize an answer by.
@@ -169,9 +169,9 @@ impl Baseline {
         if !taught {
             return;
         }
-        self.rounds = self.rounds.saturating_add(1).min(LEARNING);
+        self.rounds = self.rounds.saturating_add(1).min(LEARNING_ROUNDS);
         if let Some(best) = self.answers.first().cloned() {
-            let horizon = Micros(interval.0.saturating_mul(FORGOTTEN.unsigned_abs()));
+            let horizon = Micros(interval.0.saturating_mul(FORGET_ROUNDS.unsigned_abs()));
             self.answers.retain(|usual| {
                 usual.class == best.class
                     || best.last - usual.last < horizon
@@ -190,7 +190,8 @@ impl Baseline {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnswerChange {
     pub(crate) status: u16,
-    pub(crate) before: u16,
+    #[serde(rename = "before")]
+    pub(crate) previous_status: u16,
     pub(crate) rollout: EventTime,
     pub(crate) since: EventTime,
     pub(crate) last: EventTime,
@@ -199,7 +200,8 @@ pub(crate) struct AnswerChange {
     /// an ingress controller answers 404 until it has updated its routes, or if only one Pod answers so, because
     /// other answers are still as before.
     #[serde(default)]
-    pub(crate) uniform: u32,
+    #[serde(rename = "uniform")]
+    pub(crate) uniform_rounds: u32,
 }
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
     fn answer(status: u16, server: &str) -> BaselineAnswer {
         BaselineAnswer {
             status,
-            server: ServerProduct::of_field(server),
+            server: ServerProduct::from_field(server),
         }
     }
 

@@ -24,17 +24,20 @@ pub(crate) enum EvidenceKind {
 pub(crate) struct CellBlock {
     /// Counts slow successes instead of failures.
     pub(crate) slow: bool,
-    pub(crate) of: EvidenceKind,
+    pub(crate) kind: EvidenceKind,
 }
 
 impl CellBlock {
     /// Returns the block that counts failures.
-    pub(crate) const fn plain(of: EvidenceKind) -> Self {
-        Self { slow: false, of }
+    pub(crate) const fn failures(of: EvidenceKind) -> Self {
+        Self {
+            slow: false,
+            kind: of,
+        }
     }
 
     /// Returns the block that counts slow successes.
-    pub(crate) const fn slow(of: EvidenceKind) -> Self {
-        Self { slow: true, of }
+    pub(crate) const fn slowness(of: EvidenceKind) -> Self {
+        Self { slow: true, kind: of }
     }
 }

@@ -36,21 +36,21 @@ pub(crate) struct CellKey {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CellCounts {
     /// Probes and failures as judged: with shares of a front and the stall weight.
-    pub(crate) n: u64,
-    pub(crate) f: u64,
+    pub(crate) probes: u64,
+    pub(crate) failures: u64,
     /// The same without the stall weight, as shown to people.
-    pub(crate) seen_n: u64,
-    pub(crate) seen_f: u64,
+    pub(crate) unweighted_probes: u64,
+    pub(crate) unweighted_failures: u64,
     /// Failures by kind and status: judged weight, seen weight.
     pub(crate) kinds: BTreeMap<(KindIx, Option<u16>), (u64, u64)>,
 }
 
 impl CellCounts {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.n += other.n;
-        self.f += other.f;
-        self.seen_n += other.seen_n;
-        self.seen_f += other.seen_f;
+        self.probes += other.probes;
+        self.failures += other.failures;
+        self.unweighted_probes += other.unweighted_probes;
+        self.unweighted_failures += other.unweighted_failures;
         for (kind, (judged, seen)) in &other.kinds {
             let sum = self.kinds.entry(*kind).or_default();
             sum.0 += judged;
@@ -68,7 +68,7 @@ pub(crate) type RoundCells = BTreeMap<CellKey, CellCounts>;
 pub(crate) struct ClosedCells {
     cells: Vec<(CellKey, CellCounts)>,
     /// Index of the cells, built only if there are very many.
-    ends: Option<Box<CellEnds>>,
+    index: Option<Box<CellIndex>>,
 }
 
 /// Number of cells in a round above which the index pays off: a mesh of 250 nodes.
@@ -76,14 +76,14 @@ pub(crate) const MANY_CELLS: usize = 2_000;
 
 /// Clients and destinations that select a few of very many cells.
 #[derive(Debug, Default)]
-pub(crate) struct SmallSample {
+pub(crate) struct CellSelection {
     pub(crate) clients: BTreeSet<VantageIx>,
     pub(crate) dests: BTreeSet<Destination>,
 }
 
 /// Index of cells by client and destination, so that selecting a few does not scan all.
 #[derive(Debug, Clone, Default)]
-struct CellEnds {
+struct CellIndex {
     clients: BTreeMap<VantageIx, Vec<usize>>,
     dests: BTreeMap<Destination, Vec<usize>>,
 }
@@ -91,8 +91,8 @@ struct CellEnds {
 impl ClosedCells {
     fn new(mut cells: Vec<(CellKey, CellCounts)>) -> Self {
         cells.sort_unstable_by_key(|(key, _)| *key);
-        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(CellEnds::of(&cells)));
-        Self { cells, ends }
+        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(CellIndex::of(&cells)));
+        Self { cells, index: ends }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &CellCounts)> {
@@ -112,12 +112,12 @@ impl ClosedCells {
     }
 
     /// Reports whether a client's probes went there.
-    pub(crate) fn holds(&self, key: &CellKey) -> bool {
+    pub(crate) fn contains(&self, key: &CellKey) -> bool {
         self.cells.binary_search_by_key(key, |(known, _)| *known).is_ok()
     }
 
     /// Reports whether a client sent any probes on a channel.
-    pub(crate) fn asks(&self, channel: Channel, client: VantageIx) -> bool {
+    pub(crate) fn has_probes_of(&self, channel: Channel, client: VantageIx) -> bool {
         let way = |(key, _): &(CellKey, CellCounts)| (key.channel, key.client);
         let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
         self.cells
@@ -128,13 +128,13 @@ impl ClosedCells {
     pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &CellCounts) -> bool) {
         let before = self.cells.len();
         self.cells.retain(|(key, counts)| kept(key, counts));
-        if self.cells.len() < before && self.ends.is_some() {
-            self.ends = Some(Box::new(CellEnds::of(&self.cells)));
+        if self.cells.len() < before && self.index.is_some() {
+            self.index = Some(Box::new(CellIndex::of(&self.cells)));
         }
     }
 
     /// Returns a copy with the cells of some clients replaced.
-    pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
+    pub(crate) fn with_clients_replaced(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
         let others = self
             .cells
             .iter()
@@ -152,8 +152,8 @@ impl ClosedCells {
     }
 
     /// Adds the cells of the given clients or destinations to a sum.
-    pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &SmallSample) {
-        let found: BTreeSet<usize> = if let Some(ends) = &self.ends {
+    pub(crate) fn add_selected_to(&self, sums: &mut RoundCells, near: &CellSelection) {
+        let found: BTreeSet<usize> = if let Some(ends) = &self.index {
             let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
             let into = near.dests.iter().filter_map(|dest| ends.dests.get(dest));
             from.chain(into).flatten().copied().collect()
@@ -168,7 +168,7 @@ impl ClosedCells {
     }
 }
 
-impl CellEnds {
+impl CellIndex {
     fn of(cells: &[(CellKey, CellCounts)]) -> Self {
         let mut ends = Self::default();
         for (at, (key, _)) in cells.iter().enumerate() {
@@ -185,7 +185,7 @@ pub(crate) struct OpenCells(Vec<(CellKey, CellCounts)>);
 
 impl OpenCells {
     /// Returns the start index of the next client's cells.
-    pub(crate) const fn begin(&self) -> usize {
+    pub(crate) const fn next_start(&self) -> usize {
         self.0.len()
     }
 
@@ -210,7 +210,7 @@ impl OpenCells {
 pub(crate) struct RoundRing {
     rounds: VecDeque<ClosedRound>,
     /// The last round with a failure.
-    failed: Option<Round>,
+    last_failed: Option<Round>,
 }
 
 /// A closed round of a subject.
@@ -221,17 +221,17 @@ struct ClosedRound {
     /// Failures and probes of all cells.
     total: (u64, u64),
     /// Keys of cells with a failure, sorted.
-    failing: Vec<CellKey>,
+    failing_cells: Vec<CellKey>,
 }
 
 /// Sums failures and probes of all cells.
 fn total(cells: &ClosedCells) -> (u64, u64) {
-    let sum = |(f, n), counts: &CellCounts| (f + counts.f, n + counts.n);
+    let sum = |(f, n), counts: &CellCounts| (f + counts.failures, n + counts.probes);
     cells.values().fold((0, 0), sum)
 }
 
 /// Rounds kept of a subject without a failure, which only serves as a control.
-const QUIET_ROUNDS: i64 = 6;
+const CONTROL_ROUNDS: i64 = 6;
 /// Longest evidence window.
 const WINDOW: Micros = Micros::from_secs(600);
 
@@ -240,18 +240,18 @@ impl RoundRing {
     pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
         let total = total(&cells);
         if total.0 > 0 {
-            self.failed = Some(round);
+            self.last_failed = Some(round);
         }
         let failing = cells
             .iter()
-            .filter(|(_, counts)| counts.f > 0)
+            .filter(|(_, counts)| counts.failures > 0)
             .map(|(key, _)| *key);
         let failing = failing.collect();
         self.rounds.push_back(ClosedRound {
             round,
             cells,
             total,
-            failing,
+            failing_cells: failing,
         });
         let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
             .unwrap_or(i64::MAX)
@@ -259,7 +259,7 @@ impl RoundRing {
         let keep = if self.has_failure() {
             cap
         } else {
-            QUIET_ROUNDS.min(cap)
+            CONTROL_ROUNDS.min(cap)
         };
         while self
             .rounds
@@ -271,19 +271,19 @@ impl RoundRing {
     }
 
     /// Drops the reports of some clients from a round.
-    pub(crate) fn forget(&mut self, round: Round, clients: &BTreeSet<VantageIx>) {
+    pub(crate) fn drop_clients(&mut self, round: Round, clients: &BTreeSet<VantageIx>) {
         let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
             return;
         };
         closed.cells.retain(|key, _| !clients.contains(&key.client));
-        closed.failing.retain(|key| !clients.contains(&key.client));
+        closed.failing_cells.retain(|key| !clients.contains(&key.client));
         closed.total = total(&closed.cells);
-        let failing = |closed: &&ClosedRound| !closed.failing.is_empty();
-        self.failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
+        let failing = |closed: &&ClosedRound| !closed.failing_cells.is_empty();
+        self.last_failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.failed = None;
+        self.last_failed = None;
         self.rounds.clear();
     }
 
@@ -318,24 +318,24 @@ impl RoundRing {
     }
 
     /// Iterates over the failing cells of each round from `start` on.
-    pub(crate) fn failing(&self, start: Round) -> impl Iterator<Item = (Round, &[CellKey])> {
+    pub(crate) fn failing_cells(&self, start: Round) -> impl Iterator<Item = (Round, &[CellKey])> {
         let since = self.rounds.iter().filter(move |closed| closed.round >= start);
-        since.map(|closed| (closed.round, closed.failing.as_slice()))
+        since.map(|closed| (closed.round, closed.failing_cells.as_slice()))
     }
 
     /// Returns the largest number of cells in a round.
-    pub(crate) fn width(&self) -> usize {
+    pub(crate) fn max_cells(&self) -> usize {
         let widths = self.rounds.iter().map(|closed| closed.cells.len());
         widths.max().unwrap_or(0)
     }
 
     /// Reports whether there was a failure since `start`.
     pub(crate) fn fails_since(&self, start: Round) -> bool {
-        self.failed.is_some_and(|failed| failed >= start)
+        self.last_failed.is_some_and(|failed| failed >= start)
     }
 
     fn has_failure(&self) -> bool {
-        self.failed
+        self.last_failed
             .is_some_and(|failed| self.first().is_some_and(|first| failed >= first))
     }
 

@@ -11,9 +11,9 @@ impl Row {
     /// connection. If the address is not (or no longer) one of its endpoints, the fault lies with the name. The same
     /// holds for an address that a Service has lost: only caches still return it, and it is no evidence about a
     /// front.
-    pub(crate) fn connection(&self, routes: &Routes) -> Option<(EvidenceKind, Destination)> {
+    pub(crate) fn connection_evidence(&self, routes: &Routes) -> Option<(EvidenceKind, Destination)> {
         if self.channel == Channel::Direct {
-            return Some((self.direct(routes)?, self.endpoint()?));
+            return Some((self.direct_evidence(routes)?, self.endpoint()?));
         }
         // A node port is another path to the same entries; its cells belong with those of the front.
         let front = match self.channel {
@@ -42,7 +42,7 @@ impl Row {
     ///
     /// A prober still probes a removed endpoint until it gets a new plan. Clients no longer connect there, so the
     /// result is no evidence about the remaining endpoints.
-    fn direct(&self, routes: &Routes) -> Option<EvidenceKind> {
+    fn direct_evidence(&self, routes: &Routes) -> Option<EvidenceKind> {
         let (service, port) = routes.of(self.target).entry?;
         let gone = self.entry.is_some_and(|pod| {
             !routes

@@ -21,16 +21,16 @@ pub(crate) struct RoundFold {
     pub(crate) blocks: BTreeMap<CellBlock, OpenCells>,
     clients: BTreeSet<VantageIx>,
     probes: usize,
-    known: Option<EventTime>,
+    last_outcome: Option<EventTime>,
 }
 
 impl RoundFold {
     /// Records the client of the rows and when the last outcome among them was known.
-    pub(crate) fn note(&mut self, rows: &[Row]) {
+    pub(crate) fn record_client(&mut self, rows: &[Row]) {
         self.probes += rows.len();
         self.clients.extend(rows.first().map(|row| row.client));
         let known = rows.iter().filter_map(|row| Some(row.at.plus(row.times.total?)));
-        self.known = self.known.max(known.max());
+        self.last_outcome = self.last_outcome.max(known.max());
     }
 
     /// Clients that are folded.
@@ -44,19 +44,19 @@ impl RoundFold {
     }
 
     /// Returns when the last outcome was known; not before `end`.
-    pub(crate) fn known(&self, end: EventTime) -> EventTime {
-        self.known.map_or(end, |known| known.max(end))
+    pub(crate) fn last_outcome(&self, end: EventTime) -> EventTime {
+        self.last_outcome.map_or(end, |known| known.max(end))
     }
 
     /// Drops the cells of a restarted object: everything folded so far is from before the restart.
     pub(crate) fn restart(&mut self, of: EvidenceKind) {
-        self.blocks.remove(&CellBlock::plain(of));
-        self.blocks.remove(&CellBlock::slow(of));
+        self.blocks.remove(&CellBlock::failures(of));
+        self.blocks.remove(&CellBlock::slowness(of));
     }
 
     /// Drops the cells of removed objects.
     pub(crate) fn retain(&mut self, kept: impl Fn(EvidenceKind) -> bool) {
-        self.blocks.retain(|block, _| kept(block.of));
+        self.blocks.retain(|block, _| kept(block.kind));
     }
 
     pub(crate) fn close(self) -> BTreeMap<CellBlock, ClosedCells> {

@@ -25,16 +25,16 @@ use crate::ids::{NameRegistry, VantageIx};
 
 /// Minimum excess over the median. The shortest wait that a network fault causes is the first retransmission of a
 /// SYN, one second (RFC 6298 §2.1); a machine without idle time adds some hundred milliseconds of its own.
-const LEAST: Micros = Micros::from_millis(500);
+const MIN_EXCESS: Micros = Micros::from_millis(500);
 /// Slow without a learned baseline: just below the first retransmission of a SYN.
-const AT_ANY_RATE: Micros = Micros::from_millis(900);
+const SLOW_WITHOUT_BASELINE: Micros = Micros::from_millis(900);
 /// If a client starts the probes of a round later than this on average, its times are not usable.
-const LATE: Micros = Micros::from_millis(20);
+const MAX_MEAN_LATENESS: Micros = Micros::from_millis(20);
 /// Outcomes needed before the baseline is used.
-const ENOUGH: u32 = 20;
+const MIN_SAMPLES: u32 = 20;
 /// Outcomes in a baseline: an hour of probes every 5 s. A new one then replaces it, so a latency that lasts this long
 /// becomes usual.
-const EXPERIENCE: u32 = 720;
+const BASELINE_SAMPLES: u32 = 720;
 
 /// Half octaves from 1 µs to beyond an hour.
 const BUCKETS: usize = 64;
@@ -65,7 +65,7 @@ fn bucket(time: Micros) -> usize {
 }
 
 /// Returns the upper bound of a bucket.
-const fn end_of(bucket: usize) -> Micros {
+const fn bucket_end(bucket: usize) -> Micros {
     let octave = 1_u64 << (bucket / 2);
     Micros(if bucket.is_multiple_of(2) {
         octave * 1414 / 1000
@@ -88,48 +88,49 @@ impl LatencyHistogram {
         for (i, count) in self.counts.iter().enumerate() {
             seen += u64::from(*count) * 100;
             if seen >= wanted {
-                return end_of(i);
+                return bucket_end(i);
             }
         }
-        end_of(BUCKETS - 1)
+        bucket_end(BUCKETS - 1)
     }
 }
 
 /// Usual latency of one client on one subject.
 #[derive(Debug, Clone, Default)]
 struct UsualLatency {
-    before: Option<Box<LatencyHistogram>>,
-    now: Box<LatencyHistogram>,
+    previous: Option<Box<LatencyHistogram>>,
+    current: Box<LatencyHistogram>,
 }
 
 impl UsualLatency {
-    fn known(&self) -> Option<&LatencyHistogram> {
-        self.before
+    fn baseline(&self) -> Option<&LatencyHistogram> {
+        self.previous
             .as_deref()
-            .or_else(|| (self.now.total >= ENOUGH).then_some(&*self.now))
+            .or_else(|| (self.current.total >= MIN_SAMPLES).then_some(&*self.current))
     }
 
     fn is_slow(&self, time: Micros, guess: bool) -> bool {
         // Fast path for nearly all outcomes.
-        if time < LEAST {
+        if time < MIN_EXCESS {
             return false;
         }
-        self.known().map_or(guess && time >= AT_ANY_RATE, |known| {
-            let median = known.quantile(50);
-            time > Micros(median.0.saturating_mul(3))
-                && time > known.quantile(99)
-                && time >= Micros(median.0.saturating_add(LEAST.0))
-        })
+        self.baseline()
+            .map_or(guess && time >= SLOW_WITHOUT_BASELINE, |known| {
+                let median = known.quantile(50);
+                time > Micros(median.0.saturating_mul(3))
+                    && time > known.quantile(99)
+                    && time >= Micros(median.0.saturating_add(MIN_EXCESS.0))
+            })
     }
 
     fn learn(&mut self, time: Micros, slow: bool) {
         // Before the first baseline is complete, slow outcomes must not become usual.
-        if slow && self.before.is_none() {
+        if slow && self.previous.is_none() {
             return;
         }
-        self.now.add(time);
-        if self.now.total >= EXPERIENCE {
-            self.before = Some(std::mem::take(&mut self.now));
+        self.current.add(time);
+        if self.current.total >= BASELINE_SAMPLES {
+            self.previous = Some(std::mem::take(&mut self.current));
         }
     }
 }
@@ -137,14 +138,14 @@ impl UsualLatency {
 /// A slow outcome and the usual latency.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LatencyStep {
-    pub(crate) took: Micros,
+    pub(crate) duration: Micros,
     /// `None` without a learned baseline.
-    pub(crate) usual: Option<Micros>,
+    pub(crate) median: Option<Micros>,
 }
 
 /// Latency baselines of one client, and the last slow outcome of each of its subjects.
 #[derive(Debug, Default)]
-struct ClientPace {
+struct ClientLatency {
     usual: BTreeMap<EvidenceKind, UsualLatency>,
     steps: BTreeMap<EvidenceKind, LatencyStep>,
 }
@@ -152,12 +153,12 @@ struct ClientPace {
 /// Latency baselines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyBaseline {
-    clients: BTreeMap<VantageIx, ClientPace>,
+    clients: BTreeMap<VantageIx, ClientLatency>,
 }
 
 impl LatencyBaseline {
     /// Counts the successes of a round as fast or slow in separate blocks; rows of one client must be adjacent.
-    pub(crate) fn book(
+    pub(crate) fn count_slow(
         &mut self,
         rows: &[Row],
         routes: &Routes,
@@ -174,19 +175,19 @@ impl LatencyBaseline {
             }
             let client = rows[0].client;
             let pace = self.clients.entry(client).or_default();
-            for row in rows.iter().filter(|row| row.end == ProbeEnd::Ok) {
-                timed(row, routes, world, &mut phases);
+            for row in rows.iter().filter(|row| row.outcome == ProbeEnd::Ok) {
+                timed_phases(row, routes, world, &mut phases);
                 for timed in phases.drain(..) {
-                    let fresh = restarted.get(&timed.of);
+                    let fresh = restarted.get(&timed.kind);
                     if fresh.is_some_and(|at| row.at < *at) {
                         continue;
                     }
-                    let slow = pace.takes(&timed);
+                    let slow = pace.record(&timed);
                     let failure = slow.then_some((kind, None));
                     // Hosts of one front share its handshake.
-                    let group = (!matches!(timed.of, EvidenceKind::Vip(_))).then_some(timed.dest);
-                    ledger.enter(
-                        CellBlock::slow(timed.of),
+                    let group = (!matches!(timed.kind, EvidenceKind::Vip(_))).then_some(timed.dest);
+                    ledger.record_in_group(
+                        CellBlock::slowness(timed.kind),
                         timed.channel,
                         timed.dest,
                         failure,
@@ -194,7 +195,7 @@ impl LatencyBaseline {
                     );
                 }
             }
-            ledger.weigh(client, OutcomeSplit::Phases, into);
+            ledger.flush(client, OutcomeSplit::PerPhase, into);
         }
     }
 
@@ -207,7 +208,7 @@ impl LatencyBaseline {
         clients
             .into_iter()
             .filter_map(|client| self.clients.get(&client)?.steps.get(&of))
-            .max_by_key(|step| step.took)
+            .max_by_key(|step| step.duration)
             .copied()
     }
 
@@ -220,17 +221,17 @@ impl LatencyBaseline {
     }
 }
 
-impl ClientPace {
+impl ClientLatency {
     /// Reports whether an outcome is slow, and learns from it.
-    fn takes(&mut self, timed: &TimedPhase) -> bool {
-        let usual = self.usual.entry(timed.of).or_default();
-        let slow = usual.is_slow(timed.time, timed.guess);
+    fn record(&mut self, timed: &TimedPhase) -> bool {
+        let usual = self.usual.entry(timed.kind).or_default();
+        let slow = usual.is_slow(timed.time, timed.fixed_threshold);
         if slow {
             let step = LatencyStep {
-                took: timed.time,
-                usual: usual.known().map(|known| known.quantile(50)),
+                duration: timed.time,
+                median: usual.baseline().map(|known| known.quantile(50)),
             };
-            self.steps.insert(timed.of, step);
+            self.steps.insert(timed.kind, step);
         }
         usual.learn(timed.time, slow);
         slow
@@ -244,30 +245,30 @@ fn is_stalled(rows: &[Row]) -> bool {
         sum = sum.saturating_add(late.0);
         probes += 1;
     }
-    sum > LATE.0.saturating_mul(probes)
+    sum > MAX_MEAN_LATENESS.0.saturating_mul(probes)
 }
 
 /// One timed phase of a probe.
 struct TimedPhase {
-    of: EvidenceKind,
+    kind: EvidenceKind,
     dest: Destination,
     channel: Channel,
     time: Micros,
     /// Whether the fixed threshold applies without a learned baseline.
-    guess: bool,
+    fixed_threshold: bool,
 }
 
 /// Collects the timed phases of a successful probe, each with its subject.
-fn timed(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<TimedPhase>) {
+fn timed_phases(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<TimedPhase>) {
     let times = row.times;
     let mut add = |of, dest, channel, time: Option<Micros>, guess| {
         if let Some(time) = time {
             all.push(TimedPhase {
-                of,
+                kind: of,
                 dest,
                 channel,
                 time,
-                guess,
+                fixed_threshold: guess,
             });
         }
     };
@@ -292,22 +293,22 @@ fn timed(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<Tim
                 add(EvidenceKind::Dns, name, Channel::Dns, resolve, true);
             }
             if !asked {
-                connection(row, routes, &mut add);
+                connection_phases(row, routes, &mut add);
             }
         }
-        Channel::Direct => connection(row, routes, &mut add),
+        Channel::Direct => connection_phases(row, routes, &mut add),
         // Probed only on request, so there is no usual latency.
         Channel::Proxied | Channel::NodePort => {}
     }
 }
 
 /// Collects the phases from the connection on.
-fn connection(
+fn connection_phases(
     row: &Row,
     routes: &Routes,
     add: &mut impl FnMut(EvidenceKind, Destination, Channel, Option<Micros>, bool),
 ) {
-    let Some((of, dest)) = row.connection(routes) else {
+    let Some((of, dest)) = row.connection_evidence(routes) else {
         return;
     };
     let channel = if matches!(of, EvidenceKind::Direct(..)) {
@@ -341,8 +342,8 @@ mod tests {
     fn a_bucket_holds_its_times_and_no_others() {
         for us in (0..40).map(|i| 3_u64.pow(i % 13) + u64::from(i)) {
             let at = bucket(Micros(us));
-            assert!(Micros(us) <= Micros(end_of(at).0 + 1), "{us}");
-            assert!(at == 0 || Micros(us) >= end_of(at - 1), "{us}");
+            assert!(Micros(us) <= Micros(bucket_end(at).0 + 1), "{us}");
+            assert!(at == 0 || Micros(us) >= bucket_end(at - 1), "{us}");
         }
     }
 

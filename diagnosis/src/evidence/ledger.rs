@@ -8,7 +8,7 @@ use super::{
     block::{CellBlock, EvidenceKind},
     cells::{CellKey, Destination, OpenCells},
     row::Failure,
-    weights::{ClientRound, ONE},
+    weights::{ClientRound, ONE_PROBE},
 };
 use crate::ids::VantageIx;
 
@@ -16,10 +16,10 @@ use crate::ids::VantageIx;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeSplit {
     /// Each phase to its own subject.
-    Phases,
+    PerPhase,
     /// The whole outcome to the channel. For recordings of a single target: its front has no other host that could
     /// separate front and target.
-    Whole,
+    PerChannel,
 }
 
 /// One phase of one probe.
@@ -41,18 +41,18 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Records an outcome with a vote of its own.
-    pub(crate) fn once(
+    pub(crate) fn record(
         &mut self,
         of: EvidenceKind,
         channel: Channel,
         dest: Destination,
         failure: Option<Failure>,
     ) {
-        self.enter(CellBlock::plain(of), channel, dest, failure, Some(dest));
+        self.record_in_group(CellBlock::failures(of), channel, dest, failure, Some(dest));
     }
 
     /// Records an outcome that shares a vote with the others of its group.
-    pub(crate) fn enter(
+    pub(crate) fn record_in_group(
         &mut self,
         block: CellBlock,
         channel: Channel,
@@ -71,7 +71,7 @@ impl Ledger {
 
     /// Distributes one vote over the probes of each group, and one vote over the failures of a stall. Leaves the
     /// ledger empty for the next client.
-    pub(crate) fn weigh(
+    pub(crate) fn flush(
         &mut self,
         client: VantageIx,
         split: OutcomeSplit,
@@ -86,19 +86,19 @@ impl Ledger {
         for group in groups() {
             let failed = group.iter().any(|entry| entry.failure.is_some());
             round.failures += u64::from(failed);
-            if group[0].block.of == EvidenceKind::Mesh {
+            if group[0].block.kind == EvidenceKind::Mesh {
                 round.controls += 1;
                 round.failed_controls += u64::from(failed);
             }
         }
-        let divisor = round.divisor();
+        let divisor = round.weight_divisor();
         for entries in self.entries.chunk_by(|a, b| a.block == b.block) {
             let cells = into.entry(entries[0].block).or_default();
-            let begin = cells.begin();
+            let begin = cells.next_start();
             for group in entries.chunk_by(|a, b| a.group == b.group) {
                 let share = match split {
-                    OutcomeSplit::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
-                    OutcomeSplit::Whole => ONE,
+                    OutcomeSplit::PerPhase => ONE_PROBE / u64::try_from(group.len()).unwrap_or(u64::MAX),
+                    OutcomeSplit::PerChannel => ONE_PROBE,
                 };
                 for entry in group {
                     let key = CellKey {
@@ -107,18 +107,18 @@ impl Ledger {
                         dest: entry.dest,
                     };
                     let counts = cells.cell(begin, key);
-                    counts.seen_n += share;
+                    counts.unweighted_probes += share;
                     if let Some(kind) = entry.failure {
                         let weight = share / divisor;
-                        counts.n += weight;
-                        counts.f += weight;
-                        counts.seen_f += share;
+                        counts.probes += weight;
+                        counts.failures += weight;
+                        counts.unweighted_failures += share;
                         let sum = counts.kinds.entry(kind).or_default();
                         // There is one kind of slow, which is no evidence about the cause.
                         sum.0 += if entry.block.slow { 0 } else { weight };
                         sum.1 += share;
                     } else {
-                        counts.n += share;
+                        counts.probes += share;
                     }
                 }
             }

@@ -17,38 +17,38 @@ use crate::{
 };
 
 /// Rounds that are kept: the longest evidence window.
-const REMEMBERED: i64 = 120;
+const KEPT_ROUNDS: i64 = 120;
 
 /// Circumstances of lost queries, counted by lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LossSigns {
+pub(crate) struct LossSymptoms {
     /// One of two queries was lost while the other was answered, and a retry succeeded.
-    pub(crate) one_of_two: u64,
+    pub(crate) single_lost: u64,
     /// All queries of a lookup were lost, or a retry from another port failed.
-    pub(crate) all: u64,
+    pub(crate) pair_lost: u64,
     /// The query got no response over TCP either.
-    pub(crate) over_tcp: u64,
+    pub(crate) tcp_lost: u64,
 }
 
-impl LossSigns {
+impl LossSymptoms {
     fn add(&mut self, unanswered: UnansweredQuestions) {
         let other = unanswered.other_answered;
-        let helped = unanswered.again_answered == Some(true);
-        self.one_of_two += u64::from(other == Some(true) && helped);
-        self.all += u64::from(other == Some(false) || unanswered.again_answered == Some(false));
-        self.over_tcp += u64::from(unanswered.tcp_answered == Some(false));
+        let helped = unanswered.retry_answered == Some(true);
+        self.single_lost += u64::from(other == Some(true) && helped);
+        self.pair_lost += u64::from(other == Some(false) || unanswered.retry_answered == Some(false));
+        self.tcp_lost += u64::from(unanswered.tcp_answered == Some(false));
     }
 
     /// Reports the signature of a conntrack race: of two queries one is lost and the other answered, a retry from
     /// another port succeeds, and TCP works. If a resolver hangs, both queries of a pair are lost, and queries over
     /// TCP as well.
-    pub(crate) const fn one_of_two(self) -> bool {
-        self.one_of_two > 1 && self.all == 0 && self.over_tcp == 0
+    pub(crate) const fn indicates_race(self) -> bool {
+        self.single_lost > 1 && self.pair_lost == 0 && self.tcp_lost == 0
     }
 
     /// Reports whether queries over TCP are lost, too.
     pub(crate) const fn lost_over_tcp(self) -> bool {
-        self.over_tcp > 0
+        self.tcp_lost > 0
     }
 }
 
@@ -56,37 +56,37 @@ impl LossSigns {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResolverView<'a> {
     /// Resolver addresses that the failing clients query, in order.
-    pub(crate) asked: Vec<SocketAddr>,
+    pub(crate) resolvers: Vec<SocketAddr>,
     /// The Service that owns one of these addresses, if any.
     pub(crate) service: Option<&'a Service>,
-    pub(crate) signs: LossSigns,
+    pub(crate) symptoms: LossSymptoms,
 }
 
 /// The resolver that each client used last, and recent losses.
 #[derive(Debug, Default)]
 pub(crate) struct ResolverHistory {
-    asked: BTreeMap<VantageIx, SocketAddr>,
-    lost: BTreeMap<Round, BTreeMap<VantageIx, LossSigns>>,
+    last_resolver: BTreeMap<VantageIx, SocketAddr>,
+    losses: BTreeMap<Round, BTreeMap<VantageIx, LossSymptoms>>,
 }
 
 impl ResolverHistory {
     /// Adds the DNS answers of a round.
-    pub(crate) fn take(&mut self, round: Round, rows: &[Row]) {
+    pub(crate) fn add_round(&mut self, round: Round, rows: &[Row]) {
         for row in rows {
             let Some(answer) = &row.dns else { continue };
-            self.asked.insert(row.client, answer.resolver);
+            self.last_resolver.insert(row.client, answer.resolver);
             if let Some(unanswered) = &answer.unanswered {
-                let lost = self.lost.entry(round).or_default();
+                let lost = self.losses.entry(round).or_default();
                 lost.entry(row.client).or_default().add(*unanswered);
             }
         }
-        let oldest = Round(round.0 - REMEMBERED);
+        let oldest = Round(round.0 - KEPT_ROUNDS);
         if self
-            .lost
+            .losses
             .first_key_value()
             .is_some_and(|(first, _)| *first < oldest)
         {
-            self.lost = self.lost.split_off(&oldest);
+            self.losses = self.losses.split_off(&oldest);
         }
     }
 
@@ -99,20 +99,20 @@ impl ResolverHistory {
     ) -> ResolverView<'a> {
         let asked: BTreeSet<SocketAddr> = clients
             .iter()
-            .filter_map(|client| self.asked.get(client).copied())
+            .filter_map(|client| self.last_resolver.get(client).copied())
             .collect();
-        let mut signs = LossSigns::default();
-        for lost in self.lost.range(since..).map(|(_, lost)| lost) {
+        let mut signs = LossSymptoms::default();
+        for lost in self.losses.range(since..).map(|(_, lost)| lost) {
             for (_, of_client) in lost.iter().filter(|(client, _)| clients.contains(client)) {
-                signs.one_of_two += of_client.one_of_two;
-                signs.all += of_client.all;
-                signs.over_tcp += of_client.over_tcp;
+                signs.single_lost += of_client.single_lost;
+                signs.pair_lost += of_client.pair_lost;
+                signs.tcp_lost += of_client.tcp_lost;
             }
         }
         ResolverView {
             service: asked.iter().find_map(|address| service_at(topology, *address)),
-            asked: asked.into_iter().collect(),
-            signs,
+            resolvers: asked.into_iter().collect(),
+            symptoms: signs,
         }
     }
 }

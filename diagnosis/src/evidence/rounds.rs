@@ -19,7 +19,7 @@ const MAX_AHEAD: Micros = Micros::from_secs(3600);
 /// Slack beyond the longest timeout before a round closes by time alone.
 const GRACE: Micros = Micros::from_secs(1);
 /// Closed rounds whose sequence numbers are remembered: a resent report may belong to the next round.
-const REMEMBERED: i64 = 3;
+const SEQUENCE_HISTORY_ROUNDS: i64 = 3;
 
 /// Why an observation is not added to a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub(crate) enum RefusalReason {
 /// hundred thousand observations in a round.
 #[derive(Debug, Default)]
 struct VantageProgress {
-    heard: Option<LastReport>,
+    last_report: Option<LastReport>,
     /// Received sequence numbers of each incarnation, by round.
-    taken: BTreeMap<Incarnation, BTreeMap<Round, SequenceSet>>,
+    received: BTreeMap<Incarnation, BTreeMap<Round, SequenceSet>>,
     /// Its rows in open rounds.
-    open: BTreeMap<Round, Vec<(RowOrder, PendingRow)>>,
+    pending: BTreeMap<Round, Vec<(RowOrder, PendingRow)>>,
     /// The last round that is complete for this vantage.
-    whole: Option<Round>,
+    complete_round: Option<Round>,
 }
 
 /// Sort key of a row within its vantage. Two incarnations may use the same sequence number at the same time.
@@ -51,7 +51,7 @@ pub(crate) enum PendingRow {
     /// All its names are interned.
     Row(Row),
     /// One of its names is new; it is interned when the round closes, in the order of the fold.
-    Strange(VantageIx, Box<Recorded>),
+    NewName(VantageIx, Box<Recorded>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ struct LastReport {
 }
 
 impl LastReport {
-    fn hear(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
+    fn update(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
         let heard = heard.get_or_insert(Self {
             last: at,
             complete: None,
@@ -79,9 +79,9 @@ pub(crate) struct OpenRounds {
     /// Open rounds with their number of observations.
     open: BTreeMap<Round, usize>,
     buffered: usize,
-    senders: BTreeMap<VantageIx, VantageProgress>,
+    vantages: BTreeMap<VantageIx, VantageProgress>,
     now: Option<EventTime>,
-    judged: Option<Round>,
+    last_judged: Option<Round>,
 }
 
 impl OpenRounds {
@@ -90,32 +90,32 @@ impl OpenRounds {
             settings,
             open: BTreeMap::new(),
             buffered: 0,
-            senders: BTreeMap::new(),
+            vantages: BTreeMap::new(),
             now: None,
-            judged: None,
+            last_judged: None,
         }
     }
 
     /// Sets the longest probe timeout from now on.
-    pub(crate) const fn wait_for(&mut self, timeout: Micros) {
+    pub(crate) const fn set_timeout(&mut self, timeout: Micros) {
         self.settings.timeout = timeout;
     }
 
     /// Divides time into rounds of another length. Open rounds are dropped, and probes started before the end of the
     /// round that contains `at` are late. Received sequence numbers stay recorded.
-    pub(crate) fn divide(&mut self, settings: Settings, at: EventTime) {
+    pub(crate) fn change_interval(&mut self, settings: Settings, at: EventTime) {
         self.settings = settings;
         self.open.clear();
         self.buffered = 0;
         let held = at.round(settings.interval);
-        self.judged = Some(held);
-        for sender in self.senders.values_mut() {
-            sender.open.clear();
-            sender.whole = None;
-            for taken in sender.taken.values_mut() {
+        self.last_judged = Some(held);
+        for sender in self.vantages.values_mut() {
+            sender.pending.clear();
+            sender.complete_round = None;
+            for taken in sender.received.values_mut() {
                 let mut all = SequenceSet::default();
                 for seqs in taken.values() {
-                    all.join(seqs);
+                    all.merge(seqs);
                 }
                 *taken = BTreeMap::from([(held, all)]);
             }
@@ -123,12 +123,12 @@ impl OpenRounds {
     }
 
     /// The last closed round.
-    pub(crate) const fn judged(&self) -> Option<Round> {
-        self.judged
+    pub(crate) const fn last_judged(&self) -> Option<Round> {
+        self.last_judged
     }
 
     /// How long a vantage may be silent before its last report is no longer evidence.
-    pub(crate) const fn patience(settings: Settings) -> Micros {
+    pub(crate) const fn silence_timeout(settings: Settings) -> Micros {
         Micros(
             settings
                 .interval
@@ -139,43 +139,43 @@ impl OpenRounds {
     }
 
     /// Adds an observation to its round; `row` builds its row if it is accepted.
-    pub(crate) fn put(
+    pub(crate) fn add(
         &mut self,
         vantage: VantageIx,
         recorded: &Recorded,
         row: impl FnOnce() -> Option<Row>,
     ) -> Result<(), RefusalReason> {
-        let at = recorded.observation.at;
+        let at = recorded.observation.started;
         let ahead = self.now.is_some_and(|now| at > now.plus(MAX_AHEAD));
         if at.0 < 0 || ahead {
             return Err(RefusalReason::Implausible);
         }
         let round = at.round(self.settings.interval);
         let seq = recorded.observation.seq;
-        let sender = self.senders.entry(vantage).or_default();
-        let taken = sender.taken.get_mut(&recorded.incarnation);
+        let sender = self.vantages.entry(vantage).or_default();
+        let taken = sender.received.get_mut(&recorded.incarnation);
         if let Some(taken) = &taken
             && taken.values().any(|seqs| seqs.contains(seq))
         {
             return Err(RefusalReason::Duplicate);
         }
-        LastReport::hear(&mut sender.heard, at, None);
-        let over = self.judged.max(sender.whole);
+        LastReport::update(&mut sender.last_report, at, None);
+        let over = self.last_judged.max(sender.complete_round);
         if over.is_some_and(|over| round <= over) || self.buffered >= MAX_BUFFERED {
             return Err(RefusalReason::Late);
         }
         if let Some(taken) = taken {
             taken.entry(round).or_default().insert(seq);
         } else {
-            let taken = sender.taken.entry(recorded.incarnation.clone()).or_default();
+            let taken = sender.received.entry(recorded.incarnation.clone()).or_default();
             taken.entry(round).or_default().insert(seq);
         }
         let waiting = row().map_or_else(
-            || PendingRow::Strange(vantage, Box::new(recorded.clone())),
+            || PendingRow::NewName(vantage, Box::new(recorded.clone())),
             PendingRow::Row,
         );
-        let order = (at, seq, hash::stable(&[recorded.incarnation.as_str()]));
-        sender.open.entry(round).or_default().push((order, waiting));
+        let order = (at, seq, hash::fnv1a(&[recorded.incarnation.as_str()]));
+        sender.pending.entry(round).or_default().push((order, waiting));
         self.buffered += 1;
         *self.open.entry(round).or_default() += 1;
         Ok(())
@@ -184,63 +184,70 @@ impl OpenRounds {
     pub(crate) fn progress(&mut self, vantage: VantageIx, complete: EventTime) {
         let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
         if complete.0 >= 0 && !ahead {
-            let sender = self.senders.entry(vantage).or_default();
-            LastReport::hear(&mut sender.heard, complete, Some(complete));
+            let sender = self.vantages.entry(vantage).or_default();
+            LastReport::update(&mut sender.last_report, complete, Some(complete));
         }
     }
 
     /// Takes the rows of a vantage out of the oldest open round if the vantage has reported that they are complete.
     /// Returns `None` if one of them is not `plain` or has a name that is not interned.
-    pub(crate) fn whole(
+    pub(crate) fn take_complete(
         &mut self,
         vantage: VantageIx,
         plain: impl Fn(&Row) -> bool,
     ) -> Option<(Round, Vec<Row>)> {
         let (round, count) = self.open.iter_mut().next()?;
-        let sender = self.senders.get_mut(&vantage)?;
-        let complete = sender.heard?.complete?;
-        let waiting = sender.open.get(round)?;
+        let sender = self.vantages.get_mut(&vantage)?;
+        let complete = sender.last_report?.complete?;
+        let waiting = sender.pending.get(round)?;
         let ready =
             |(_, waiting): &(RowOrder, PendingRow)| matches!(waiting, PendingRow::Row(row) if plain(row));
         if complete < round.end(self.settings.interval) || !waiting.iter().all(ready) {
             return None;
         }
-        let mut waiting = sender.open.remove(round)?;
+        let mut waiting = sender.pending.remove(round)?;
         waiting.sort_by_key(|(order, _)| *order);
         *count -= waiting.len();
         self.buffered -= waiting.len();
-        sender.whole = Some(*round);
+        sender.complete_round = Some(*round);
         let row = |(_, waiting)| match waiting {
             PendingRow::Row(row) => Some(row),
-            PendingRow::Strange(..) => None,
+            PendingRow::NewName(..) => None,
         };
         Some((*round, waiting.into_iter().filter_map(row).collect()))
     }
 
     /// Time up to which a vantage has reported everything, if it sends this information.
-    pub(crate) fn complete(&self, vantage: VantageIx) -> Option<EventTime> {
-        self.senders.get(&vantage)?.heard?.complete
+    pub(crate) fn complete_until(&self, vantage: VantageIx) -> Option<EventTime> {
+        self.vantages.get(&vantage)?.last_report?.complete
     }
 
     /// Vantages with rows in open rounds.
-    pub(crate) fn waiting(&self) -> Vec<VantageIx> {
-        let senders = self.senders.iter().filter(|(_, sender)| !sender.open.is_empty());
+    pub(crate) fn pending_vantages(&self) -> Vec<VantageIx> {
+        let senders = self
+            .vantages
+            .iter()
+            .filter(|(_, sender)| !sender.pending.is_empty());
         senders.map(|(vantage, _)| *vantage).collect()
     }
 
     /// Removes the next round that is over at `now`: its rows by vantage name, then by time and sequence number.
-    pub(crate) fn close(&mut self, now: EventTime, world: &NameRegistry) -> Option<(Round, Vec<PendingRow>)> {
+    pub(crate) fn close_next(
+        &mut self,
+        now: EventTime,
+        world: &NameRegistry,
+    ) -> Option<(Round, Vec<PendingRow>)> {
         self.now = self.now.max(Some(now));
         let round = *self.open.keys().next()?;
-        if !self.over(round, now) {
+        if !self.is_over(round, now) {
             return None;
         }
         let count = self.open.remove(&round)?;
         self.buffered -= count;
         let mut clients: Vec<(VantageIx, Vec<(RowOrder, PendingRow)>)> = self
-            .senders
+            .vantages
             .iter_mut()
-            .filter_map(|(vantage, sender)| Some((*vantage, sender.open.remove(&round)?)))
+            .filter_map(|(vantage, sender)| Some((*vantage, sender.pending.remove(&round)?)))
             .collect();
         clients.sort_by(|(a, _), (b, _)| world.vantages.name(*a).cmp(world.vantages.name(*b)));
         let mut observations = Vec::with_capacity(count);
@@ -248,31 +255,31 @@ impl OpenRounds {
             waiting.sort_by_key(|(order, _)| *order);
             observations.extend(waiting.into_iter().map(|(_, waiting)| waiting));
         }
-        self.judged = Some(round);
+        self.last_judged = Some(round);
         let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
-        self.senders.retain(|_, sender| {
-            sender.taken.retain(|_, rounds| {
+        self.vantages.retain(|_, sender| {
+            sender.received.retain(|_, rounds| {
                 // Keeps the remembered rounds and later ones.
-                *rounds = rounds.split_off(&Round(round.0 - REMEMBERED + 1));
+                *rounds = rounds.split_off(&Round(round.0 - SEQUENCE_HISTORY_ROUNDS + 1));
                 !rounds.is_empty()
             });
-            sender.heard = sender.heard.filter(|heard| heard.last >= horizon);
-            sender.heard.is_some() || !sender.taken.is_empty()
+            sender.last_report = sender.last_report.filter(|heard| heard.last >= horizon);
+            sender.last_report.is_some() || !sender.received.is_empty()
         });
         Some((round, observations))
     }
 
     /// Reports whether every reporting vantage is past the end, or nothing more can arrive for the round.
-    fn over(&self, round: Round, now: EventTime) -> bool {
+    fn is_over(&self, round: Round, now: EventTime) -> bool {
         let end = round.end(self.settings.interval);
         if now >= end.plus(self.settings.timeout).plus(GRACE) {
             return true;
         }
-        let silent_since = end.minus(Self::patience(self.settings));
+        let silent_since = end.minus(Self::silence_timeout(self.settings));
         let mut speaking = self
-            .senders
+            .vantages
             .values()
-            .filter_map(|sender| sender.heard)
+            .filter_map(|sender| sender.last_report)
             .filter(|heard| heard.last >= silent_since)
             .peekable();
         speaking.peek().is_some()

@@ -20,18 +20,18 @@ pub(crate) struct Route {
     /// The name that its probes resolve.
     pub(crate) name: Option<NameIx>,
     /// The same name, normalized for comparison; `None` for an IP address.
-    pub(crate) plain: Option<NameIx>,
+    pub(crate) normalized_name: Option<NameIx>,
     /// The front of users' connections, as far as the topology knows.
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
     /// Set if the probe must stay unanswered; such probes are no evidence of what users meet.
-    pub(crate) apart: Option<ControlQuestion>,
+    pub(crate) must_not_answer: Option<NegativeProbe>,
 }
 
 /// Why a probe that must stay unanswered is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ControlQuestion {
+pub(crate) enum NegativeProbe {
     /// A host of one ingress class at a front of another.
     Exposure,
     /// The target declares that it must not answer.
@@ -56,10 +56,10 @@ pub(crate) struct Routes {
 /// Route of a target that is not in the topology.
 const NO_ROUTE: &Route = &Route {
     name: None,
-    plain: None,
+    normalized_name: None,
     front: None,
     entry: None,
-    apart: None,
+    must_not_answer: None,
 };
 
 impl Routes {
@@ -93,34 +93,34 @@ impl Routes {
             let entry = placed.entry.as_ref();
             let route = Route {
                 name: name.map(|name| world.names.intern(name)),
-                plain: name
+                normalized_name: name
                     .filter(|name| name.parse::<IpAddr>().is_err())
-                    .map(|name| world.names.intern(&plain(name))),
+                    .map(|name| world.names.intern(&normalize_name(name))),
                 front: default_front(topology, id),
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
-                apart: None,
+                must_not_answer: None,
             };
-            routes.put(world.targets.intern(id), route);
+            routes.set(world.targets.intern(id), route);
         }
         let exposures = topology
             .exposures()
             .keys()
-            .map(|id| (id, ControlQuestion::Exposure));
+            .map(|id| (id, NegativeProbe::Exposure));
         let forbidden = topology
             .forbidden()
             .keys()
-            .map(|id| (id, ControlQuestion::Forbidden));
+            .map(|id| (id, NegativeProbe::Forbidden));
         for (id, apart) in exposures.chain(forbidden) {
             let route = Route {
-                apart: Some(apart),
+                must_not_answer: Some(apart),
                 ..Route::default()
             };
-            routes.put(world.targets.intern(id), route);
+            routes.set(world.targets.intern(id), route);
         }
         routes
     }
 
-    fn put(&mut self, target: TargetIx, route: Route) {
+    fn set(&mut self, target: TargetIx, route: Route) {
         let at = usize::from(target);
         if self.targets.len() <= at {
             self.targets.resize(at + 1, Route::default());
@@ -134,18 +134,21 @@ impl Routes {
     }
 
     /// Reports whether any target's probes resolve a name.
-    pub(crate) fn asks(&self, name: NameIx) -> bool {
+    pub(crate) fn resolves(&self, name: NameIx) -> bool {
         let mut routes = self.targets.iter();
-        routes.any(|route| route.name == Some(name) || route.plain == Some(name))
+        routes.any(|route| route.name == Some(name) || route.normalized_name == Some(name))
     }
 
     /// All names that targets resolve, normalized.
     pub(crate) fn names(&self) -> BTreeSet<NameIx> {
-        self.targets.iter().filter_map(|route| route.plain).collect()
+        self.targets
+            .iter()
+            .filter_map(|route| route.normalized_name)
+            .collect()
     }
 
     /// Sets until when negative answers for names may be cached.
-    pub(crate) fn excuse(&mut self, negative_until: BTreeMap<NameIx, EventTime>) {
+    pub(crate) fn set_negative_until(&mut self, negative_until: BTreeMap<NameIx, EventTime>) {
         self.negative_until = negative_until;
     }
 
@@ -158,48 +161,48 @@ impl Routes {
     }
 
     /// Time until which a cache may return a negative answer for a target's name, although the name has an address.
-    pub(crate) fn absence_until(&self, target: TargetIx) -> Option<EventTime> {
+    pub(crate) fn negative_cache_until(&self, target: TargetIx) -> Option<EventTime> {
         let name = self.of(target).name?;
         self.negative_until.get(&name).copied()
     }
 
     /// Times until which caches may return negative answers, by normalized name.
-    pub(crate) fn cached_absences(&self) -> BTreeMap<NameIx, EventTime> {
+    pub(crate) fn negative_cache_times(&self) -> BTreeMap<NameIx, EventTime> {
         if self.negative_until.is_empty() {
             return BTreeMap::new();
         }
         let routes = self.targets.iter();
         routes
-            .filter_map(|route| Some((route.plain?, *self.negative_until.get(&route.name?)?)))
+            .filter_map(|route| Some((route.normalized_name?, *self.negative_until.get(&route.name?)?)))
             .collect()
     }
 
     /// Reports whether a target enters through a headless Service without endpoints; its name then rightly does not
     /// resolve.
-    pub(crate) fn leads_nowhere(&self, target: TargetIx) -> bool {
+    pub(crate) fn has_no_endpoints(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;
         entry.is_some_and(|(service, _)| self.headless.get(&service).is_some_and(BTreeMap::is_empty))
     }
 
     /// Sets the former addresses and when each ended.
-    pub(crate) fn forget(&mut self, former: BTreeMap<IpAddr, EventTime>) {
+    pub(crate) fn set_former(&mut self, former: BTreeMap<IpAddr, EventTime>) {
         self.former = former;
     }
 
     /// Returns when an address ceased to belong to a Service, if no Service has it now.
-    pub(crate) fn ended(&self, address: IpAddr) -> Option<EventTime> {
+    pub(crate) fn ended_at(&self, address: IpAddr) -> Option<EventTime> {
         self.former.get(&address).copied()
     }
 
     /// Returns the endpoints behind a front.
-    pub(crate) fn behind(&self, front: &Front) -> Option<EvidenceKind> {
+    pub(crate) fn endpoints_behind(&self, front: &Front) -> Option<EvidenceKind> {
         let (service, port) = self.fronts.get(front)?;
         Some(EvidenceKind::Direct(*service, *port))
     }
 }
 
 /// Normalizes a name for comparison: lower case, without the root dot.
-pub(crate) fn plain(name: &str) -> String {
+pub(crate) fn normalize_name(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
@@ -213,7 +216,7 @@ pub(crate) fn front_of(topology: &Topology, observation: &Observation) -> Option
 /// Returns the front of a user's connection to a target, as far as the topology knows.
 pub(crate) fn default_front(topology: &Topology, target: &TargetId) -> Option<Front> {
     let placed = topology.targets().get(target)?;
-    if let Some(address) = placed.dial {
+    if let Some(address) = placed.dial_address {
         return Some(Front::tcp(address));
     }
     topology.usual_front(placed.entry.as_ref()?)

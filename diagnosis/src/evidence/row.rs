@@ -38,26 +38,26 @@ pub(crate) struct Row {
     /// The endpoint it was made for.
     pub(crate) entry: Option<PodIx>,
     /// The endpoint that answered.
-    pub(crate) answered: Option<PodIx>,
+    pub(crate) responder: Option<PodIx>,
     /// The node it was made for, or that answered.
     pub(crate) peer: Option<NodeIx>,
     /// The name it resolved, if the target does not define one.
     pub(crate) name: Option<NameIx>,
     /// Whether it resolved a name.
-    pub(crate) resolved: bool,
-    pub(crate) end: ProbeEnd,
-    pub(crate) times: JudgedPhases,
+    pub(crate) has_lookup: bool,
+    pub(crate) outcome: ProbeEnd,
+    pub(crate) times: PhaseDurations,
     /// Whether it belongs to an assignment.
-    pub(crate) assigned: bool,
+    pub(crate) has_assignment: bool,
     /// The DNS answer.
     pub(crate) dns: Option<Box<DnsAnswer>>,
     /// The whole observation, if more than its cells is needed.
-    pub(crate) whole: Option<Box<Recorded>>,
+    pub(crate) full_observation: Option<Box<Recorded>>,
 }
 
 /// Durations of the judged phases.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct JudgedPhases {
+pub(crate) struct PhaseDurations {
     pub(crate) resolve: Option<Micros>,
     pub(crate) connect: Option<Micros>,
     pub(crate) first_byte: Option<Micros>,
@@ -124,36 +124,36 @@ impl Row {
         world: &NameRegistry,
         routes: &Routes,
     ) -> Option<Self> {
-        numbered(recorded, client, &mut KnownIds(world), routes)
+        build_row(recorded, client, &mut KnownIds(world), routes)
     }
 
     /// Returns the row of an observation and interns its names.
-    pub(crate) fn learn(
+    pub(crate) fn interned(
         recorded: &Recorded,
         client: VantageIx,
         world: &mut NameRegistry,
         routes: &Routes,
     ) -> Option<Self> {
-        numbered(recorded, client, &mut NewIds(world), routes)
+        build_row(recorded, client, &mut NewIds(world), routes)
     }
 
     /// Returns the failure and its phase.
     pub(crate) const fn failure(&self) -> Option<(Phase, Failure)> {
-        match self.end {
+        match self.outcome {
             ProbeEnd::Failed(phase, failure) => Some((phase, failure)),
             ProbeEnd::Ok | ProbeEnd::NotAsked => None,
         }
     }
 
     /// Returns the assignment it fulfils, if it is an on-demand probe.
-    pub(crate) fn asked(&self) -> Option<&AssignmentId> {
-        let assignment = self.whole.as_ref()?.observation.assignment.as_ref();
-        assignment.filter(|id| id.is_asked())
+    pub(crate) fn requested(&self) -> Option<&AssignmentId> {
+        let assignment = self.full_observation.as_ref()?.observation.assignment.as_ref();
+        assignment.filter(|id| id.is_requested())
     }
 
     /// Returns the endpoint at the other end, as planned or observed.
     pub(crate) fn endpoint(&self) -> Option<Destination> {
-        self.entry.or(self.answered).map(Destination::Entry)
+        self.entry.or(self.responder).map(Destination::Entry)
     }
 
     /// Returns the front it went to: as reported, or else as the topology gives it for the target.
@@ -167,7 +167,7 @@ impl Row {
     }
 
     /// Returns its planned destination, as known before the probe was made.
-    pub(crate) fn path(&self, routes: &Routes) -> Option<Destination> {
+    pub(crate) fn planned_destination(&self, routes: &Routes) -> Option<Destination> {
         match self.channel {
             Channel::Mesh => self.peer.map(Destination::Peer),
             Channel::Dns => self.name(routes),
@@ -177,7 +177,7 @@ impl Row {
     }
 }
 
-fn numbered(
+fn build_row(
     recorded: &Recorded,
     client: VantageIx,
     numbers: &mut impl IdSource,
@@ -188,7 +188,7 @@ fn numbered(
     let target = numbers.target(recorded)?;
     let end = match &observation.outcome {
         Outcome::Ok { .. } => ProbeEnd::Ok,
-        Outcome::NotAsked { .. } => ProbeEnd::NotAsked,
+        Outcome::NotProbed { .. } => ProbeEnd::NotAsked,
         Outcome::Failed { phase, kind, status } => ProbeEnd::Failed(*phase, (numbers.kind(kind)?, *status)),
     };
     let peer = match (&observation.dst_node, echo) {
@@ -216,39 +216,40 @@ fn numbered(
         Some(numbers.name(name.unwrap_or(observation.target.as_str()))?)
     };
     Some(Row {
-        at: observation.at,
+        at: observation.started,
         client,
         target,
         channel: observation.channel,
         front: observation.front,
         entry,
-        answered,
+        responder: answered,
         peer,
         name,
-        resolved,
-        end,
-        times: JudgedPhases {
+        has_lookup: resolved,
+        outcome: end,
+        times: PhaseDurations {
             resolve: times.resolve,
             connect: times.connect,
             first_byte: times.first_byte,
             total: times.total,
-            late: times.late,
+            late: times.delay,
         },
-        assigned: observation.assignment.is_some(),
+        has_assignment: observation.assignment.is_some(),
         dns: observation.dns.clone().map(Box::new),
-        whole: looked_at(observation, routes.of(target).apart.is_some()).then(|| Box::new(recorded.clone())),
+        full_observation: needs_full_observation(observation, routes.of(target).must_not_answer.is_some())
+            .then(|| Box::new(recorded.clone())),
     })
 }
 
 /// Reports whether more than the cells of an observation is needed: on-demand results, and fingerprints of the
 /// server.
-fn looked_at(observation: &Observation, apart: bool) -> bool {
+fn needs_full_observation(observation: &Observation, apart: bool) -> bool {
     apart
-        || observation.print.is_some()
+        || observation.fingerprint.is_some()
         || observation
             .assignment
             .as_ref()
-            .is_some_and(AssignmentId::is_asked)
+            .is_some_and(AssignmentId::is_requested)
 }
 
 /// Returns the node named by the target of a mesh probe.

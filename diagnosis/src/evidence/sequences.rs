@@ -40,7 +40,7 @@ impl SequenceSet {
     }
 
     /// Adds all numbers of another set.
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         let mut all: Vec<(u64, u64)> = self
             .ranges
             .iter()
@@ -102,7 +102,7 @@ mod tests {
                 seqs
             };
             let mut joined = set(&one);
-            joined.join(&set(&other));
+            joined.merge(&set(&other));
             prop_assert_eq!(joined, set(&[one, other].concat()));
         }
     }

@@ -6,20 +6,20 @@
 //! passed, the client is fine and every failure keeps weight 1.
 
 /// Weight of one probe. Divisible by every number up to 16, so that shares of a front add up exactly.
-pub(crate) const ONE: u64 = 720_720;
+pub(crate) const ONE_PROBE: u64 = 720_720;
 
 /// Converts a weight to a number of probes.
 #[expect(
     clippy::cast_precision_loss,
     reason = "sums of weights stay far below 2^53; the conversion is the same on every machine"
 )]
-pub(crate) fn probes(weight: u64) -> f64 {
-    weight as f64 / ONE as f64
+pub(crate) fn to_probes(weight: u64) -> f64 {
+    weight as f64 / ONE_PROBE as f64
 }
 
 /// Converts a weight to whole probes, rounded.
-pub(crate) const fn whole(weight: u64) -> u64 {
-    (weight + ONE / 2) / ONE
+pub(crate) const fn to_whole_probes(weight: u64) -> u64 {
+    (weight + ONE_PROBE / 2) / ONE_PROBE
 }
 
 /// Counts of one client in one round.
@@ -35,7 +35,7 @@ pub(crate) struct ClientRound {
 
 impl ClientRound {
     /// Returns the divisor of the weight of this client's failures in this round.
-    pub(crate) const fn divisor(self) -> u64 {
+    pub(crate) const fn weight_divisor(self) -> u64 {
         let stall_possible = self.controls == 0 || self.failed_controls > 0;
         if stall_possible && self.failures >= 2 {
             self.failures
@@ -57,7 +57,7 @@ mod tests {
                 controls,
                 failed_controls,
             }
-            .divisor()
+            .weight_divisor()
         };
         assert_eq!(round(4, 2, 1), 4);
         assert_eq!(round(4, 0, 0), 4);

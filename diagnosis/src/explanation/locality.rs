@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parallax_model::Vantage;
 
 use super::VerdictContext;
-use crate::{inference::judgement::Finding, wording::NAMES};
+use crate::{inference::judgement::ExplainedRegion, wording::MAX_LISTED_NAMES};
 
 pub(super) struct Locality {
     pub(super) lines: Vec<String>,
@@ -14,23 +14,28 @@ pub(super) struct Locality {
 }
 
 impl VerdictContext<'_> {
-    pub(super) fn locality(&self, finding: &Finding) -> Locality {
+    pub(super) fn locality(&self, finding: &ExplainedRegion) -> Locality {
         let failing: BTreeSet<&Vantage> = finding
-            .failing
+            .failing_clients
             .iter()
-            .map(|c| self.world.vantages.name(*c))
+            .map(|c| self.registry.vantages.name(*c))
             .collect();
         let mut lines = Vec::new();
         let (mut own, mut asked) = (0, 0);
-        for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| failing.contains(v)).take(NAMES) {
+        for (vantage, evidence) in self
+            .ttl
+            .iter()
+            .filter(|(v, _)| failing.contains(v))
+            .take(MAX_LISTED_NAMES)
+        {
             asked += 1;
-            own += u32::from(evidence.untouched());
-            let says = if evidence.untouched() {
+            own += u32::from(evidence.crossed_no_router());
+            let says = if evidence.crossed_no_router() {
                 "an untouched TTL of"
             } else {
                 "a TTL of"
             };
-            let so = if evidence.untouched() {
+            let so = if evidence.crossed_no_router() {
                 ": the client's own node answers"
             } else {
                 ": the answer crossed a router"
@@ -41,7 +46,7 @@ impl VerdictContext<'_> {
             ));
         }
         for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| !failing.contains(v)).take(2) {
-            let so = if evidence.untouched() {
+            let so = if evidence.crossed_no_router() {
                 ": its own node answers too and has an endpoint to forward to"
             } else {
                 ": the answer crossed a router"

@@ -1,7 +1,7 @@
 //! Turns a finding into a verdict for people: the sentence, the table, who answered, what was ruled out, and remedies.
 
 mod locality;
-mod row_words;
+mod row_description;
 mod ruled_out;
 mod sentence;
 pub(crate) mod separation;
@@ -13,12 +13,12 @@ use parallax_model::{Front, Probability, TtlEvidence, Vantage};
 
 use crate::{
     catalogue::{self, CauseContext, ControllerPresence, CrossingClients, EndpointWithdrawal, FailureCounts},
-    evidence::{cells::RoundCells, latency::LatencyStep, resolvers::ResolverView, weights::probes},
-    ids::{NameRegistry, NodeIx, VantageIx, class_position},
+    evidence::{cells::RoundCells, latency::LatencyStep, resolvers::ResolverView, weights::to_probes},
+    ids::{NameRegistry, NodeIx, VantageIx, class_index},
     inference::{
-        judgement::{Finding, Judgement},
-        profiles::KindProfile,
-        unit::JudgementUnit,
+        judgement::{ExplainedRegion, Judgement},
+        judgement_unit::JudgementUnit,
+        kind_profiles::KindProfile,
     },
     regions::{Region, RegionKind, paths::SubjectPaths, share::alpha},
     topology::{EndpointWithdrawals, PlacedTarget, Service, Topology},
@@ -28,17 +28,17 @@ use crate::{
 /// The contribution of on-demand probes to a verdict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestedProbes {
-    pub(crate) ways: separation::SeparatingProbes,
+    pub(crate) separating_probes: separation::SeparatingProbes,
     pub(crate) decided_by: Option<String>,
-    pub(crate) answers: Vec<String>,
+    pub(crate) results: Vec<String>,
 }
 
 /// The data that a verdict is written from.
 #[derive(Debug)]
 pub(crate) struct VerdictContext<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) world: &'a NameRegistry,
-    pub(crate) scene: &'a SubjectPaths,
+    pub(crate) registry: &'a NameRegistry,
+    pub(crate) paths: &'a SubjectPaths,
     pub(crate) unit: &'a JudgementUnit,
     /// The front that clients of the unit connect to.
     pub(crate) front: Option<Front>,
@@ -48,27 +48,27 @@ pub(crate) struct VerdictContext<'a> {
     /// The resolvers that are queried, where names are judged.
     pub(crate) resolver: ResolverView<'a>,
     /// Cells of the other fronts of the same Service since the start of the window.
-    pub(crate) siblings: Vec<(Front, RoundCells)>,
+    pub(crate) sibling_fronts: Vec<(Front, RoundCells)>,
     /// Cells of all fronts and their endpoints, for findings about nodes.
-    pub(crate) everywhere: Option<RoundCells>,
+    pub(crate) all_fronts: Option<RoundCells>,
     /// TTL evidence for who answered at the front's address, by vantage.
     pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
     /// The observed and usual latency, where latency is judged.
-    pub(crate) step: Option<LatencyStep>,
+    pub(crate) latency_step: Option<LatencyStep>,
     /// Probes requested beyond the plan and their effect.
-    pub(crate) asked: RequestedProbes,
+    pub(crate) requested_probes: RequestedProbes,
     pub(crate) facts: Vec<Fact>,
     pub(crate) targets: Vec<parallax_model::TargetId>,
 }
 
 impl<'a> VerdictContext<'a> {
-    pub(crate) fn verdict(&self, judgement: &Judgement, finding: &Finding) -> Verdict {
+    pub(crate) fn verdict(&self, judgement: &Judgement, finding: &ExplainedRegion) -> Verdict {
         let region = finding.region;
         let locality = self.locality(finding);
         let mut situation = self.situation(judgement, finding);
         situation.own_node_answers = locality.own_node_answers;
         let mut ranked = catalogue::rank_class(&Self::shares(judgement, finding), &situation);
-        if situation.slow {
+        if situation.is_latency {
             // Few causes delay probes; most break them.
             ranked.retain(|(cause, _)| catalogue::DELAYING.contains(&cause.id));
         }
@@ -76,32 +76,36 @@ impl<'a> VerdictContext<'a> {
         let probability = Probability::new(finding.probability).unwrap_or_default();
         Verdict {
             subject: self.subject(region),
-            region: region.describe(self.world),
-            class: finding.class.iter().map(|r| r.describe(self.world)).collect(),
+            region: region.describe(self.registry),
+            class: finding.class.iter().map(|r| r.describe(self.registry)).collect(),
             probability,
             sentence: self.sentence(finding, &situation, &ranked),
             causes: catalogue::named(&ranked),
-            evidence: self.printed(&situation.table, region),
+            evidence: self.formatted_rows(&situation.table, region),
             locality: locality.lines,
             ruled_out: self.ruled_out(judgement, finding),
-            separating: separation::separating(finding, &self.asked.ways, self.world),
-            decided_by: self.asked.decided_by.clone(),
-            answers: self.asked.answers.clone(),
+            separating_probes: separation::separating(
+                finding,
+                &self.requested_probes.separating_probes,
+                self.registry,
+            ),
+            deciding_probe: self.requested_probes.decided_by.clone(),
+            on_demand_results: self.requested_probes.results.clone(),
             facts: self
                 .facts
                 .iter()
                 .cloned()
-                .chain(catalogue::moved(&ranked, &situation))
+                .chain(catalogue::moving_facts(&ranked, &situation))
                 .collect(),
             remedies: catalogue::remedies(&ranked, &situation),
-            not_excluded: catalogue::not_observable::by_verdict(region.kind(), &situation, self.scene),
+            not_excluded: catalogue::unobservable::by_verdict(region.kind(), &situation, self.paths),
             targets: self.targets.clone(),
         }
     }
 
-    fn situation(&self, judgement: &Judgement, finding: &Finding) -> CauseContext<'a> {
-        let cells = &judgement.case.cells;
-        let placed = self.placed();
+    fn situation(&self, judgement: &Judgement, finding: &ExplainedRegion) -> CauseContext<'a> {
+        let cells = &judgement.input.cells;
+        let placed = self.placed_target();
         let origin = placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?));
         let (kinds, failures) = self.failures_inside(cells, finding.region);
         CauseContext {
@@ -113,13 +117,13 @@ impl<'a> VerdictContext<'a> {
             controller: self.controller(placed),
             target: self.target(),
             resolver: self.resolver.clone(),
-            members: finding.region.describe(self.world).members,
-            kinds,
-            failures,
+            members: finding.region.describe(self.registry).members,
+            failures_by_class: kinds,
+            failures_by_kind: failures,
             table: self.table(cells, finding.region),
             clients: self.clients(cells, finding.region),
-            slow: self.unit.is_slow(),
-            ..CauseContext::of(self.topology)
+            is_latency: self.unit.is_latency(),
+            ..CauseContext::new(self.topology)
         }
     }
 
@@ -128,10 +132,12 @@ impl<'a> VerdictContext<'a> {
     fn withdrawal(
         &self,
         services: [Option<&'a Service>; 3],
-        finding: &Finding,
+        finding: &ExplainedRegion,
     ) -> Option<EndpointWithdrawal<'a>> {
         let (service, nodes) = services.into_iter().flatten().find_map(|service| {
-            let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
+            let nodes = self
+                .withdrawals
+                .nodes_explaining(&service.key, finding.last_failure)?;
             Some((service, nodes))
         })?;
         let others = self.withdrawals.services().filter(|key| **key != service.key);
@@ -139,17 +145,20 @@ impl<'a> VerdictContext<'a> {
             service,
             nodes,
             others: others.collect(),
-            lasts: self.topology.has_withdrawn(service),
+            is_ongoing: self.topology.is_withdrawn(service),
             returned: !service.has_only_unready_endpoints(),
         })
     }
 
     /// Kinds of the regions that cannot be separated, the named one first, each with its share of the class
     /// probability.
-    fn shares(judgement: &Judgement, finding: &Finding) -> Vec<(RegionKind, f64)> {
+    fn shares(judgement: &Judgement, finding: &ExplainedRegion) -> Vec<(RegionKind, f64)> {
         let p = |region: &Region| {
             let scored = &judgement.posterior.scored;
-            scored.iter().find(|s| s.region == *region).map_or(0.0, |s| s.p)
+            scored
+                .iter()
+                .find(|s| s.region == *region)
+                .map_or(0.0, |s| s.probability)
         };
         let total: f64 = finding.class.iter().map(p).sum();
         let mut shares: Vec<(RegionKind, f64)> = vec![(finding.region.kind(), 0.0)];
@@ -169,8 +178,10 @@ impl<'a> VerdictContext<'a> {
     }
 
     /// The target under judgement, if the unit is a target.
-    fn placed(&self) -> Option<&'a PlacedTarget> {
-        let (JudgementUnit::Target(target) | JudgementUnit::Whole(target)) = self.unit.plain() else {
+    fn placed_target(&self) -> Option<&'a PlacedTarget> {
+        let (JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target)) =
+            self.unit.without_latency()
+        else {
             return None;
         };
         self.topology.targets().get(target)
@@ -178,8 +189,8 @@ impl<'a> VerdictContext<'a> {
 
     fn controller(&self, placed: Option<&PlacedTarget>) -> ControllerPresence {
         match (placed, self.service) {
-            (Some(placed), _) if placed.routed => ControllerPresence::There,
-            (_, Some(_)) => ControllerPresence::Not,
+            (Some(placed), _) if placed.routed => ControllerPresence::Present,
+            (_, Some(_)) => ControllerPresence::Absent,
             (_, None) => ControllerPresence::Unknown,
         }
     }
@@ -190,7 +201,7 @@ impl<'a> VerdictContext<'a> {
             [one] => self.topology.targets().get(one),
             _ => None,
         };
-        self.placed().or_else(only).map(|placed| &placed.target)
+        self.placed_target().or_else(only).map(|placed| &placed.target)
     }
 
     /// Counts failures inside a region by class and by kind.
@@ -198,13 +209,13 @@ impl<'a> VerdictContext<'a> {
         let mut sums = KindProfile::default();
         let mut failures = FailureCounts::new();
         for (key, counts) in cells {
-            if alpha(&[region], key, self.scene).is_zero() {
+            if alpha(&[region], key, self.paths).is_zero() {
                 continue;
             }
             for ((kind, status), (weight, _)) in &counts.kinds {
-                sums[class_position(self.world.class_of(*kind, *status))] += probes(*weight);
-                let kind = self.world.kinds.name(*kind).clone();
-                *failures.entry((kind, *status)).or_default() += probes(*weight);
+                sums[class_index(self.registry.class_of(*kind, *status))] += to_probes(*weight);
+                let kind = self.registry.kinds.name(*kind).clone();
+                *failures.entry((kind, *status)).or_default() += to_probes(*weight);
             }
         }
         (sums, failures)
@@ -214,21 +225,21 @@ impl<'a> VerdictContext<'a> {
     /// client.
     fn clients(&self, cells: &RoundCells, region: Region) -> CrossingClients {
         let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
-            self.scene.node_of_client(client).ok_or(client)
+            self.paths.node_of_client(client).ok_or(client)
         };
         let mut asked = BTreeSet::new();
         let mut failing = BTreeSet::new();
         for (key, counts) in cells {
-            if alpha(&[region], key, self.scene).is_zero() {
+            if alpha(&[region], key, self.paths).is_zero() {
                 continue;
             }
             asked.insert(client(key.client));
-            if counts.seen_f > 0 {
+            if counts.unweighted_failures > 0 {
                 failing.insert(client(key.client));
             }
         }
         CrossingClients {
-            asked: asked.len(),
+            probing: asked.len(),
             failing: failing.len(),
         }
     }
@@ -236,18 +247,18 @@ impl<'a> VerdictContext<'a> {
     fn subject(&self, region: Region) -> Subject {
         match region {
             Region::Client(n) | Region::Bnode(n) | Region::BnodeRemote(n) | Region::DnsClient(n) => {
-                Subject::Node(self.world.nodes.name(n).clone())
+                Subject::Node(self.registry.nodes.name(n).clone())
             }
             Region::Pair(..) | Region::Zone(..) | Region::Cross => Subject::Network,
             Region::DnsAll => Subject::Name("every name".to_owned()),
-            Region::DnsName(name) => Subject::Name(self.world.names.name(name).clone()),
-            _ => match self.unit.plain() {
+            Region::DnsName(name) => Subject::Name(self.registry.names.name(name).clone()),
+            _ => match self.unit.without_latency() {
                 JudgementUnit::Front(front) => Subject::Front(*front),
                 JudgementUnit::Endpoints(service, _) => Subject::Service(service.clone()),
-                JudgementUnit::Target(target) | JudgementUnit::Whole(target) => {
+                JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target) => {
                     Subject::Target(target.clone())
                 }
-                JudgementUnit::Mesh | JudgementUnit::Dns | JudgementUnit::Slow(_) => Subject::Network,
+                JudgementUnit::Mesh | JudgementUnit::Dns | JudgementUnit::Latency(_) => Subject::Network,
             },
         }
     }

@@ -7,48 +7,51 @@ use parallax_model::{FailureKind, KindClass};
 use super::VerdictContext;
 use crate::{
     catalogue::{
-        Cause, CauseContext, Claim, Clause, Wording, joined,
+        Cause, CauseContext, Claim, Clause, Wording, join_clauses,
         table::{PredictedFailure, TablePart},
     },
     evidence::latency::LatencyStep,
-    inference::{judgement::Finding, unit::JudgementUnit},
+    inference::{judgement::ExplainedRegion, judgement_unit::JudgementUnit},
     regions::{Region, RegionKind},
-    wording::listed,
+    wording::join_names,
 };
 
 impl VerdictContext<'_> {
     pub(super) fn sentence(
         &self,
-        finding: &Finding,
+        finding: &ExplainedRegion,
         situation: &CauseContext<'_>,
         ranked: &[(&Cause, f64)],
     ) -> String {
-        joined(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
+        join_clauses(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
     }
 
     /// The clauses of the sentence.
     pub(super) fn clauses(
         &self,
-        finding: &Finding,
+        finding: &ExplainedRegion,
         situation: &CauseContext<'_>,
         cause: Option<&Cause>,
     ) -> Vec<Clause> {
-        let mut clauses = self.who(finding, situation);
-        clauses.push(Clause::plain(format!(" {}", self.how(finding, situation))));
+        let mut clauses = self.failing_clients(finding, situation);
+        clauses.push(Clause::clause_without_claims(format!(
+            " {}",
+            self.symptom(finding, situation)
+        )));
         let mechanism = cause.map_or_else(Vec::new, |cause| (cause.mechanism)(situation));
         if !mechanism.is_empty() {
-            clauses.push(Clause::plain(": ".to_owned()));
+            clauses.push(Clause::clause_without_claims(": ".to_owned()));
             clauses.extend(mechanism);
         }
         clauses
     }
 
     /// The symptom of the failing clients.
-    fn how(&self, finding: &Finding, situation: &CauseContext<'_>) -> String {
-        if situation.slow {
-            return self.delay();
+    fn symptom(&self, finding: &ExplainedRegion, situation: &CauseContext<'_>) -> String {
+        if situation.is_latency {
+            return self.latency_clause();
         }
-        let fails = fails(situation);
+        let fails = failure_symptom(situation);
         let by = match (
             situation.own_node_answers && finding.region == Region::NoLocal,
             fails,
@@ -59,7 +62,7 @@ impl VerdictContext<'_> {
         };
         let sure = situation
             .table
-            .sum(|key| key.part == TablePart::Own && key.reach == PredictedFailure::Sure);
+            .sum(|key| key.part == TablePart::Own && key.prediction == PredictedFailure::Certain);
         let seldom = if sure.some_fail() && sure.failures * 2 <= sure.probes {
             " intermittently"
         } else {
@@ -69,99 +72,102 @@ impl VerdictContext<'_> {
     }
 
     /// The latency compared with the usual one.
-    fn delay(&self) -> String {
-        let what = match self.unit.plain() {
+    fn latency_clause(&self) -> String {
+        let what = match self.unit.without_latency() {
             JudgementUnit::Dns => "wait for DNS responses",
             JudgementUnit::Target(_) => "wait for the first byte",
             _ => "wait for connections to open",
         };
-        match self.step {
+        match self.latency_step {
             Some(LatencyStep {
-                took,
-                usual: Some(usual),
+                duration: took,
+                median: Some(usual),
             }) => format!("{what} (up to {took} instead of {usual})"),
-            Some(LatencyStep { took, usual: None }) => format!("{what} (up to {took})"),
+            Some(LatencyStep {
+                duration: took,
+                median: None,
+            }) => format!("{what} (up to {took})"),
             None => what.to_owned(),
         }
     }
 
     /// The failing clients and their location.
-    fn who(&self, finding: &Finding, situation: &CauseContext<'_>) -> Vec<Clause> {
+    fn failing_clients(&self, finding: &ExplainedRegion, situation: &CauseContext<'_>) -> Vec<Clause> {
         let subject = self.subject(finding.region);
-        let members = finding.region.describe(self.world).members;
+        let members = finding.region.describe(self.registry).members;
         let name = |client: &crate::ids::VantageIx| {
-            let vantage = self.world.vantages.name(*client);
+            let vantage = self.registry.vantages.name(*client);
             vantage
                 .node()
                 .map_or_else(|| vantage.to_string(), ToString::to_string)
         };
-        let names: BTreeSet<String> = finding.failing.iter().map(name).collect();
-        let clients = listed(&names.into_iter().collect::<Vec<_>>());
-        let wording = Wording::of(situation);
+        let names: BTreeSet<String> = finding.failing_clients.iter().map(name).collect();
+        let clients = join_names(&names.into_iter().collect::<Vec<_>>());
+        let wording = Wording::new(situation);
         let wording = match (finding.region.kind(), members.as_slice()) {
-            (RegionKind::NoLocal, _) => wording.say(format!(
+            (RegionKind::NoLocal, _) => wording.add(format!(
                 "clients of {subject} on nodes without {} ({clients})",
                 self.endpoint_word()
             )),
-            (RegionKind::Client, [node]) => wording.say_first([
+            (RegionKind::Client, [node]) => wording.add_first([
                 (
                     &[Claim::AllFail, Claim::SeveralChannels][..],
                     format!("all probes from node {node}"),
                 ),
                 (&[], format!("probes from node {node}")),
             ]),
-            (RegionKind::ClientVip, [node]) => wording.say(format!("clients of {subject} on node {node}")),
+            (RegionKind::ClientVip, [node]) => wording.add(format!("clients of {subject} on node {node}")),
             (RegionKind::Backend, [pod]) => {
-                wording.say(format!("clients of {subject} that reach endpoint {pod}"))
+                wording.add(format!("clients of {subject} that reach endpoint {pod}"))
             }
-            (RegionKind::Bnode, [node]) => wording.say_first([
+            (RegionKind::Bnode, [node]) => wording.add_first([
                 (&[Claim::AllFail][..], format!("all probes to node {node}")),
                 (&[], format!("probes to node {node}")),
             ]),
             (RegionKind::BnodeRemote, [node]) => {
-                wording.say(format!("probes from other nodes to node {node}"))
+                wording.add(format!("probes from other nodes to node {node}"))
             }
             (RegionKind::Pair | RegionKind::Zone, [from, to]) => {
-                wording.say(format!("probes from {from} to {to}"))
+                wording.add(format!("probes from {from} to {to}"))
             }
-            (RegionKind::Cross, _) => wording.say("probes between nodes"),
-            (RegionKind::Same, _) => wording.say("probes within a node"),
-            (RegionKind::SameVip, _) => wording.say(format!(
+            (RegionKind::Cross, _) => wording.add("probes between nodes"),
+            (RegionKind::Same, _) => wording.add("probes within a node"),
+            (RegionKind::SameVip, _) => wording.add(format!(
                 "clients of {subject} on the same node as the endpoint that serves them ({clients})"
             )),
             (RegionKind::SelfPod | RegionKind::SelfVip, _) => {
-                wording.say(format!("clients of {subject} that connect to themselves"))
+                wording.add(format!("clients of {subject} that connect to themselves"))
             }
-            (RegionKind::DnsClient, [node]) => wording.say(format!("lookups from node {node}")),
-            (RegionKind::DnsAll, _) => wording.say_first([
+            (RegionKind::DnsClient, [node]) => wording.add(format!("lookups from node {node}")),
+            (RegionKind::DnsAll, _) => wording.add_first([
                 (
                     &[Claim::EveryClient][..],
                     "lookups from every node".to_owned(),
                 ),
                 (&[], format!("lookups from {clients}")),
             ]),
-            (RegionKind::DnsName, [name]) => wording.say(format!("lookups of {name}")),
-            (RegionKind::LbOwnNode, _) => wording.say(format!(
+            (RegionKind::DnsName, [name]) => wording.add(format!("lookups of {name}")),
+            (RegionKind::LbOwnNode, _) => wording.add(format!(
                 "clients of {subject} that the load balancer sends back to their own node ({clients})"
             )),
-            (RegionKind::OutsideFrontNode, _) => wording.say(format!(
+            (RegionKind::OutsideFrontNode, _) => wording.add(format!(
                 "clients of {subject} outside the cluster ({clients}) that the load balancer sends to a node without \
                  {}",
                 self.endpoint_word()
             )),
             (RegionKind::OutsideAll, _) => {
-                wording.say(format!("clients of {subject} outside the cluster ({clients})"))
+                wording.add(format!("clients of {subject} outside the cluster ({clients})"))
             }
             (RegionKind::Vip | RegionKind::ProtoVip, _) => wording
-                .say_first([
+                .add_first([
                     (
                         &[Claim::EveryClient][..],
                         format!("clients of {subject} on every node ({clients})"),
                     ),
                     (&[], format!("clients of {subject} ({clients})")),
                 ])
-                .say_if(&[Claim::EndpointsPass], ", although its endpoints answer,"),
-            _ => wording.say(format!("clients of {subject} ({clients})")),
+                .add_if(&[Claim::EndpointsPass], ", although its endpoints answer,"),
+            _ => wording.add(format!("clients of {subject} ({clients})")),
         };
         wording.clauses()
     }
@@ -169,7 +175,7 @@ impl VerdictContext<'_> {
 
 impl Clause {
     /// A clause without claims.
-    pub(super) const fn plain(text: String) -> Self {
+    pub(super) const fn clause_without_claims(text: String) -> Self {
         Self {
             text,
             claims: Vec::new(),
@@ -178,14 +184,14 @@ impl Clause {
 }
 
 /// Requirements on the certificate or TLS version that a completed handshake violated.
-const DEMANDS: &[FailureKind] = &[
+const TLS_REQUIREMENT_FAILURES: &[FailureKind] = &[
     FailureKind::CertificateExpiresSoon,
     FailureKind::CertificateWrongIssuer,
     FailureKind::TlsTooOld,
 ];
 
 /// The symptom, by the most frequent failure class.
-fn fails(situation: &CauseContext<'_>) -> &'static str {
+fn failure_symptom(situation: &CauseContext<'_>) -> &'static str {
     let share = |class| situation.share(&[class]);
     let (class, most) =
         KindClass::ALL
@@ -203,7 +209,7 @@ fn fails(situation: &CauseContext<'_>) -> &'static str {
         KindClass::Reset => "are disconnected",
         KindClass::Unreachable => "get unreachable errors",
         KindClass::Stall => "stall",
-        KindClass::Tls if Claim::Of(DEMANDS).holds(situation) => {
+        KindClass::Tls if Claim::MostlyKinds(TLS_REQUIREMENT_FAILURES).holds(situation) => {
             "get a certificate or TLS version that the target does not allow"
         }
         KindClass::Tls => "fail the TLS handshake",

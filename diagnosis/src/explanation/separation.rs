@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::{
     ids::NameRegistry,
-    inference::judgement::Finding,
+    inference::judgement::ExplainedRegion,
     regions::{Region, RegionKind},
 };
 
 type RegionPair = (&'static [RegionKind], &'static [RegionKind], &'static str);
 
-const TABLE: &[RegionPair] = &[
+const SEPARATING_PROBES: &[RegionPair] = &[
     (
         &[RegionKind::Vip],
         &[RegionKind::Target],
@@ -96,10 +96,14 @@ const TABLE: &[RegionPair] = &[
 pub(crate) type SeparatingProbes = BTreeMap<(Region, Region), String>;
 
 /// Returns one line per pair of regions that cannot be separated or can hardly be separated.
-pub(crate) fn separating(finding: &Finding, ways: &SeparatingProbes, world: &NameRegistry) -> Vec<String> {
+pub(crate) fn separating(
+    finding: &ExplainedRegion,
+    ways: &SeparatingProbes,
+    world: &NameRegistry,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let tied = finding.class.iter().map(|r| (r, "cannot be separated"));
-    let near = finding.near.iter().map(|r| (r, "can hardly be separated"));
+    let near = finding.near_ties.iter().map(|r| (r, "can hardly be separated"));
     let mut seen = std::collections::BTreeSet::new();
     for (other, how) in tied.chain(near) {
         if *other == finding.region || !seen.insert(other.kind()) {
@@ -121,7 +125,7 @@ pub(crate) fn separating(finding: &Finding, ways: &SeparatingProbes, world: &Nam
 
 fn probe_for(a: Region, b: Region) -> Option<&'static str> {
     let (a, b) = (a.kind(), b.kind());
-    TABLE
+    SEPARATING_PROBES
         .iter()
         .find(|(left, right, _)| {
             (left.contains(&a) && right.contains(&b)) || (left.contains(&b) && right.contains(&a))

@@ -12,7 +12,7 @@ use crate::{
     catalogue::table::{ContingencyTable, PredictedFailure, RowKey, TablePart, TableRow},
     evidence::{
         cells::{CellCounts, CellKey, Destination, RoundCells, is_through_front},
-        weights::whole,
+        weights::to_whole_probes,
     },
     regions::{Region, share::alpha},
     verdict::EvidenceRow,
@@ -22,10 +22,10 @@ impl VerdictContext<'_> {
     /// Returns the table of a region: the subject's own cells first, then related cells.
     pub(super) fn table(&self, cells: &RoundCells, region: Region) -> ContingencyTable {
         let mut rows = self.rows(cells, region, TablePart::Own);
-        for (front, cells) in &self.siblings {
+        for (front, cells) in &self.sibling_fronts {
             rows.extend(self.rows(cells, region, TablePart::Sibling(*front)));
         }
-        if let Some(cells) = &self.everywhere {
+        if let Some(cells) = &self.all_fronts {
             rows.extend(self.rows(cells, region, TablePart::Everywhere));
         }
         ContingencyTable { rows }
@@ -39,11 +39,13 @@ impl VerdictContext<'_> {
                 .add(counts);
         }
         rows.into_iter()
-            .filter(|(_, counts)| counts.seen_n > 0)
+            .filter(|(_, counts)| counts.unweighted_probes > 0)
             .map(|(key, counts)| {
                 // Round a fraction of a probe up to one, or its row would read "0 of 0".
-                let probes = whole(counts.seen_n).max(1);
-                let failures = whole(counts.seen_f).max(u64::from(counts.seen_f > 0)).min(probes);
+                let probes = to_whole_probes(counts.unweighted_probes).max(1);
+                let failures = to_whole_probes(counts.unweighted_failures)
+                    .max(u64::from(counts.unweighted_failures > 0))
+                    .min(probes);
                 TableRow {
                     key,
                     probes,
@@ -59,10 +61,10 @@ impl VerdictContext<'_> {
         let reach = if matches!(part, TablePart::Sibling(_)) {
             PredictedFailure::Outside
         } else {
-            PredictedFailure::from(alpha(&[region], key, self.scene))
+            PredictedFailure::from(alpha(&[region], key, self.paths))
         };
-        let client = self.scene.node_of_client(key.client);
-        let node = self.scene.nodes.of_dest(key.dest);
+        let client = self.paths.node_of_client(key.client);
+        let node = self.paths.mesh.destination_node(key.dest);
         let (mut from_member, mut to_member, mut within) = (None, None, None);
         match region {
             Region::Client(member) | Region::ClientVip(member) | Region::DnsClient(member) => {
@@ -87,11 +89,11 @@ impl VerdictContext<'_> {
         RowKey {
             part,
             channel: key.channel,
-            reach,
+            prediction: reach,
             placement: self.placement(key),
             from_member,
             to_member,
-            within,
+            within_node: within,
         }
     }
 
@@ -100,23 +102,23 @@ impl VerdictContext<'_> {
         if !is_through_front(key.channel) {
             return None;
         }
-        let Some(node) = self.scene.node_of_client(key.client) else {
+        let Some(node) = self.paths.node_of_client(key.client) else {
             return Some(Placement::Outside);
         };
-        if self.scene.local.is_empty() {
+        if self.paths.local_nodes.is_empty() {
             return None;
         }
-        if !self.scene.local.contains(&node) {
+        if !self.paths.local_nodes.contains(&node) {
             return Some(Placement::NoLocal);
         }
         let entry_node = if let Destination::Entry(pod) = key.dest {
-            self.scene.nodes.pods.get(&pod).copied()
+            self.paths.mesh.pod_nodes.get(&pod).copied()
         } else {
-            let eligible = self.scene.eligible(key.client);
+            let eligible = self.paths.eligible(key.client);
             let all_local = !eligible.is_empty()
                 && eligible
                     .iter()
-                    .all(|pod| self.scene.nodes.pods.get(pod) == Some(&node));
+                    .all(|pod| self.paths.mesh.pod_nodes.get(pod) == Some(&node));
             all_local.then_some(node)
         };
         match entry_node {
@@ -129,7 +131,7 @@ impl VerdictContext<'_> {
     fn kind_list(&self, counts: &CellCounts) -> Vec<(String, u64)> {
         let mut by_label: BTreeMap<String, u64> = BTreeMap::new();
         for ((kind, status), (_, seen)) in &counts.kinds {
-            let kind = self.world.kinds.name(*kind);
+            let kind = self.registry.kinds.name(*kind);
             let label = match status {
                 Some(status) => format!("{kind} {status}"),
                 None => kind.to_string(),
@@ -138,22 +140,22 @@ impl VerdictContext<'_> {
         }
         let mut list: Vec<(String, u64)> = by_label
             .into_iter()
-            .map(|(label, seen)| (label, whole(seen).max(1)))
+            .map(|(label, seen)| (label, to_whole_probes(seen).max(1)))
             .collect();
         list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         list
     }
 
     /// Formats the table for people.
-    pub(super) fn printed(&self, table: &ContingencyTable, region: Region) -> Vec<EvidenceRow> {
+    pub(super) fn formatted_rows(&self, table: &ContingencyTable, region: Region) -> Vec<EvidenceRow> {
         let row = |row: &TableRow| EvidenceRow {
-            who: self.row_words(&row.key, region),
+            clients: self.row_description(&row.key, region),
             channel: row.key.channel,
             placement: row.key.placement,
             probes: row.probes,
             failures: row.failures,
             kinds: row.kinds.clone(),
-            predicted: row.key.reach != PredictedFailure::Outside,
+            predicted: row.key.prediction != PredictedFailure::Outside,
         };
         table.rows.iter().map(row).collect()
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Number of consecutive answers that make a finding.
-pub(super) const STABLE: u32 = 2;
+pub(super) const MIN_CONSECUTIVE: u32 = 2;
 
 /// The latest answer to one probe at one vantage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,35 +26,40 @@ pub(super) struct LatestAnswer {
     pub(super) first: EventTime,
     /// Absent if there was no answer.
     pub(super) print: Option<AnswerPrint>,
-    pub(super) in_a_row: u32,
+    pub(super) consecutive: u32,
 }
 
 /// The latest answers by target and vantage.
 #[derive(Debug, Default)]
 pub(super) struct ExposureAnswers {
-    last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
+    latest: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
 impl ExposureAnswers {
     /// Adds the answer to an exposure probe. Faults of the prober itself are ignored.
-    pub(super) fn take(&mut self, recorded: &Recorded) {
+    pub(super) fn add(&mut self, recorded: &Recorded) {
         let observation = &recorded.observation;
         // A success without a print comes from a prober that does not support prints.
         let unreadable = match observation.outcome {
-            Outcome::NotAsked { .. } => true,
-            Outcome::Ok { .. } => observation.print.is_none(),
+            Outcome::NotProbed { .. } => true,
+            Outcome::Ok { .. } => observation.fingerprint.is_none(),
             Outcome::Failed { .. } => false,
         };
         if unreadable {
             return;
         }
         let key = (observation.target.clone(), recorded.vantage.clone());
-        put(&mut self.last, key, observation.at, observation.print);
+        record(
+            &mut self.latest,
+            key,
+            observation.started,
+            observation.fingerprint,
+        );
     }
 
-    pub(super) fn forget(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
-        let seldom = patience(exposure_interval(topology, settings.interval), settings);
-        self.last
+    pub(super) fn prune(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
+        let seldom = answer_validity(exposure_interval(topology, settings.interval), settings);
+        self.latest
             .retain(|(target, _), last| topology.exposures().contains_key(target) && end - last.at <= seldom);
     }
 
@@ -86,11 +91,11 @@ impl ExposureAnswers {
 }
 
 /// How long an answer to a probe with this interval remains valid.
-pub(super) fn patience(interval: Micros, settings: Settings) -> Micros {
+pub(super) fn answer_validity(interval: Micros, settings: Settings) -> Micros {
     Micros(interval.0.saturating_mul(3)).max(settings.timeout)
 }
 
-pub(super) fn put(
+pub(super) fn record(
     all: &mut BTreeMap<(TargetId, Vantage), LatestAnswer>,
     key: (TargetId, Vantage),
     at: EventTime,
@@ -100,10 +105,10 @@ pub(super) fn put(
         at,
         first: at,
         print,
-        in_a_row: 0,
+        consecutive: 0,
     });
     // Two answers of the same time: the larger print wins, in any order of arrival.
-    if at < last.at || (at == last.at && last.in_a_row > 0 && print <= last.print) {
+    if at < last.at || (at == last.at && last.consecutive > 0 && print <= last.print) {
         return;
     }
     // A page may change between answers; the status and the certificate do not.
@@ -113,7 +118,11 @@ pub(super) fn put(
         at,
         first: if same { last.first } else { at },
         print,
-        in_a_row: if same { last.in_a_row.saturating_add(1) } else { 1 },
+        consecutive: if same {
+            last.consecutive.saturating_add(1)
+        } else {
+            1
+        },
     };
 }
 
@@ -123,9 +132,9 @@ enum AnswerSimilarity {
     /// The host's own answer is not known.
     Incomparable,
     /// Different, or the same as the front returns for other hosts.
-    Other,
+    Different,
     /// The host's own answer, with the evidence.
-    Own(&'static str),
+    Same(&'static str),
 }
 
 /// The answers of the fronts' own hosts, used as reference.
@@ -143,7 +152,7 @@ impl<'a> ExposureReference<'a> {
             certificates: BTreeMap::new(),
             bodies: BTreeMap::new(),
         };
-        for ((id, _), last) in &all.last {
+        for ((id, _), last) in &all.latest {
             let (Some(exposure), Some(print)) = (topology.exposures().get(id), last.print) else {
                 continue;
             };
@@ -167,7 +176,7 @@ impl<'a> ExposureReference<'a> {
     }
 
     /// Compares an answer at another class's front with the host's own.
-    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> AnswerSimilarity {
+    fn compare(&self, exposure: &Exposure, print: AnswerPrint) -> AnswerSimilarity {
         let Some(own) = self.own.get(&exposure.target) else {
             return AnswerSimilarity::Incomparable;
         };
@@ -186,7 +195,7 @@ impl<'a> ExposureReference<'a> {
                     && !shown_to_others(&self.bodies, body)
             });
         if same_body {
-            return AnswerSimilarity::Own("the same body as at its own front");
+            return AnswerSimilarity::Same("the same body as at its own front");
         }
         // 404: no such host; 421: wrong server for the host; 5xx: no backend.
         let refused = matches!(status, 0 | 404 | 421 | 500..);
@@ -197,22 +206,22 @@ impl<'a> ExposureReference<'a> {
                     && !shown_to_others(&self.certificates, certificate)
             });
         if same_certificate {
-            AnswerSimilarity::Own("the same certificate and status as at its own front")
+            AnswerSimilarity::Same("the same certificate and status as at its own front")
         } else {
-            AnswerSimilarity::Other
+            AnswerSimilarity::Different
         }
     }
 
     fn state(&self, all: &ExposureAnswers, id: &TargetId, exposure: &Exposure) -> ExposureState {
-        all.last
+        all.latest
             .iter()
-            .filter(|((target, _), last)| target == id && last.in_a_row >= STABLE)
+            .filter(|((target, _), last)| target == id && last.consecutive >= MIN_CONSECUTIVE)
             .map(|(_, last)| match last.print {
                 None => ExposureState::NotServed,
-                Some(print) => match self.served(exposure, print) {
+                Some(print) => match self.compare(exposure, print) {
                     AnswerSimilarity::Incomparable => ExposureState::Unknown,
-                    AnswerSimilarity::Other => ExposureState::NotServed,
-                    AnswerSimilarity::Own(_) => ExposureState::Served,
+                    AnswerSimilarity::Different => ExposureState::NotServed,
+                    AnswerSimilarity::Same(_) => ExposureState::Served,
                 },
             })
             .max()
@@ -223,11 +232,11 @@ impl<'a> ExposureReference<'a> {
         let mut vantages = Vec::new();
         let mut evidence = Vec::new();
         let mut since: Option<EventTime> = None;
-        for ((target, vantage), last) in &all.last {
-            if target != id || last.in_a_row < STABLE {
+        for ((target, vantage), last) in &all.latest {
+            if target != id || last.consecutive < MIN_CONSECUTIVE {
                 continue;
             }
-            let Some(AnswerSimilarity::Own(why)) = last.print.map(|print| self.served(exposure, print))
+            let Some(AnswerSimilarity::Same(why)) = last.print.map(|print| self.compare(exposure, print))
             else {
                 continue;
             };
@@ -270,14 +279,14 @@ impl<'a> ExposureReference<'a> {
                     Some("kubectl get ingress -A -o wide".to_owned()),
                     "the controller restarts; Ingresses without a class are not served until they specify one",
                 )
-                .not_when("both controllers use the same controller name: then each needs its own \
+                .with_ineffective_when("both controllers use the same controller name: then each needs its own \
                            (--controller-class)"),
                 Remedy::new(
                     format!("reject the host {host} at {front} (a server block that closes the connection)"),
                     None,
                     "one rule per host, maintained by hand",
                 )
-                .not_when("new hosts of the class appear: each needs its own rule"),
+                .with_ineffective_when("new hosts of the class appear: each needs its own rule"),
             ],
             targets: vec![exposure.target.clone()],
             since,

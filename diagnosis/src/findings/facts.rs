@@ -85,7 +85,7 @@ impl ObservedFacts {
     }
 
     /// Returns whether the node reached the Service's load balancer address in its latest probe, if it was probed.
-    pub(crate) fn tried(&self, service: &ServiceKey, node: &NodeName) -> Option<bool> {
+    pub(crate) fn reached_from(&self, service: &ServiceKey, node: &NodeName) -> Option<bool> {
         let has = |side: &BTreeMap<ServiceKey, BTreeSet<NodeName>>| {
             side.get(service).is_some_and(|nodes| nodes.contains(node))
         };

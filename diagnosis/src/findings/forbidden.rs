@@ -9,7 +9,7 @@ use parallax_model::{AnswerPrint, EventTime, FailureKind, Forbidden, TargetId, V
 
 use super::{
     ExposureState, Finding, FindingKind, ForbiddenView, Severity,
-    exposure::{LatestAnswer, STABLE, patience, put, status_words},
+    exposure::{LatestAnswer, MIN_CONSECUTIVE, answer_validity, record, status_words},
 };
 use crate::{
     evidence::row::{ProbeEnd, Row},
@@ -20,35 +20,35 @@ use crate::{
 };
 
 /// Maximum number of remembered answers over all targets and vantages; each belongs to a declared target.
-const REMEMBERED: usize = 4096;
+const MAX_ANSWERS: usize = 4096;
 
 /// The latest outcome of each forbidden probe at each vantage. For targets that must be silent to all vantages, only
 /// answers are kept: silence is a success and shows in the cells.
 #[derive(Debug, Default)]
 pub(super) struct ForbiddenAnswers {
-    last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
+    latest: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
 impl ForbiddenAnswers {
     /// Adds the outcome of a target that must not answer anywhere.
-    pub(super) fn everywhere(&mut self, row: &Row, world: &NameRegistry) {
+    pub(super) fn add_global(&mut self, row: &Row, world: &NameRegistry) {
         let key = || {
             let target = world.targets.name(row.target).clone();
             (target, world.vantages.name(row.client).clone())
         };
         let forbidden = |kind| *world.kinds.name(kind) == FailureKind::AnsweredThoughForbidden;
-        match row.end {
-            ProbeEnd::Failed(_, (kind, status)) if forbidden(kind) && self.last.len() < REMEMBERED => {
+        match row.outcome {
+            ProbeEnd::Failed(_, (kind, status)) if forbidden(kind) && self.latest.len() < MAX_ANSWERS => {
                 let print = AnswerPrint {
                     status,
                     ..AnswerPrint::default()
                 };
-                put(&mut self.last, key(), row.at, Some(print));
+                record(&mut self.latest, key(), row.at, Some(print));
             }
             ProbeEnd::NotAsked => {}
             ProbeEnd::Ok | ProbeEnd::Failed(..) => {
-                if !self.last.is_empty() {
-                    self.last.remove(&key());
+                if !self.latest.is_empty() {
+                    self.latest.remove(&key());
                 }
             }
         }
@@ -56,16 +56,16 @@ impl ForbiddenAnswers {
 
     /// Adds the outcome of a probe that must not be answered. Silence is remembered as well, so that it differs from a
     /// probe that was never sent.
-    pub(super) fn somewhere(&mut self, row: &Row, world: &NameRegistry) {
+    pub(super) fn add_scoped(&mut self, row: &Row, world: &NameRegistry) {
         let target = world.targets.name(row.target).clone();
         let key = (target, world.vantages.name(row.client).clone());
-        let print = match row.end {
+        let print = match row.outcome {
             ProbeEnd::NotAsked => return,
             ProbeEnd::Ok => None,
             ProbeEnd::Failed(_, (kind, status)) => {
                 if *world.kinds.name(kind) != FailureKind::AnsweredThoughForbidden {
                     // Neither the expected silence nor an answer.
-                    self.last.remove(&key);
+                    self.latest.remove(&key);
                     return;
                 }
                 Some(AnswerPrint {
@@ -74,20 +74,20 @@ impl ForbiddenAnswers {
                 })
             }
         };
-        if self.last.len() < REMEMBERED || self.last.contains_key(&key) {
-            put(&mut self.last, key, row.at, print);
+        if self.latest.len() < MAX_ANSWERS || self.latest.contains_key(&key) {
+            record(&mut self.latest, key, row.at, print);
         }
     }
 
-    pub(super) fn forget(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
-        self.last.retain(|(target, _), last| {
+    pub(super) fn prune(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
+        self.latest.retain(|(target, _), last| {
             let asked = topology
                 .forbidden()
                 .get(target)
-                .map_or(target, |question| &question.of);
+                .map_or(target, |question| &question.target);
             topology.targets().get(asked).is_some_and(|placed| {
                 let interval = placed.target.interval.unwrap_or(settings.interval);
-                end - last.at <= patience(interval.max(settings.interval), settings)
+                end - last.at <= answer_validity(interval.max(settings.interval), settings)
             })
         });
     }
@@ -95,8 +95,8 @@ impl ForbiddenAnswers {
     /// Returns every probe that must not be answered, with its worst state.
     pub(super) fn views(&self, topology: &Topology) -> Vec<ForbiddenView> {
         let state = |id: &TargetId| {
-            let known = self.last.iter().filter(|((target, _), _)| target == id);
-            let stable = known.filter(|(_, last)| last.in_a_row >= STABLE);
+            let known = self.latest.iter().filter(|((target, _), _)| target == id);
+            let stable = known.filter(|(_, last)| last.consecutive >= MIN_CONSECUTIVE);
             let states = stable.map(|(_, last)| match last.print {
                 Some(_) => ExposureState::Served,
                 None => ExposureState::NotServed,
@@ -105,9 +105,9 @@ impl ForbiddenAnswers {
         };
         let all = topology.forbidden().iter();
         all.map(|(id, question)| ForbiddenView {
-            target: question.of.clone(),
-            at: question.at,
-            from: question.from.clone(),
+            target: question.target.clone(),
+            at: question.address,
+            from: question.vantages.clone(),
             state: state(id),
         })
         .collect()
@@ -116,8 +116,8 @@ impl ForbiddenAnswers {
     /// Returns findings for targets that answer although they must not.
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
         let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &LatestAnswer)>> = BTreeMap::new();
-        for ((target, vantage), last) in &self.last {
-            if last.in_a_row >= STABLE && last.print.is_some() {
+        for ((target, vantage), last) in &self.latest {
+            if last.consecutive >= MIN_CONSECUTIVE && last.print.is_some() {
                 by_target.entry(target).or_default().push((vantage, last));
             }
         }
@@ -127,12 +127,12 @@ impl ForbiddenAnswers {
                 let vantages: Vec<Vantage> = seen.iter().map(|(vantage, _)| (*vantage).clone()).collect();
                 let names: Vec<String> = vantages.iter().map(ToString::to_string).collect();
                 let question = topology.forbidden().get(target);
-                let asked = question.map_or(target, |question| &question.of);
+                let asked = question.map_or(target, |question| &question.target);
                 let place = match question {
-                    Some(Forbidden { at: Some(at), .. }) => format!(" at {at}"),
-                    Some(Forbidden { at: None, from, .. }) => {
+                    Some(Forbidden { address: Some(at), .. }) => format!(" at {at}"),
+                    Some(Forbidden { address: None, vantages: from, .. }) => {
                         let kinds: Vec<String> = from.iter().map(ToString::to_string).collect();
-                        format!(" to {}", crate::wording::listed(&kinds))
+                        format!(" to {}", crate::wording::join_names(&kinds))
                     }
                     None => String::new(),
                 };
@@ -143,7 +143,7 @@ impl ForbiddenAnswers {
                     subject: format!("{asked}{place}"),
                     sentence: format!(
                         "{asked} must not respond{place}, but responds to {}",
-                        crate::wording::listed(&names)
+                        crate::wording::join_names(&names)
                     ),
                     evidence: seen
                         .iter()
@@ -156,7 +156,7 @@ impl ForbiddenAnswers {
                             Some("kubectl get ingress -A -o wide".to_owned()),
                             "clients that use the host this way lose access",
                         )
-                        .not_when(
+                        .with_ineffective_when(
                             "the answer comes from outside the cluster: then that server must be reconfigured",
                         ),
                     ],

@@ -32,7 +32,7 @@ pub use hazards::{AffectedClients, Hazard, HazardKind, hazards};
 
 use crate::{
     evidence::{
-        routes::{ControlQuestion, Routes},
+        routes::{NegativeProbe, Routes},
         row::Row,
     },
     ids::NameRegistry,
@@ -201,25 +201,31 @@ pub struct ForbiddenView {
 pub(crate) struct Findings {
     answers: answers::NameAnswers,
     exposure: exposure::ExposureAnswers,
-    silence: forbidden::ForbiddenAnswers,
-    found: Vec<Finding>,
+    forbidden: forbidden::ForbiddenAnswers,
+    findings: Vec<Finding>,
 }
 
 impl Findings {
     /// Adds the rows of a round and removes those that the diagnosis of regions must not see: a probe of a host at
     /// another class's front shows nothing about the host or the front.
-    pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &NameRegistry) {
+    pub(crate) fn add_rows(
+        &mut self,
+        round: Round,
+        rows: &mut Vec<Row>,
+        routes: &Routes,
+        world: &NameRegistry,
+    ) {
         for row in rows.iter() {
-            match (routes.of(row.target).apart, &row.whole) {
-                (Some(ControlQuestion::Exposure), Some(recorded)) => self.exposure.take(recorded),
-                (Some(ControlQuestion::Forbidden), _) => self.silence.somewhere(row, world),
-                (Some(ControlQuestion::Exposure), None) | (None, _) => {}
+            match (routes.of(row.target).must_not_answer, &row.full_observation) {
+                (Some(NegativeProbe::Exposure), Some(recorded)) => self.exposure.add(recorded),
+                (Some(NegativeProbe::Forbidden), _) => self.forbidden.add_scoped(row, world),
+                (Some(NegativeProbe::Exposure), None) | (None, _) => {}
             }
         }
-        rows.retain(|row| routes.of(row.target).apart.is_none());
+        rows.retain(|row| routes.of(row.target).must_not_answer.is_none());
         for row in rows.iter() {
-            self.answers.take(round, row, routes, world);
-            self.silence.everywhere(row, world);
+            self.answers.add(round, row, routes, world);
+            self.forbidden.add_global(row, world);
         }
     }
 
@@ -231,34 +237,34 @@ impl Findings {
         (routes, world): (&Routes, &NameRegistry),
         settings: Settings,
     ) {
-        self.answers.forget(round, routes, settings.interval);
+        self.answers.prune(round, routes, settings.interval);
         let end = round.end(settings.interval);
-        self.exposure.forget(end, topology, settings);
-        self.silence.forget(end, topology, settings);
-        self.found = self.answers.findings(round, topology, world, settings.interval);
-        self.found.extend(self.exposure.findings(topology));
-        self.found.extend(self.silence.findings(topology));
-        for finding in &mut self.found {
-            Remedy::all_on(&mut finding.remedies, topology);
+        self.exposure.prune(end, topology, settings);
+        self.forbidden.prune(end, topology, settings);
+        self.findings = self.answers.findings(round, topology, world, settings.interval);
+        self.findings.extend(self.exposure.findings(topology));
+        self.findings.extend(self.forbidden.findings(topology));
+        for finding in &mut self.findings {
+            Remedy::remove_unsupported_commands(&mut finding.remedies, topology);
         }
-        self.found
+        self.findings
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
 
     /// Discards the DNS answers because the rounds changed. Existing findings remain until the next round is judged.
-    pub(crate) fn start_over(&mut self) {
-        self.answers.start_over();
+    pub(crate) fn reset_answers(&mut self) {
+        self.answers.reset();
     }
 
     /// Reads the first topology.
-    pub(crate) fn learn(&mut self, topology: &Topology) {
-        self.answers.learn(topology);
+    pub(crate) fn set_topology(&mut self, topology: &Topology) {
+        self.answers.set_topology(topology);
     }
 
     /// Replaces the topology. Addresses that only the old topology has are remembered with their Service.
     pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         self.answers.replace_topology(old, new, at);
-        self.found.retain(|finding| {
+        self.findings.retain(|finding| {
             finding.targets.is_empty() || finding.targets.iter().any(|t| new.targets().contains_key(t))
         });
     }
@@ -282,7 +288,7 @@ impl Findings {
     }
 
     pub(crate) fn list(&self) -> Vec<Finding> {
-        self.found.clone()
+        self.findings.clone()
     }
 
     pub(crate) fn names(&self, topology: &Topology, world: &NameRegistry) -> Vec<NameView> {
@@ -294,17 +300,17 @@ impl Findings {
     }
 
     pub(crate) fn forbidden(&self, topology: &Topology) -> Vec<ForbiddenView> {
-        self.silence.views(topology)
+        self.forbidden.views(topology)
     }
 
     /// Adds the facts from DNS answers that hazards depend on.
-    pub(crate) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
-        self.answers.teach(facts, world);
+    pub(crate) fn add_facts(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
+        self.answers.add_facts(facts, world);
     }
 }
 
 /// "2 of 4 nodes (n3 and n4)".
-pub(crate) fn of_nodes(nodes: &BTreeSet<NodeName>, all: usize) -> String {
+pub(crate) fn node_share(nodes: &BTreeSet<NodeName>, all: usize) -> String {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     if nodes.len() == all && all > 1 {
         return format!("all {all} nodes");
@@ -312,8 +318,8 @@ pub(crate) fn of_nodes(nodes: &BTreeSet<NodeName>, all: usize) -> String {
     format!(
         "{} of {} ({})",
         nodes.len(),
-        crate::wording::plural(all, "node"),
-        crate::wording::listed(&names)
+        crate::wording::pluralize(all, "node"),
+        crate::wording::join_names(&names)
     )
 }
 

@@ -23,7 +23,7 @@ use crate::{
         row::Row,
     },
     ids::{NameRegistry, NodeIx, PodIx, VantageIx},
-    inference::{recovery::RecoveryProgress, unit::JudgementUnit},
+    inference::{judgement_unit::JudgementUnit, recovery::RecoveryProgress},
     regions::{Region, paths::SubjectPaths, share::alpha},
     verdict::{Incident, IncidentState, Verdict},
 };
@@ -35,19 +35,19 @@ pub(crate) struct Report {
     pub(crate) region: Region,
     pub(crate) class: Vec<Region>,
     /// See [`crate::inference::judgement::Finding::lead`].
-    pub(crate) lead: f64,
-    pub(crate) failing: BTreeSet<VantageIx>,
+    pub(crate) odds_over_next: f64,
+    pub(crate) failing_clients: BTreeSet<VantageIx>,
     /// See [`crate::inference::judgement::Finding::crossed`].
-    pub(crate) crossed: (f64, f64),
+    pub(crate) crossing_counts: (f64, f64),
     pub(crate) since: EventTime,
     /// Whether all failures occurred before this process started.
-    pub(crate) past: bool,
+    pub(crate) before_start: bool,
     pub(crate) verdict: Verdict,
 }
 
 /// A change in the round that was just judged.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub(crate) enum IncidentEvent {
     /// Named for the first time (or again after it was closed), or renamed.
     Named {
         incident: Incident,
@@ -64,29 +64,29 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct IncidentLog {
     tracked: Vec<TrackedIncident>,
-    events: Vec<Event>,
+    events: Vec<IncidentEvent>,
     /// The round that is being judged.
     round: Round,
 }
 
 /// How long after an incident slowness on its paths is attributed to it.
-const AFTERMATH: Micros = Micros::from_secs(60);
+const DELAY_ATTRIBUTION_TIME: Micros = Micros::from_secs(60);
 
-const KEPT_CLOSED: usize = 100;
-const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
+const MAX_CLOSED: usize = 100;
+const CLOSED_RETENTION: Micros = Micros::from_secs(24 * 3600);
 
 impl IncidentLog {
     /// Begins a judged round.
-    pub(crate) fn begin(&mut self, round: Round) {
+    pub(crate) fn begin_round(&mut self, round: Round) {
         self.events.clear();
         self.round = round;
     }
 
-    pub(crate) fn note(&mut self, event: Event) {
+    pub(crate) fn record_event(&mut self, event: IncidentEvent) {
         self.events.push(event);
     }
 
-    pub(crate) fn events(&self) -> &[Event] {
+    pub(crate) fn events(&self) -> &[IncidentEvent] {
         &self.events
     }
 
@@ -105,17 +105,13 @@ impl IncidentLog {
                 .tracked
                 .iter()
                 .position(|t| t.is_open() && t.matches(&report));
-            let known = || {
-                self.tracked
-                    .iter()
-                    .position(|t| t.knows_better(unit, &report, at))
-            };
+            let known = || self.tracked.iter().position(|t| t.overrules(unit, &report, at));
             if let Some(i) = found {
                 matched.insert(i);
-                self.take(i, unit, report, at);
+                self.update(i, unit, report, at);
             } else if let Some(i) = known() {
                 matched.insert(i);
-                self.tracked[i].join(report);
+                self.tracked[i].merge_members(report);
             } else {
                 left.push(report);
             }
@@ -124,16 +120,16 @@ impl IncidentLog {
             let orphan = self.tracked.iter().position(|t| {
                 t.is_open()
                     && t.units.contains(unit)
-                    && t.passed
+                    && t.successes_since_failure
                         .iter()
-                        .any(|(client, passed)| report.failing.contains(client) && *passed == 0)
+                        .any(|(client, passed)| report.failing_clients.contains(client) && *passed == 0)
             });
             match orphan.filter(|i| !matched.contains(i)) {
                 // More evidence gave the same failures another name.
                 Some(i) if self.tracked[i].units.len() == 1 => {
                     matched.insert(i);
-                    self.tracked[i].lead = unit.clone();
-                    self.take(i, unit, report, at);
+                    self.tracked[i].lead_unit = unit.clone();
+                    self.update(i, unit, report, at);
                 }
                 Some(i) => {
                     self.tracked[i].units.remove(unit);
@@ -144,13 +140,13 @@ impl IncidentLog {
         }
     }
 
-    fn take(&mut self, i: usize, unit: &JudgementUnit, report: Report, at: EventTime) {
-        let past = report.past;
+    fn update(&mut self, i: usize, unit: &JudgementUnit, report: Report, at: EventTime) {
+        let past = report.before_start;
         let tracked = &mut self.tracked[i];
-        tracked.take(unit, report, at, &mut self.events);
+        tracked.update(unit, report, at, &mut self.events);
         if tracked.provisional && !past {
             tracked.provisional = false;
-            self.events.push(Event::Named {
+            self.events.push(IncidentEvent::Named {
                 incident: tracked.incident.clone(),
                 at,
                 first: true,
@@ -159,16 +155,16 @@ impl IncidentLog {
     }
 
     fn open(&mut self, unit: &JudgementUnit, report: Report, at: EventTime, world: &NameRegistry) {
-        let passed = report.failing.iter().map(|client| (*client, 0)).collect();
-        let (failures, crossed) = report.crossed;
-        let again = self.tracked.iter().position(|t| t.comes_back_as(&report, at));
+        let passed = report.failing_clients.iter().map(|client| (*client, 0)).collect();
+        let (failures, crossed) = report.crossing_counts;
+        let again = self.tracked.iter().position(|t| t.recurs_as(&report, at));
         let incident = if let Some(i) = again {
             let old = self.tracked.remove(i).incident;
             Incident {
                 state: IncidentState::Open,
                 since: report.since,
                 occurrences: old.occurrences.saturating_add(1),
-                departed: None,
+                departure_reason: None,
                 verdict: report.verdict,
                 ..old
             }
@@ -181,17 +177,17 @@ impl IncidentLog {
             parts.extend(region.members.iter().map(String::as_str));
             parts.push(&opened);
             Incident {
-                id: self.unused(&parts),
+                id: self.unused_id(&parts),
                 state: IncidentState::Open,
                 since: report.since,
                 opened: at,
                 occurrences: 1,
-                departed: None,
+                departure_reason: None,
                 verdict: report.verdict,
             }
         };
-        if !report.past {
-            self.events.push(Event::Named {
+        if !report.before_start {
+            self.events.push(IncidentEvent::Named {
                 incident: incident.clone(),
                 at,
                 first: true,
@@ -202,23 +198,23 @@ impl IncidentLog {
             scope: report.scope,
             region: report.region,
             class: report.class,
-            lead: unit.clone(),
+            lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
-            recovery: RecoveryProgress::of(failures, crossed, self.round),
-            passed,
-            round: IncidentRound::default(),
-            departed: None,
-            published: BTreeSet::new(),
+            recovery: RecoveryProgress::after_failures(failures, crossed, self.round),
+            successes_since_failure: passed,
+            current_round: IncidentRound::default(),
+            departure_reason: None,
+            published_fronts: BTreeSet::new(),
             restored: None,
-            provisional: report.past,
+            provisional: report.before_start,
         });
     }
 
     /// Returns an id derived from `parts` that no other incident has.
-    fn unused(&self, parts: &[&str]) -> String {
+    fn unused_id(&self, parts: &[&str]) -> String {
         let mut parts = parts.to_vec();
         loop {
-            let id = format!("{:016x}", hash::stable(&parts));
+            let id = format!("{:016x}", hash::fnv1a(&parts));
             if self.tracked.iter().all(|t| t.incident.id != id) {
                 return id;
             }
@@ -236,14 +232,16 @@ impl IncidentLog {
         node_of: impl Fn(PodIx) -> Option<NodeIx> + Copy,
     ) -> bool {
         self.tracked.iter().any(|t| {
-            let lately = t.closed().is_none_or(|closed| at - closed <= AFTERMATH);
-            let concerned = t.region.is_global() || t.units.contains(unit.plain());
+            let lately = t
+                .closed()
+                .is_none_or(|closed| at - closed <= DELAY_ATTRIBUTION_TIME);
+            let concerned = t.region.is_global() || t.units.contains(unit.without_latency());
             lately && !t.scope.is_slow() && concerned && t.region.covers(region, node_of)
         })
     }
 
     /// Reports whether a subject belongs to an open incident.
-    pub(crate) fn concerns(&self, unit: &JudgementUnit) -> bool {
+    pub(crate) fn has_open(&self, unit: &JudgementUnit) -> bool {
         self.tracked.iter().any(|t| t.is_open() && t.units.contains(unit))
     }
 
@@ -255,7 +253,7 @@ impl IncidentLog {
     }
 
     /// Adds the cells of one subject in one round to the recovery tests of its incidents.
-    pub(crate) fn step(&mut self, unit: &JudgementUnit, cells: &RoundCells, scene: &SubjectPaths) {
+    pub(crate) fn add_cells(&mut self, unit: &JudgementUnit, cells: &RoundCells, scene: &SubjectPaths) {
         for tracked in &mut self.tracked {
             if !tracked.is_open() || !tracked.units.contains(unit) {
                 continue;
@@ -270,16 +268,20 @@ impl IncidentLog {
                         ..*key
                     };
                     if key.channel == Channel::Vip && alpha(&regions, &any, scene).is_zero() {
-                        let sum = tracked.round.elsewhere.entry(key.client).or_default();
-                        sum.0 += counts.seen_f;
-                        sum.1 += counts.seen_n - counts.seen_f;
+                        let sum = tracked.current_round.moved_clients.entry(key.client).or_default();
+                        sum.0 += counts.unweighted_failures;
+                        sum.1 += counts.unweighted_probes - counts.unweighted_failures;
                     }
                     continue;
                 }
-                let failures = counts.seen_f;
-                let successes = counts.seen_n - counts.seen_f;
-                tracked.round.all.add(share, failures, successes);
-                let sum = tracked.round.crossing.entry(key.client).or_default();
+                let failures = counts.unweighted_failures;
+                let successes = counts.unweighted_probes - counts.unweighted_failures;
+                tracked.current_round.total.add(share, failures, successes);
+                let sum = tracked
+                    .current_round
+                    .crossing_clients
+                    .entry(key.client)
+                    .or_default();
                 sum.0 += failures;
                 sum.1 += successes;
             }
@@ -287,7 +289,7 @@ impl IncidentLog {
     }
 
     /// Closes incidents that proved healthy and returns the subjects whose evidence restarts.
-    pub(crate) fn close(
+    pub(crate) fn close_healthy(
         &mut self,
         at: EventTime,
         is_known: impl Fn(VantageIx) -> bool,
@@ -295,32 +297,34 @@ impl IncidentLog {
         let mut freed = BTreeSet::new();
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
-            tracked.passed.retain(|client, _| is_known(*client));
-            if tracked.passed.is_empty() && tracked.departed.is_none() {
-                tracked.departed = Some("every vantage that failed left the mesh".to_owned());
+            tracked
+                .successes_since_failure
+                .retain(|client, _| is_known(*client));
+            if tracked.successes_since_failure.is_empty() && tracked.departure_reason.is_none() {
+                tracked.departure_reason = Some("every vantage that failed left the mesh".to_owned());
             }
-            tracked.settle(self.round);
-            if tracked.departed.is_some() || tracked.is_healthy() {
-                tracked.incident.departed = tracked.departed.take();
+            tracked.finish_round(self.round);
+            if tracked.departure_reason.is_some() || tracked.is_healthy() {
+                tracked.incident.departure_reason = tracked.departure_reason.take();
                 tracked.incident.state = IncidentState::Closed { closed: at };
                 freed.extend(tracked.units.iter().cloned());
                 if !tracked.provisional {
-                    self.events.push(Event::Closed(tracked.incident.clone()));
+                    self.events.push(IncidentEvent::Closed(tracked.incident.clone()));
                 }
-            } else if tracked.recovery.leans_healthy() {
+            } else if tracked.recovery.has_successes_since_failure() {
                 tracked.incident.state = IncidentState::Recovering;
             } else {
                 tracked.incident.state = IncidentState::Open;
             }
         }
-        self.forget(at);
+        self.prune(at);
         freed
     }
 
     /// Marks or unmarks open incidents whose subject is gone; they are closed with the next round.
     pub(crate) fn mark_departed(&mut self, reason: impl Fn(&TrackedIncident) -> Option<String>) {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
-            tracked.departed = reason(tracked);
+            tracked.departure_reason = reason(tracked);
         }
     }
 
@@ -329,19 +333,19 @@ impl IncidentLog {
         for tracked in self
             .tracked
             .iter_mut()
-            .filter(|t| t.is_open() && t.departed.is_none())
+            .filter(|t| t.is_open() && t.departure_reason.is_none())
         {
-            tracked.departed = reason(tracked);
+            tracked.departure_reason = reason(tracked);
         }
     }
 
-    fn forget(&mut self, now: EventTime) {
+    fn prune(&mut self, now: EventTime) {
         self.tracked
-            .retain(|t| t.closed().is_none_or(|closed| now - closed <= KEPT_FOR));
+            .retain(|t| t.closed().is_none_or(|closed| now - closed <= CLOSED_RETENTION));
         let mut closed: Vec<EventTime> = self.tracked.iter().filter_map(TrackedIncident::closed).collect();
-        if closed.len() > KEPT_CLOSED {
+        if closed.len() > MAX_CLOSED {
             closed.sort();
-            let oldest_kept = closed[closed.len() - KEPT_CLOSED];
+            let oldest_kept = closed[closed.len() - MAX_CLOSED];
             self.tracked
                 .retain(|t| t.closed().is_none_or(|closed| closed >= oldest_kept));
         }
@@ -356,12 +360,12 @@ impl IncidentLog {
         let mut list: Vec<Incident> = self
             .tracked
             .iter()
-            .filter(|t| t.is_told())
+            .filter(|t| t.is_reported())
             .map(|t| {
                 let mut incident = t.incident.clone();
-                let clients = t.passed.keys().copied().collect();
+                let clients = t.successes_since_failure.keys().copied().collect();
                 if t.is_open()
-                    && let Some(note) = stale(&t.lead, &clients)
+                    && let Some(note) = stale(&t.lead_unit, &clients)
                 {
                     incident.verdict.sentence.push_str(&note);
                 }
@@ -380,7 +384,7 @@ impl IncidentLog {
 }
 
 /// Returns when the last outcome of a round was known; this keeps the time of its verdicts honest.
-pub(crate) fn known_at(end: EventTime, rows: &[Row]) -> EventTime {
+pub(crate) fn outcomes_known_at(end: EventTime, rows: &[Row]) -> EventTime {
     rows.iter()
         .filter_map(|row| Some(row.at.plus(row.times.total?)))
         .fold(end, EventTime::max)

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{IncidentLog, RestoredIncident, Scope, TrackedIncident, tracked::IncidentRound};
 use crate::{
-    evidence::weights::ONE,
+    evidence::weights::ONE_PROBE,
     ids::NameRegistry,
-    inference::{recovery::RecoveryProgress, unit::JudgementUnit},
+    inference::{judgement_unit::JudgementUnit, recovery::RecoveryProgress},
     regions::Region,
     topology::Topology,
     verdict::Incident,
@@ -35,7 +35,7 @@ pub struct RememberedIncident {
 }
 
 /// Maximum number of remembered incidents: open ones first, then the newest.
-const REMEMBERED: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 
 impl IncidentLog {
     /// Returns the incidents for a checkpoint. `listed` are the incidents in the order in which they are shown.
@@ -51,7 +51,7 @@ impl IncidentLog {
             .iter()
             .filter_map(|incident| tracked.get(incident.id.as_str()));
         listed
-            .take(REMEMBERED)
+            .take(MAX_REMEMBERED)
             .map(|t| t.remembered(topology, world))
             .collect()
     }
@@ -63,7 +63,7 @@ impl IncidentLog {
         restored: RestoredIncident,
         world: &mut NameRegistry,
     ) {
-        for one in remembered.iter().take(REMEMBERED) {
+        for one in remembered.iter().take(MAX_REMEMBERED) {
             let Some(tracked) = TrackedIncident::restored(one, restored, world) else {
                 continue;
             };
@@ -83,11 +83,12 @@ impl IncidentLog {
 
 impl TrackedIncident {
     fn remembered(&self, topology: &Topology, world: &NameRegistry) -> RememberedIncident {
-        let front = |unit: &JudgementUnit| match unit.plain() {
+        let front = |unit: &JudgementUnit| match unit.without_latency() {
             JudgementUnit::Front(front) => Some(*front),
             _ => None,
         };
-        let published = |front: &Front| topology.front(front).is_some() || self.published.contains(front);
+        let published =
+            |front: &Front| topology.front(front).is_some() || self.published_fronts.contains(front);
         let fixed = |probes: f64| {
             #[expect(
                 clippy::cast_possible_truncation,
@@ -95,17 +96,17 @@ impl TrackedIncident {
                 clippy::cast_precision_loss,
                 reason = "counts of probes are positive and far below 2^52"
             )]
-            let fixed = libm::round(probes * ONE as f64) as u64;
+            let fixed = libm::round(probes * ONE_PROBE as f64) as u64;
             fixed
         };
-        let (failures, crossed) = self.recovery.broken();
+        let (failures, crossed) = self.recovery.failure_counts();
         RememberedIncident {
             incident: self.incident.clone(),
             scope: self.scope.clone(),
-            lead: self.lead.clone(),
+            lead: self.lead_unit.clone(),
             units: self.units.clone(),
             failing: self
-                .passed
+                .successes_since_failure
                 .keys()
                 .map(|client| world.vantages.name(*client).clone())
                 .collect(),
@@ -131,25 +132,25 @@ impl TrackedIncident {
             failures,
             crossed,
         } = remembered.clone();
-        let region = Region::described(&incident.verdict.region, world)?;
+        let region = Region::parse_description(&incident.verdict.region, world)?;
         let class = incident.verdict.class.iter();
         let class = class
-            .map(|region| Region::described(region, world))
+            .map(|region| Region::parse_description(region, world))
             .collect::<Option<Vec<_>>>()?;
-        let probes = crate::evidence::weights::probes;
+        let probes = crate::evidence::weights::to_probes;
         let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
         Some(Self {
-            passed: passed.collect(),
-            recovery: RecoveryProgress::of(probes(failures), probes(crossed), restored.judged),
+            successes_since_failure: passed.collect(),
+            recovery: RecoveryProgress::after_failures(probes(failures), probes(crossed), restored.judged),
             incident,
             scope,
             region,
             class,
-            lead,
+            lead_unit: lead,
             units,
-            round: IncidentRound::default(),
-            departed: None,
-            published,
+            current_round: IncidentRound::default(),
+            departure_reason: None,
+            published_fronts: published,
             restored: Some(restored),
             provisional: false,
         })
@@ -157,7 +158,7 @@ impl TrackedIncident {
 }
 
 impl RememberedIncident {
-    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent_to(&self, other: &Self) -> bool {
         let essence = |open: &Self| {
             let Incident {
                 id,

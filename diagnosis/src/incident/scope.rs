@@ -25,7 +25,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Returns the scope regardless of slow or failing.
-    pub(crate) fn plain(&self) -> &Self {
+    pub(crate) fn base(&self) -> &Self {
         match self {
             Self::Slow(inner) => inner,
             other => other,

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Front, Micros, Round, TargetId};
 
-use super::{Event, Report, Scope};
+use super::{IncidentEvent, Report, Scope};
 use crate::{
-    evidence::weights::ONE,
+    evidence::weights::ONE_PROBE,
     ids::VantageIx,
     inference::{
+        judgement_unit::JudgementUnit,
         recovery::{RecoveryProgress, RegionCrossing},
-        unit::JudgementUnit,
     },
     regions::{Region, share::PathShare},
     verdict::{Incident, IncidentState, Subject, Verdict},
@@ -18,17 +18,17 @@ use crate::{
 
 /// How much likelier another region of the same class must be to replace the named one. The named region determines
 /// the sentence and must not change with every answer.
-const CLEARLY: f64 = 2.0;
+const RENAME_ODDS: f64 = 2.0;
 
 /// Successes that each failing client must show before an incident closes.
-const PASSES: u64 = 2 * ONE;
+const REQUIRED_SUCCESSES: u64 = 2 * ONE_PROBE;
 
 /// How long a restarted process has too little evidence to overrule the previous one: until every prober has found it
 /// and each endpoint has been reached several times.
-const YOUNG: Micros = Micros::from_secs(60);
+const RESTORE_GRACE: Micros = Micros::from_secs(60);
 
 /// A cause that recurs within this time reopens the incident; later it opens a new one.
-const SAME: Micros = Micros::from_secs(1800);
+const REOPEN_WINDOW: Micros = Micros::from_secs(1800);
 
 /// An incident and the state that decides when it closes.
 #[derive(Debug)]
@@ -38,17 +38,17 @@ pub(crate) struct TrackedIncident {
     pub(crate) region: Region,
     pub(super) class: Vec<Region>,
     /// The subject whose evidence is shown.
-    pub(super) lead: JudgementUnit,
+    pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
     /// Recovery over all clients together.
     pub(super) recovery: RecoveryProgress,
     /// Successes of each failing client since its last failure.
-    pub(super) passed: BTreeMap<VantageIx, u64>,
-    pub(super) round: IncidentRound,
+    pub(super) successes_since_failure: BTreeMap<VantageIx, u64>,
+    pub(super) current_round: IncidentRound,
     /// Reason why nothing can prove it healthy: its subject is gone.
-    pub(crate) departed: Option<String>,
+    pub(crate) departure_reason: Option<String>,
     /// Fronts of Services that another process knew.
-    pub(crate) published: BTreeSet<Front>,
+    pub(crate) published_fronts: BTreeSet<Front>,
     /// Set if it was restored from another process.
     pub(crate) restored: Option<RestoredIncident>,
     /// Named in retrospect, with no failure since; not reported.
@@ -67,12 +67,12 @@ pub(crate) struct RestoredIncident {
 /// Results of one round on the paths of an incident.
 #[derive(Debug, Default)]
 pub(super) struct IncidentRound {
-    pub(super) all: RegionCrossing,
+    pub(super) total: RegionCrossing,
     /// Failures and successes of clients whose paths cross the region.
-    pub(super) crossing: BTreeMap<VantageIx, (u64, u64)>,
+    pub(super) crossing_clients: BTreeMap<VantageIx, (u64, u64)>,
     /// The same through the front, of clients whose paths cannot cross the region. The fix may have moved them
     /// elsewhere (to an endpoint on their own node), where they prove healthy.
-    pub(super) elsewhere: BTreeMap<VantageIx, (u64, u64)>,
+    pub(super) moved_clients: BTreeMap<VantageIx, (u64, u64)>,
 }
 
 impl TrackedIncident {
@@ -87,13 +87,13 @@ impl TrackedIncident {
     }
 
     /// Reports whether only one subject shows it.
-    pub(crate) fn is_only(&self, unit: &JudgementUnit) -> bool {
-        self.units.iter().all(|own| own.plain() == unit)
+    pub(crate) fn is_only_seen_by(&self, unit: &JudgementUnit) -> bool {
+        self.units.iter().all(|own| own.without_latency() == unit)
     }
 
     /// The clients that failed.
     pub(crate) fn clients(&self) -> impl Iterator<Item = VantageIx> {
-        self.passed.keys().copied()
+        self.successes_since_failure.keys().copied()
     }
 
     pub(super) const fn closed(&self) -> Option<EventTime> {
@@ -119,7 +119,7 @@ impl TrackedIncident {
     /// long as the new evidence does not separate the two, and in any case during the first minute: otherwise the
     /// clients that report first after a start, and the endpoints that they happened to reach, would be blamed for a
     /// fault that affects all.
-    pub(super) fn knows_better(&self, unit: &JudgementUnit, report: &Report, at: EventTime) -> bool {
+    pub(super) fn overrules(&self, unit: &JudgementUnit, report: &Report, at: EventTime) -> bool {
         let Some(restored) = self.restored.filter(|_| self.is_open()) else {
             return false;
         };
@@ -128,7 +128,7 @@ impl TrackedIncident {
             let mut affected = report.verdict.targets.iter();
             !report.verdict.targets.is_empty() && affected.all(|target| targets.contains(target))
         };
-        if at - restored.at <= YOUNG {
+        if at - restored.at <= RESTORE_GRACE {
             self.units.contains(unit) || explained()
         } else {
             self.units.contains(unit) && report.class.contains(&self.region)
@@ -136,9 +136,9 @@ impl TrackedIncident {
     }
 
     /// Adds the clients and targets of a report without changing the verdict.
-    pub(super) fn join(&mut self, report: Report) {
-        for client in report.failing {
-            self.passed.entry(client).or_default();
+    pub(super) fn merge_members(&mut self, report: Report) {
+        for client in report.failing_clients {
+            self.successes_since_failure.entry(client).or_default();
         }
         let verdict = &mut self.incident.verdict;
         let mut targets: BTreeSet<TargetId> = verdict.targets.iter().cloned().collect();
@@ -147,8 +147,8 @@ impl TrackedIncident {
     }
 
     /// Reports whether the same cause recurs soon enough to be the same incident.
-    pub(super) fn comes_back_as(&self, report: &Report, at: EventTime) -> bool {
-        let lately = self.closed().is_some_and(|closed| at - closed <= SAME);
+    pub(super) fn recurs_as(&self, report: &Report, at: EventTime) -> bool {
+        let lately = self.closed().is_some_and(|closed| at - closed <= REOPEN_WINDOW);
         lately
             && self.scope == report.scope
             && self.region == report.region
@@ -156,30 +156,30 @@ impl TrackedIncident {
     }
 
     /// Reports whether the incident is reported to people.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         !(self.provisional && self.is_open())
     }
 
     /// Adds the collected round to the recovery tests.
-    pub(super) fn settle(&mut self, round: Round) {
+    pub(super) fn finish_round(&mut self, round: Round) {
         let IncidentRound {
-            mut all,
-            crossing,
-            elsewhere,
-        } = std::mem::take(&mut self.round);
+            total: mut all,
+            crossing_clients: crossing,
+            moved_clients: elsewhere,
+        } = std::mem::take(&mut self.current_round);
         for (client, (failures, successes)) in &crossing {
             if *failures > 0 {
-                self.passed.insert(*client, 0);
-            } else if let Some(passed) = self.passed.get_mut(client) {
+                self.successes_since_failure.insert(*client, 0);
+            } else if let Some(passed) = self.successes_since_failure.get_mut(client) {
                 *passed += successes;
             }
         }
-        for (client, passed) in &mut self.passed {
+        for (client, passed) in &mut self.successes_since_failure {
             let Some((failures, successes)) = elsewhere.get(client) else {
                 continue;
             };
             if !crossing.contains_key(client) {
-                all.add(PathShare::SURE, *failures, *successes);
+                all.add(PathShare::FULL, *failures, *successes);
                 *passed = if *failures > 0 { 0 } else { *passed + successes };
             }
         }
@@ -188,33 +188,37 @@ impl TrackedIncident {
 
     /// Reports whether probes that cross the region succeed again, from each client that failed.
     pub(super) fn is_healthy(&self) -> bool {
-        self.recovery.accepts_healthy() && self.passed.values().all(|passed| *passed >= PASSES)
+        self.recovery.accepts_healthy()
+            && self
+                .successes_since_failure
+                .values()
+                .all(|passed| *passed >= REQUIRED_SUCCESSES)
     }
 
-    pub(super) fn take(
+    pub(super) fn update(
         &mut self,
         unit: &JudgementUnit,
         report: Report,
         at: EventTime,
-        events: &mut Vec<Event>,
+        events: &mut Vec<IncidentEvent>,
     ) {
         self.units.insert(unit.clone());
-        for client in report.failing {
-            self.passed.entry(client).or_default();
+        for client in report.failing_clients {
+            self.successes_since_failure.entry(client).or_default();
         }
         let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
         targets.extend(report.verdict.targets.iter().cloned());
         let targets: Vec<TargetId> = targets.into_iter().collect();
         // Another subject replaces the verdict only if it has more evidence.
         let withdrawn = self.scope == Scope::Withdrawn;
-        if self.lead != *unit && (withdrawn || report.class.len() >= self.class.len()) {
+        if self.lead_unit != *unit && (withdrawn || report.class.len() >= self.class.len()) {
             self.incident.verdict.targets = targets;
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         let same: BTreeSet<Region> = report.class.iter().copied().collect();
-        let another = report.region != self.region && report.lead >= CLEARLY;
-        let known = self.lead == *unit && same == self.class.iter().copied().collect();
+        let another = report.region != self.region && report.odds_over_next >= RENAME_ODDS;
+        let known = self.lead_unit == *unit && same == self.class.iter().copied().collect();
         if known && !another && report.region != self.region {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
@@ -228,21 +232,21 @@ impl TrackedIncident {
         // The deciding probe stays the one of the first naming; later evidence that would also suffice does not
         // replace it.
         let decided_by = if self.incident.verdict.region == report.verdict.region {
-            self.incident.verdict.decided_by.take()
+            self.incident.verdict.deciding_probe.take()
         } else {
-            report.verdict.decided_by.clone()
+            report.verdict.deciding_probe.clone()
         };
-        self.lead = unit.clone();
+        self.lead_unit = unit.clone();
         self.region = report.region;
         self.class = report.class;
         self.scope = report.scope;
         self.incident.verdict = Verdict {
-            decided_by,
+            deciding_probe: decided_by,
             targets,
             ..report.verdict
         };
-        if renamed && self.is_told() {
-            events.push(Event::Named {
+        if renamed && self.is_reported() {
+            events.push(IncidentEvent::Named {
                 incident: self.incident.clone(),
                 at,
                 first: false,

@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::Round;
 
 use super::{
-    data::ComparisonData,
-    fit::{UNEXPLAINED, ln_m_saturated},
-    likelihood::{Likelihood, lse},
-    look_elsewhere::ResidualDoubt,
-    pool::SubjectPool,
+    comparison_data::ComparisonData,
+    goodness_of_fit::{MAX_LACK_OF_FIT, ln_marginal_saturated},
+    kind_profiles::proves_header_accepted,
+    likelihood::{Likelihood, log_sum_exp},
+    multiple_comparisons::ResidualDoubt,
     posterior::{Comparison, Posterior, ScoredRegion},
     prior::{Hypothesis, PriorFact, hypotheses},
-    profiles::was_understood,
-    sequential::{Cusum, hard, soft},
+    sequential_tests::{Cusum, hard_steps, partial_loss_steps},
+    subject_pool::SubjectPool,
 };
 use crate::{
     evidence::{
         cells::{Destination, RoundCells, is_through_front},
-        weights::probes,
+        weights::to_probes,
     },
     ids::{NameRegistry, NodeIx, PodIx, VantageIx},
     regions::{Region, RegionKind, paths::SubjectPaths, share::alpha},
@@ -27,7 +27,7 @@ use crate::{
 /// CUSUM change detectors of a subject: overall, per client, per endpoint and per peer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChangeDetectors {
-    rising: BTreeMap<DetectorScope, [Cusum; 2]>,
+    cusums: BTreeMap<DetectorScope, [Cusum; 2]>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,35 +57,35 @@ impl ChangeDetectors {
             .flatten()
             {
                 let sum = sums.entry(stream).or_default();
-                sum.0 += counts.f;
-                sum.1 += counts.n - counts.f;
+                sum.0 += counts.failures;
+                sum.1 += counts.probes - counts.failures;
             }
         }
         for (stream, (failures, successes)) in sums {
-            if failures == 0 && !self.rising.contains_key(&stream) {
+            if failures == 0 && !self.cusums.contains_key(&stream) {
                 continue;
             }
-            let pair = self.rising.entry(stream).or_insert([Cusum::new(round); 2]);
-            pair[0].step(round, failures, successes, hard());
-            pair[1].step(round, failures, successes, soft());
+            let pair = self.cusums.entry(stream).or_insert([Cusum::new(round); 2]);
+            pair[0].step(round, failures, successes, hard_steps());
+            pair[1].step(round, failures, successes, partial_loss_steps());
         }
-        self.rising
+        self.cusums
             .retain(|_, pair| pair.iter().any(|cusum| cusum.rising_since().is_some()));
     }
 
-    pub(crate) fn any(&self) -> bool {
-        !self.rising.is_empty()
+    pub(crate) fn any_rising(&self) -> bool {
+        !self.cusums.is_empty()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.rising.clear();
+        self.cusums.clear();
     }
 
     /// Returns the candidate start rounds of the window: the start of the earliest rise of the hard trigger, of
     /// the soft trigger, and `floor` (all evidence).
     pub(crate) fn windows(&self, floor: Round) -> BTreeSet<Round> {
         let first = |i: usize| {
-            self.rising
+            self.cusums
                 .values()
                 .filter_map(|pair| pair[i].rising_since())
                 .min()
@@ -102,7 +102,7 @@ impl ChangeDetectors {
 #[derive(Debug)]
 pub(crate) struct JudgementInput {
     pub(crate) start: Round,
-    pub(crate) scene: SubjectPaths,
+    pub(crate) paths: SubjectPaths,
     pub(crate) cells: RoundCells,
     pub(crate) data: ComparisonData,
     pub(crate) hypotheses: Vec<Hypothesis>,
@@ -123,16 +123,16 @@ impl JudgementInput {
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
         let understood = failures
-            .filter(|((kind, status), _)| was_understood(world.kinds.name(*kind), *status))
-            .map(|(_, (weight, _))| probes(*weight));
+            .filter(|((kind, status), _)| proves_header_accepted(world.kinds.name(*kind), *status))
+            .map(|(_, (weight, _))| to_probes(*weight));
         // A front can reject an unexpected protocol header only after it has received one.
-        if !data.rejects_what_was_said(understood.sum()) {
+        if !data.suggests_proxy_header_mismatch(understood.sum()) {
             kinds.remove(&RegionKind::ProtoVip);
         }
         Self {
             start,
             hypotheses: hypotheses(&kinds, &scene, &data, facts),
-            scene,
+            paths: scene,
             data,
             cells,
             pool: SubjectPool::default(),
@@ -143,13 +143,13 @@ impl JudgementInput {
     pub(crate) fn with_pool(mut self, pool: SubjectPool, l: &mut Likelihood) -> Self {
         let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
         if !pool.is_empty() {
-            let base = pool.base(&[], l);
+            let base = pool.baseline(&[], l);
             for hypothesis in global {
                 if self
                     .data
-                    .touches_failure(&self.data.shares(hypothesis.region, &self.scene))
+                    .has_failures(&self.data.shares(hypothesis.region, &self.paths))
                 {
-                    hypothesis.pooled = pool.gain(&base, hypothesis.region, l);
+                    hypothesis.ln_pooled = pool.ln_gain(&base, hypothesis.region, l);
                 }
             }
         }
@@ -157,38 +157,38 @@ impl JudgementInput {
         self
     }
 
-    pub(crate) fn problem(&self) -> Comparison<'_> {
-        Comparison::new(&self.data, &self.scene, &self.hypotheses).with_pool(&self.pool)
+    pub(crate) fn comparison(&self) -> Comparison<'_> {
+        Comparison::new(&self.data, &self.paths, &self.hypotheses).with_pool(&self.pool)
     }
 }
 
 /// One region of the explanation.
 #[derive(Debug, Clone)]
-pub(crate) struct Finding {
+pub(crate) struct ExplainedRegion {
     pub(crate) region: Region,
     /// The regions named together: the region's class in descending order of score, then the merged near ties.
     pub(crate) class: Vec<Region>,
     /// Posterior odds of this region over the next one of the class.
-    pub(crate) lead: f64,
+    pub(crate) odds_over_next: f64,
     /// Regions of the near-tied classes.
-    pub(crate) near: Vec<Region>,
+    pub(crate) near_ties: Vec<Region>,
     pub(crate) probability: f64,
     /// Whether all conditions of a verdict hold.
-    pub(crate) named: bool,
+    pub(crate) is_verdict: bool,
     /// Clients with failures in the region.
-    pub(crate) failing: BTreeSet<VantageIx>,
+    pub(crate) failing_clients: BTreeSet<VantageIx>,
     pub(crate) first_failure: Round,
     pub(crate) last_failure: Round,
     /// Failures of the probes that cross the region, and the expected number of probes that cross it.
-    pub(crate) crossed: (f64, f64),
+    pub(crate) crossing: (f64, f64),
 }
 
 /// The judgement of one subject.
 #[derive(Debug)]
 pub(crate) struct Judgement {
-    pub(crate) case: JudgementInput,
+    pub(crate) input: JudgementInput,
     pub(crate) p_healthy: f64,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<ExplainedRegion>,
     /// The posterior over single regions; shows what was ruled out.
     pub(crate) posterior: Posterior,
     /// Whether no set of regions explains the cells.
@@ -196,19 +196,19 @@ pub(crate) struct Judgement {
 }
 
 /// Without the kinds of failure, five times the residual doubt is allowed.
-const COUNTS_ALONE: f64 = 0.2;
+const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
-const MIN_CLASS: f64 = 0.9;
+const MIN_CLASS_MASS: f64 = 0.9;
 /// A tie of more regions than this is not a verdict.
-const MAX_TIED: usize = 4;
+const MAX_TIED_REGIONS: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
 /// Failing rounds after which near-tied classes are named together.
-const TIE_ROUNDS: usize = 3;
+const NEAR_TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
 /// Failing rounds after which classes with close posterior odds are near ties too. Until then further probes may
 /// decide.
-const PATIENCE: usize = 5;
+const ODDS_TIE_ROUNDS: usize = 5;
 
 /// Cells with failures, by round.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
@@ -221,7 +221,10 @@ pub(crate) fn judge(
     doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
-    let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
+    let posteriors: Vec<Posterior> = cases
+        .iter()
+        .map(|case| case.comparison().posterior_given(&[], l))
+        .collect();
     let mut best = 0;
     for (i, posterior) in posteriors.iter().enumerate() {
         if ln_odds(posterior) > ln_odds(&posteriors[best]) {
@@ -230,15 +233,14 @@ pub(crate) fn judge(
     }
     // Failure kinds weigh causes against each other; whether there is a fault at all is decided by the counts. The
     // windows were selected by looking at the data, so each has an equal share of the prior.
-    let p_healthy = over_all(
-        posteriors
-            .iter()
-            .map(|p| p.p_none.max(COUNTS_ALONE * p.p_none_by_counts())),
-    );
+    let p_healthy = combine_windows(posteriors.iter().map(|p| {
+        p.p_no_further_fault
+            .max(COUNTS_ONLY_FACTOR * p.p_no_further_fault_by_counts())
+    }));
     let posterior = posteriors.into_iter().nth(best)?;
     let case = cases.swap_remove(best);
-    let problem = case.problem();
-    let regions = problem.explain(&posterior, l);
+    let problem = case.comparison();
+    let regions = problem.search_explanation(&posterior, l);
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
@@ -251,7 +253,7 @@ pub(crate) fn judge(
         let given = if others.is_empty() {
             None
         } else {
-            Some(problem.given(&others, l))
+            Some(problem.posterior_given(&others, l))
         };
         let given = given.as_ref().unwrap_or(&posterior);
         findings.extend(finding(
@@ -259,46 +261,46 @@ pub(crate) fn judge(
             given,
             *region,
             &others,
-            doubt.allows(p_healthy),
+            doubt.permits_verdict(p_healthy),
             seen,
             case.start,
             failing,
         ));
     }
-    let (_, ln_saturated) = ln_m_saturated(&case.data);
-    let gap = ln_saturated - problem.ln_m(&regions, l);
+    let (_, ln_saturated) = ln_marginal_saturated(&case.data);
+    let gap = ln_saturated - problem.ln_marginal(&regions, l);
     Some(Judgement {
-        unexplained: gap > UNEXPLAINED && doubt.allows(p_healthy),
+        unexplained: gap > MAX_LACK_OF_FIT && doubt.permits_verdict(p_healthy),
         p_healthy,
         findings,
         posterior,
-        case,
+        input: case,
     })
 }
 
 fn ln_odds(posterior: &Posterior) -> f64 {
     let none = posterior.scored.first().map_or(0.0, ScoredRegion::score);
     let faults: Vec<f64> = posterior.scored.iter().skip(1).map(ScoredRegion::score).collect();
-    lse(&faults) - none
+    log_sum_exp(&faults) - none
 }
 
 /// Returns the failures of the window's probes that cross a region, and the expected number of probes that cross
 /// it.
-fn crossed(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
-    let shares = problem.data.shares(region, problem.scene);
+fn crossing_probes(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
+    let shares = problem.data.shares(region, problem.paths);
     shares.iter().fold((0.0, 0.0), |(failures, all), (i, share)| {
         let cell = &problem.data.cells[*i];
-        let failed = probes(cell.f);
+        let failed = to_probes(cell.failures);
         (
             failures + failed,
-            all + failed + share.get() * probes(cell.n - cell.f),
+            all + failed + share.as_f64() * to_probes(cell.probes - cell.failures),
         )
     })
 }
 
 /// Returns the probability of "healthy" over all windows, from the mean of the odds of a fault (equal prior per
 /// window).
-fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
+fn combine_windows(healthy: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for p in healthy {
         sum += (1.0 - p) / p.max(f64::MIN_POSITIVE);
@@ -316,23 +318,27 @@ fn finding(
     given: &Posterior,
     region: Region,
     others: &[Region],
-    ill: bool,
+    fault_established: bool,
     rounds: usize,
     start: Round,
     failing: &FailingCells,
-) -> Option<Finding> {
+) -> Option<ExplainedRegion> {
     let class = given
         .classes
         .iter()
         .find(|class| class.members.iter().any(|i| given.scored[*i].region == region))?;
     let mut class_regions = given.regions_of(class);
     let head = *class_regions.first()?;
-    let scene = problem.scene;
+    let scene = problem.paths;
     // Near ties are named together, so that a verdict does not wait for the evidence that would separate them.
     let mut mass = class.mass;
-    let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
+    let mut near = problem.near_ties(given, class, rounds >= ODDS_TIE_ROUNDS);
     // The fault may have started in the middle of its first round, which then looks like an intermittent cause.
-    while rounds >= TIE_ROUNDS && mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
+    while rounds >= NEAR_TIE_ROUNDS
+        && mass < MIN_CLASS_MASS
+        && class_regions.len() < MAX_TIED_REGIONS
+        && !near.is_empty()
+    {
         let next = near.remove(0);
         mass += next.mass;
         class_regions.extend(given.regions_of(next));
@@ -358,10 +364,11 @@ fn finding(
         .filter(|key| alpha(&union, key, scene).permille() > alpha(others, key, scene).permille())
         .map(|key| key.client)
         .collect();
-    let enough_clients = clients.len() >= MIN_CLIENTS || head.seen_by_one() || probing.len() < MIN_CLIENTS;
-    let named = ill
-        && mass >= MIN_CLASS
-        && !class.unobserved
+    let enough_clients =
+        clients.len() >= MIN_CLIENTS || head.is_single_client() || probing.len() < MIN_CLIENTS;
+    let named = fault_established
+        && mass >= MIN_CLASS_MASS
+        && !class.contains_healthy
         && rounds >= MIN_ROUNDS
         && client_rounds.len() >= MIN_CLIENT_ROUNDS
         && enough_clients;
@@ -371,23 +378,23 @@ fn finding(
         .collect();
     let p = |region: Region| {
         let scored = given.scored.iter().find(|scored| scored.region == region);
-        scored.map_or(0.0, |scored| scored.p)
+        scored.map_or(0.0, |scored| scored.probability)
     };
     let next = class_regions
         .iter()
         .skip(1)
         .map(|region| p(*region))
         .fold(0.0, f64::max);
-    Some(Finding {
+    Some(ExplainedRegion {
         region: head,
         class: class_regions,
-        lead: p(head) / next.max(f64::MIN_POSITIVE),
-        near,
+        odds_over_next: p(head) / next.max(f64::MIN_POSITIVE),
+        near_ties: near,
         probability: mass.min(1.0),
-        named,
-        failing: clients,
+        is_verdict: named,
+        failing_clients: clients,
         first_failure: client_rounds.first().map_or(start, |(round, _)| *round),
         last_failure: client_rounds.last().map_or(start, |(round, _)| *round),
-        crossed: crossed(problem, head),
+        crossing: crossing_probes(problem, head),
     })
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{evidence::weights::probes, regions::share::PathShare};
+use crate::{evidence::weights::to_probes, regions::share::PathShare};
 
 /// Grid of θ1 with prior weights. A flaky cause is the same region with a smaller θ1.
 pub(crate) const THETA1: [(f64, f64); 9] = [
@@ -56,21 +56,23 @@ pub(crate) struct RateGrid {
 pub(crate) struct BackgroundRate(u8);
 
 /// Weighted median of [`THETA0`].
-const MEDIAN: f64 = 1e-3;
+const THETA0_MEDIAN: f64 = 1e-3;
 /// Factors on the rates of [`THETA0`]; noisier subjects use the last one.
-const STEPS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
+const BACKGROUND_FACTORS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
 /// Upper bound of the background rates: above it a fault could no longer stand out.
-const MOST: f64 = 0.25;
+const MAX_BACKGROUND: f64 = 0.25;
 
 impl BackgroundRate {
     /// Returns the smallest step whose median is at least the measured rate. Quieter subjects use the first step.
-    pub(crate) fn of(rate: f64) -> Self {
-        let step = STEPS.iter().position(|step| rate <= MEDIAN * step);
-        Self(u8::try_from(step.unwrap_or(STEPS.len() - 1)).unwrap_or(0))
+    pub(crate) fn for_rate(rate: f64) -> Self {
+        let step = BACKGROUND_FACTORS
+            .iter()
+            .position(|step| rate <= THETA0_MEDIAN * step);
+        Self(u8::try_from(step.unwrap_or(BACKGROUND_FACTORS.len() - 1)).unwrap_or(0))
     }
 
     fn factor(self) -> f64 {
-        STEPS[usize::from(self.0).min(STEPS.len() - 1)]
+        BACKGROUND_FACTORS[usize::from(self.0).min(BACKGROUND_FACTORS.len() - 1)]
     }
 }
 
@@ -91,7 +93,7 @@ pub(crate) type ShareGroups = BTreeMap<PathShare, (u64, u64)>;
 pub(crate) type PairGroups = BTreeMap<[PathShare; 3], (u64, u64)>;
 
 /// ln Σ exp, summed in the given order.
-pub(crate) fn lse(values: &[f64]) -> f64 {
+pub(crate) fn log_sum_exp(values: &[f64]) -> f64 {
     let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if max == f64::NEG_INFINITY {
         return max;
@@ -124,7 +126,7 @@ pub(crate) struct Likelihood {
 
 impl Default for Likelihood {
     fn default() -> Self {
-        Self::with(&THETA1, &THETA0, 1.0)
+        Self::from_grids(&THETA1, &THETA0, 1.0)
     }
 }
 
@@ -134,14 +136,14 @@ const MAX_TABLES: usize = 4096;
 
 impl Likelihood {
     /// Creates the likelihood for a grid.
-    pub(crate) fn on(grid: RateGrid) -> Self {
+    pub(crate) fn with_grid(grid: RateGrid) -> Self {
         let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
         let factor = grid.background.factor();
-        let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MOST), weight));
-        Self::with(theta1, &theta0, 1.0)
+        let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MAX_BACKGROUND), weight));
+        Self::from_grids(theta1, &theta0, 1.0)
     }
 
-    pub(crate) fn with(theta1: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
+    pub(crate) fn from_grids(theta1: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
         Self {
             theta1: theta1.iter().map(|(value, _)| *value).collect(),
             theta0: theta0.iter().map(|(value, _)| *value).collect(),
@@ -168,7 +170,11 @@ impl Likelihood {
         self.tables.entry(alpha).or_insert_with(|| {
             let p: Vec<f64> = theta1
                 .iter()
-                .flat_map(|t1| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
+                .flat_map(|t1| {
+                    theta0
+                        .iter()
+                        .map(|t0| failure_probability(alpha.as_f64(), *t1, *t0))
+                })
                 .collect();
             LikelihoodTable {
                 ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
@@ -178,10 +184,10 @@ impl Likelihood {
     }
 
     /// Returns the ln joint weight of each grid point.
-    fn points(&mut self, groups: &ShareGroups) -> Vec<f64> {
+    fn ln_grid_weights(&mut self, groups: &ShareGroups) -> Vec<f64> {
         let mut points = vec![0.0; self.ln_weights.len()];
         for (alpha, (failures, successes)) in groups {
-            let (failures, successes) = (probes(*failures), probes(*successes));
+            let (failures, successes) = (to_probes(*failures), to_probes(*successes));
             let table = self.table(*alpha);
             for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
                 *point += failures * ln_fail + successes * ln_ok;
@@ -195,16 +201,16 @@ impl Likelihood {
     }
 
     /// Returns ln m, the ln marginal likelihood of the counts with both rates integrated out.
-    pub(crate) fn ln_m(&mut self, groups: &ShareGroups) -> f64 {
-        let points = self.points(groups);
-        lse(&points)
+    pub(crate) fn ln_marginal(&mut self, groups: &ShareGroups) -> f64 {
+        let points = self.ln_grid_weights(groups);
+        log_sum_exp(&points)
     }
 
     /// Returns the ln marginal likelihood of two faults with separate rates.
-    pub(crate) fn ln_m_pair(&mut self, groups: &PairGroups) -> f64 {
+    pub(crate) fn ln_marginal_pair(&mut self, groups: &PairGroups) -> f64 {
         let mut points = vec![0.0; self.ln_pair_weights.len()];
         for (shares, (failures, successes)) in groups {
-            let (failures, successes) = (probes(*failures), probes(*successes));
+            let (failures, successes) = (to_probes(*failures), to_probes(*successes));
             let table = self.pair_table(*shares);
             for ((point, ln_fail), ln_ok) in points.iter_mut().zip(&table.ln_fail).zip(&table.ln_ok) {
                 *point += failures * ln_fail + successes * ln_ok;
@@ -213,7 +219,7 @@ impl Likelihood {
         for (point, weight) in points.iter_mut().zip(&self.ln_pair_weights) {
             *point = weight + self.eta * *point;
         }
-        lse(&points)
+        log_sum_exp(&points)
     }
 
     fn pair_table(&mut self, shares: [PathShare; 3]) -> &LikelihoodTable {
@@ -222,7 +228,7 @@ impl Likelihood {
         }
         let (theta1, theta0) = (&self.theta1, &self.theta0);
         self.pair_tables.entry(shares).or_insert_with(|| {
-            let [first, second, either] = shares.map(PathShare::get);
+            let [first, second, either] = shares.map(PathShare::as_f64);
             let both = first + second - either;
             let p: Vec<f64> = theta1
                 .iter()
@@ -245,9 +251,9 @@ impl Likelihood {
 
     /// Returns E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates. The failure probability of any share is
     /// linear in them.
-    pub(crate) fn rates(&mut self, groups: &ShareGroups) -> (f64, f64) {
-        let points = self.points(groups);
-        let total = lse(&points);
+    pub(crate) fn expected_rates(&mut self, groups: &ShareGroups) -> (f64, f64) {
+        let points = self.ln_grid_weights(groups);
+        let total = log_sum_exp(&points);
         let (mut background, mut caused) = (0.0, 0.0);
         let columns = self.theta0.len();
         for (i, point) in points.iter().enumerate() {
@@ -261,9 +267,9 @@ impl Likelihood {
 
     /// Returns the posterior means of θ1 and θ0.
     #[cfg(test)]
-    pub(crate) fn means(&mut self, groups: &ShareGroups) -> (f64, f64) {
-        let points = self.points(groups);
-        let total = lse(&points);
+    pub(crate) fn posterior_means(&mut self, groups: &ShareGroups) -> (f64, f64) {
+        let points = self.ln_grid_weights(groups);
+        let total = log_sum_exp(&points);
         let (mut mean1, mut mean0) = (0.0, 0.0);
         let columns = self.theta0.len();
         for (i, point) in points.iter().enumerate() {

@@ -5,18 +5,18 @@
 //! prior ───────────────────────┴▶ posterior (with pool: evidence of the other subjects) ─▶ judgement
 //! ```
 
-pub(crate) mod data;
-pub(crate) mod fit;
+pub(crate) mod comparison_data;
+pub(crate) mod goodness_of_fit;
 pub(crate) mod judgement;
+pub(crate) mod judgement_unit;
+pub(crate) mod kind_profiles;
 pub(crate) mod likelihood;
-pub(crate) mod look_elsewhere;
-pub(crate) mod pool;
+pub(crate) mod multiple_comparisons;
 pub(crate) mod posterior;
 pub(crate) mod prior;
-pub(crate) mod profiles;
 pub(crate) mod recovery;
-pub(crate) mod sequential;
-pub(crate) mod unit;
+pub(crate) mod sequential_tests;
+pub(crate) mod subject_pool;
 
 #[cfg(test)]
 mod worked_example;

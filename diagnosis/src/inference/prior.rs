@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::data::ComparisonData;
+use super::comparison_data::ComparisonData;
 use crate::{
     ids::{NodeIx, PodIx},
     regions::{Region, RegionKind, pair_count, paths::SubjectPaths},
@@ -15,14 +15,14 @@ use crate::{
 /// Prior probability of a fault of a subject.
 pub(crate) const P_FAULT: f64 = 0.03;
 /// Upper bound of the total prior mass of all faults, whatever the facts.
-const MAX_FAULT: f64 = 0.5;
+const MAX_FAULT_MASS: f64 = 0.5;
 /// `self` always counts in W, although it is compared only if a client can be its own endpoint: the weights were
 /// calibrated that way.
-const ALWAYS_COUNTED: RegionKind = RegionKind::SelfPod;
+const ALWAYS_WEIGHTED: RegionKind = RegionKind::SelfPod;
 
 /// Factor on the weights of the client regions if there is only one client. Without a second client for
 /// comparison, a fault of the client itself is listed as a possibility, not as the first explanation.
-const ALONE: f64 = 0.1;
+const SINGLE_CLIENT_FACTOR: f64 = 0.1;
 
 /// The regions that a fact is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +38,13 @@ pub(crate) enum FactScope {
 /// A fact and the regions whose prior it multiplies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PriorFact {
-    pub(crate) about: FactScope,
+    pub(crate) scope: FactScope,
     pub(crate) fact: Fact,
 }
 
 impl PriorFact {
     pub(crate) fn applies(&self, region: Region) -> bool {
-        match self.about {
+        match self.scope {
             FactScope::Kind(kind) => region.kind() == kind,
             FactScope::Pod(pod) => region == Region::Backend(pod),
             FactScope::Node(kind, node) => region.kind() == kind && region.node() == Some(node),
@@ -58,23 +58,23 @@ pub(crate) struct Hypothesis {
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
     /// ln Bayes factor from the other subjects, if the region would affect them too.
-    pub(crate) pooled: f64,
+    pub(crate) ln_pooled: f64,
 }
 
 /// Number of members of a kind above which only those with failures on their paths are listed; the divisor remains
 /// the number of all members. The others explain nothing, and a mesh of 5 000 nodes has 20 000 of them.
-const LISTED: usize = 400;
+const MAX_LISTED_MEMBERS: usize = 400;
 
 fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Vec<Region>, usize) {
-    let nodes = || data.failing_nodes(scene).into_iter();
+    let nodes = || data.failing_destinations(scene).into_iter();
     let clients = || data.failing_clients(scene).into_iter();
     let all = match kind {
         RegionKind::Pair => pair_count(scene),
-        RegionKind::Bnode | RegionKind::BnodeRemote => scene.nodes.all.len(),
+        RegionKind::Bnode | RegionKind::BnodeRemote => scene.mesh.node_set.len(),
         RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => scene.client_nodes().len(),
         _ => 0,
     };
-    if all <= LISTED {
+    if all <= MAX_LISTED_MEMBERS {
         let members = kind.members(scene);
         let count = members.len();
         return (members, count);
@@ -102,7 +102,7 @@ pub(crate) fn hypotheses(
     facts: &[PriorFact],
 ) -> Vec<Hypothesis> {
     let mut counted = kinds.clone();
-    counted.insert(ALWAYS_COUNTED);
+    counted.insert(ALWAYS_WEIGHTED);
     let total: f64 = counted.iter().map(|kind| kind.weight()).sum();
     let mut all = Vec::new();
     for kind in kinds {
@@ -111,8 +111,8 @@ pub(crate) fn hypotheses(
             kind,
             RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient
         );
-        let alone = of_client && scene.nodes.clients.len() == 1;
-        let weight = kind.weight() * if alone { ALONE } else { 1.0 };
+        let alone = of_client && scene.mesh.clients.len() == 1;
+        let weight = kind.weight() * if alone { SINGLE_CLIENT_FACTOR } else { 1.0 };
         #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
         let ln_share = libm::log(P_FAULT) + libm::log(weight / total) - libm::log(count as f64);
         for region in members {
@@ -124,13 +124,13 @@ pub(crate) fn hypotheses(
             all.push(Hypothesis {
                 region,
                 ln_prior: ln_share + ln_facts,
-                pooled: 0.0,
+                ln_pooled: 0.0,
             });
         }
     }
     let mass: f64 = all.iter().map(|h| libm::exp(h.ln_prior)).sum();
-    if mass > MAX_FAULT {
-        let ln_scale = libm::log(MAX_FAULT / mass);
+    if mass > MAX_FAULT_MASS {
+        let ln_scale = libm::log(MAX_FAULT_MASS / mass);
         for hypothesis in &mut all {
             hypothesis.ln_prior += ln_scale;
         }

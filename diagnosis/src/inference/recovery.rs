@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 
 use parallax_model::Round;
 
-use super::sequential::{P0, healthy_bound};
-use crate::{evidence::weights::probes, regions::share::PathShare};
+use super::sequential_tests::{P0, healthy_bound};
+use crate::{evidence::weights::to_probes, regions::share::PathShare};
 
 /// One-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.645;
 /// Bounds of the failure rate of a broken region.
-const RATES: (f64, f64) = (0.01, 0.8);
+const RATE_BOUNDS: (f64, f64) = (0.01, 0.8);
 /// Minimum number of rounds without a failure, however many probes pass in them: a fault may pause.
-const ROUNDS: i64 = 5;
+const MIN_ROUNDS: i64 = 5;
 /// Minimum number of rounds with a success among them.
-const ROUNDS_HEARD: u32 = 2;
+const MIN_ROUNDS_WITH_SUCCESS: u32 = 2;
 
 /// Outcomes of the probes of one round that cross a region.
 #[derive(Debug, Clone, Default)]
@@ -42,9 +42,10 @@ impl RegionCrossing {
     }
 
     /// Returns the expected number of successes that crossed the region.
-    fn passed(&self) -> f64 {
+    fn expected_successes(&self) -> f64 {
         let each = self.successes.iter();
-        each.map(|(share, weight)| share.get() * probes(*weight)).sum()
+        each.map(|(share, weight)| share.as_f64() * to_probes(*weight))
+            .sum()
     }
 }
 
@@ -53,78 +54,79 @@ impl RegionCrossing {
 pub(crate) struct RecoveryProgress {
     /// Failures, and probes that crossed the region, up to the last failure.
     failures: f64,
-    crossed: f64,
+    crossings: f64,
     last_failure: Option<Round>,
     /// Successes that crossed the region since the last failure.
     passed: f64,
-    rounds_heard: u32,
-    sum: f64,
-    latest: Option<Round>,
+    rounds_with_success: u32,
+    log_likelihood_ratio: f64,
+    latest_round: Option<Round>,
 }
 
 impl RecoveryProgress {
     /// Starts the test with the failures and crossing probes so far.
-    pub(crate) fn of(failures: f64, crossed: f64, last_failure: Round) -> Self {
+    pub(crate) fn after_failures(failures: f64, crossed: f64, last_failure: Round) -> Self {
         Self {
             failures,
-            crossed,
+            crossings: crossed,
             last_failure: Some(last_failure),
-            latest: Some(last_failure),
+            latest_round: Some(last_failure),
             ..Self::default()
         }
     }
 
     /// Adds a round. Rounds must ascend.
     pub(crate) fn step(&mut self, round: Round, crossing: &RegionCrossing) {
-        self.latest = self.latest.max(Some(round));
-        let passed = crossing.passed();
+        self.latest_round = self.latest_round.max(Some(round));
+        let passed = crossing.expected_successes();
         if crossing.failures > 0 {
-            let failures = probes(crossing.failures);
+            let failures = to_probes(crossing.failures);
             self.failures += failures;
-            self.crossed += self.passed + passed + failures;
+            self.crossings += self.passed + passed + failures;
             self.last_failure = Some(round);
-            (self.passed, self.rounds_heard, self.sum) = (0.0, 0, 0.0);
+            (self.passed, self.rounds_with_success, self.log_likelihood_ratio) = (0.0, 0, 0.0);
             return;
         }
         if crossing.successes.is_empty() {
             return;
         }
         self.passed += passed;
-        self.rounds_heard += 1;
-        let rate = self.rate();
+        self.rounds_with_success += 1;
+        let rate = self.failure_rate_bound();
         for (share, weight) in &crossing.successes {
-            let failing = share.get() * rate + (1.0 - share.get()) * P0;
-            self.sum += probes(*weight) * libm::log((1.0 - failing) / (1.0 - P0));
+            let failing = share.as_f64() * rate + (1.0 - share.as_f64()) * P0;
+            self.log_likelihood_ratio += to_probes(*weight) * libm::log((1.0 - failing) / (1.0 - P0));
         }
     }
 
     /// Returns the failures, and the probes that crossed the region, up to the last failure.
-    pub(crate) const fn broken(&self) -> (f64, f64) {
-        (self.failures, self.crossed)
+    pub(crate) const fn failure_counts(&self) -> (f64, f64) {
+        (self.failures, self.crossings)
     }
 
     /// Returns the lower confidence bound of the failure rate of the broken region.
-    fn rate(&self) -> f64 {
-        if self.crossed <= 0.0 {
-            return RATES.1;
+    fn failure_rate_bound(&self) -> f64 {
+        if self.crossings <= 0.0 {
+            return RATE_BOUNDS.1;
         }
-        let (n, seen) = (self.crossed, (self.failures / self.crossed).min(1.0));
+        let (n, seen) = (self.crossings, (self.failures / self.crossings).min(1.0));
         let spread = Z * libm::sqrt(seen * (1.0 - seen) / n + Z * Z / (4.0 * n * n));
-        ((seen + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n)).clamp(RATES.0, RATES.1)
+        ((seen + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n)).clamp(RATE_BOUNDS.0, RATE_BOUNDS.1)
     }
 
     /// Reports whether the region has proved healthy since its last failure.
     pub(crate) fn accepts_healthy(&self) -> bool {
-        let long = match (self.last_failure, self.latest) {
-            (Some(failed), Some(latest)) => latest.0 - failed.0 >= ROUNDS,
+        let long = match (self.last_failure, self.latest_round) {
+            (Some(failed), Some(latest)) => latest.0 - failed.0 >= MIN_ROUNDS,
             _ => true,
         };
-        long && self.rounds_heard >= ROUNDS_HEARD && self.sum <= healthy_bound()
+        long && self.rounds_with_success >= MIN_ROUNDS_WITH_SUCCESS
+            && self.log_likelihood_ratio <= healthy_bound()
     }
 
     /// Reports whether a probe has passed since the last failure.
-    pub(crate) fn leans_healthy(&self) -> bool {
-        self.sum < 0.0
+    pub(crate) fn has_successes_since_failure(&self) -> bool {
+        self.log_likelihood_ratio < 0.0
     }
 }
 
@@ -150,11 +152,11 @@ pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, RegionCrossing)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::weights::ONE;
+    use crate::evidence::weights::ONE_PROBE;
 
     fn crossing(failures: u64, successes: u64) -> RegionCrossing {
         let mut crossing = RegionCrossing::default();
-        crossing.add(PathShare::new(1, 1), failures * ONE, successes * ONE);
+        crossing.add(PathShare::new(1, 1), failures * ONE_PROBE, successes * ONE_PROBE);
         crossing
     }
 
@@ -177,8 +179,8 @@ mod tests {
 
     #[test]
     fn what_lost_every_probe_recovers_after_the_fewest_rounds() {
-        assert_eq!(rounds_to_recover(&[(3, 0); 10], 3), ROUNDS);
-        assert_eq!(rounds_to_recover(&[(1, 0); 10], 1), ROUNDS);
+        assert_eq!(rounds_to_recover(&[(3, 0); 10], 3), MIN_ROUNDS);
+        assert_eq!(rounds_to_recover(&[(1, 0); 10], 1), MIN_ROUNDS);
     }
 
     #[test]
@@ -195,17 +197,17 @@ mod tests {
 
     #[test]
     fn a_share_of_each_probe_takes_as_many_more() {
-        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
+        let mut recovery = RecoveryProgress::after_failures(30.0, 30.0, Round(0));
         let mut half = RegionCrossing::default();
-        half.add(PathShare::new(1, 2), 0, 4 * ONE);
-        for round in 1..=ROUNDS {
+        half.add(PathShare::new(1, 2), 0, 4 * ONE_PROBE);
+        for round in 1..=MIN_ROUNDS {
             recovery.step(Round(round), &half);
         }
         assert!(recovery.accepts_healthy());
         let mut tenth = RegionCrossing::default();
-        tenth.add(PathShare::new(1, 10), 0, 4 * ONE);
-        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
-        for round in 1..=ROUNDS {
+        tenth.add(PathShare::new(1, 10), 0, 4 * ONE_PROBE);
+        let mut recovery = RecoveryProgress::after_failures(30.0, 30.0, Round(0));
+        for round in 1..=MIN_ROUNDS {
             recovery.step(Round(round), &tenth);
         }
         assert!(!recovery.accepts_healthy());
@@ -213,13 +215,13 @@ mod tests {
 
     #[test]
     fn silence_and_a_single_round_prove_nothing() {
-        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
+        let mut recovery = RecoveryProgress::after_failures(30.0, 30.0, Round(0));
         for round in 1..100 {
             recovery.step(Round(round), &RegionCrossing::default());
         }
-        assert!(!recovery.accepts_healthy() && !recovery.leans_healthy());
+        assert!(!recovery.accepts_healthy() && !recovery.has_successes_since_failure());
         recovery.step(Round(100), &crossing(0, 1_000));
-        assert!(!recovery.accepts_healthy() && recovery.leans_healthy());
+        assert!(!recovery.accepts_healthy() && recovery.has_successes_since_failure());
         recovery.step(Round(101), &crossing(0, 1));
         assert!(recovery.accepts_healthy());
     }

@@ -8,7 +8,7 @@ use super::{CellPosition, ProbeOrder};
 use crate::{evidence::rounds::OpenRounds, settings::Settings};
 
 /// Rounds shown in a cell.
-const SHOWN: usize = 3;
+const SHOWN_ROUNDS: usize = 3;
 
 /// The probes of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,27 +18,27 @@ pub(super) struct RoundCounts {
     /// Failures among them.
     pub(super) failures: u64,
     /// Failures with a negative DNS answer, which a cache may still hold (RFC 2308).
-    pub(super) absences: u64,
+    pub(super) negative_answers: u64,
     /// Failed probes of addresses and endpoints that no longer exist; no evidence of the present.
     pub(super) stale: u64,
 }
 
 impl RoundCounts {
     /// Returns the counts with negative answers as stale.
-    pub(super) fn without_absences(self) -> Self {
+    pub(super) fn without_negative_answers(self) -> Self {
         Self {
-            probes: self.probes - self.absences,
-            failures: self.failures - self.absences,
-            absences: 0,
-            stale: self.stale + self.absences,
+            probes: self.probes - self.negative_answers,
+            failures: self.failures - self.negative_answers,
+            negative_answers: 0,
+            stale: self.stale + self.negative_answers,
         }
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             probes: self.probes + other.probes,
             failures: self.failures + other.failures,
-            absences: self.absences + other.absences,
+            negative_answers: self.negative_answers + other.negative_answers,
             stale: self.stale + other.stale,
         }
     }
@@ -64,27 +64,27 @@ impl Cell {
     }
 
     /// Whether the newest round succeeded completely; `None` without probes.
-    pub(super) fn newest(&self) -> Option<bool> {
+    pub(super) fn newest_succeeded(&self) -> Option<bool> {
         let (_, tally) = self.rounds.back()?;
         (tally.probes > 0).then_some(tally.failures == 0)
     }
 
     /// Adds an observation. Returns the state before and after, if still fresh.
-    pub(super) fn take(
+    pub(super) fn add(
         &mut self,
         recorded: &Recorded,
         place: CellPosition,
         settings: Settings,
     ) -> (Option<FrontOutcome>, Option<FrontOutcome>) {
         let observation = &recorded.observation;
-        let horizon = observation.at.minus(OpenRounds::patience(settings));
+        let horizon = observation.started.minus(OpenRounds::silence_timeout(settings));
         let newest = self.newest_round();
         let believed = newest.is_some_and(|round| round.end(settings.interval) > horizon);
-        let said = |cell: &Self| Some((cell.front, cell.newest()?));
+        let said = |cell: &Self| Some((cell.front, cell.newest_succeeded()?));
         let before = said(self).filter(|_| believed);
-        let round = observation.at.round(settings.interval);
-        self.count(round, tally_of(recorded, place.stale));
-        let newness = (observation.at, observation.seq);
+        let round = observation.started.round(settings.interval);
+        self.count(round, counts_of(recorded, place.stale));
+        let newness = (observation.started, observation.seq);
         if let Outcome::Failed { phase, kind, status } = &observation.outcome
             && self
                 .failure
@@ -106,16 +106,16 @@ impl Cell {
     fn count(&mut self, round: Round, tally: RoundCounts) {
         let at = self.rounds.partition_point(|(known, _)| *known < round);
         match self.rounds.get_mut(at).filter(|(known, _)| *known == round) {
-            Some((_, known)) => *known = known.and(tally),
+            Some((_, known)) => *known = known.plus(tally),
             None => self.rounds.insert(at, (round, tally)),
         }
-        while self.rounds.len() > SHOWN {
+        while self.rounds.len() > SHOWN_ROUNDS {
             self.rounds.pop_front();
         }
     }
 
     /// Maps the rounds to a new round length.
-    pub(super) fn divide(&mut self, now: impl Fn(Round) -> Round) {
+    pub(super) fn change_interval(&mut self, now: impl Fn(Round) -> Round) {
         for (round, tally) in std::mem::take(&mut self.rounds) {
             self.count(now(round), tally);
         }
@@ -125,7 +125,7 @@ impl Cell {
     }
 }
 
-fn tally_of(recorded: &Recorded, stale: bool) -> RoundCounts {
+fn counts_of(recorded: &Recorded, stale: bool) -> RoundCounts {
     let mut tally = RoundCounts {
         probes: 1,
         ..RoundCounts::default()
@@ -139,7 +139,7 @@ fn tally_of(recorded: &Recorded, stale: bool) -> RoundCounts {
         }
         tally.failures = 1;
         let absent = *phase == Phase::Resolve && kind.class(None) == KindClass::NxDomain;
-        tally.absences = u64::from(absent);
+        tally.negative_answers = u64::from(absent);
     }
     tally
 }

@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, ReportSeq, TargetId};
 
 use self::cell::Cell;
-pub(crate) use self::not_excluded::by_mesh;
+pub(crate) use self::not_excluded::not_excluded_by_mesh;
 use crate::{
     evidence::{rounds::OpenRounds, routes::default_front},
     findings::LatestOutcome,
     ids::{NameRegistry, TargetIx, VantageIx},
     plan,
     settings::Settings,
-    topology::{Topology, former::FormerPods},
+    topology::{Topology, former_pods::FormerPods},
 };
 
 /// Fronts remembered per target, bounded because a name may resolve to ever new addresses.
@@ -36,7 +36,7 @@ struct Row {
     /// Time of the first success that this process knows.
     first_success: Option<EventTime>,
     /// The front of users' connections according to the topology.
-    usual: Option<Front>,
+    default_front: Option<Front>,
     /// The vantages planned to probe it.
     planned: Vec<VantageIx>,
     cells: BTreeMap<VantageIx, Cell>,
@@ -44,7 +44,7 @@ struct Row {
 
 /// Detects changes of [`Matrix::seen`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ChangeDetector {
+pub(crate) struct MatrixVersion {
     changes: u64,
     fresh: usize,
 }
@@ -55,9 +55,9 @@ pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
     /// Start of the earliest probe reported.
-    began: Option<EventTime>,
+    first_probe: Option<EventTime>,
     /// Targets known to have succeeded from a checkpoint.
-    remembered: BTreeSet<TargetId>,
+    known_to_work: BTreeSet<TargetId>,
     /// Number of changes of a cell's newest outcome.
     changes: u64,
 }
@@ -77,20 +77,20 @@ pub(crate) struct CellPosition {
 
 impl Matrix {
     /// Adds an observation on arrival: failures show at once, although they are judged with their round.
-    pub(crate) fn take(&mut self, recorded: &Recorded, place: CellPosition, settings: Settings) {
+    pub(crate) fn add(&mut self, recorded: &Recorded, place: CellPosition, settings: Settings) {
         let observation = &recorded.observation;
         let seen = self.last_seen.entry(place.vantage).or_default();
-        *seen = (*seen).max(observation.at);
-        earliest(&mut self.began, observation.at);
+        *seen = (*seen).max(observation.started);
+        keep_earliest(&mut self.first_probe, observation.started);
         let Some(row) = place.target.and_then(|target| self.rows.get_mut(&target)) else {
             return;
         };
-        earliest(&mut row.first_probe, observation.at);
+        keep_earliest(&mut row.first_probe, observation.started);
         if matches!(observation.outcome, Outcome::Ok { .. }) {
-            earliest(&mut row.first_success, observation.at);
+            keep_earliest(&mut row.first_success, observation.started);
         }
         let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
-        if !shown_channel || matches!(observation.outcome, Outcome::NotAsked { .. }) {
+        if !shown_channel || matches!(observation.outcome, Outcome::NotProbed { .. }) {
             return;
         }
         if let Some(front) = observation.front
@@ -99,7 +99,7 @@ impl Matrix {
             row.fronts.insert(front);
         }
         let cell = row.cells.entry(place.vantage).or_default();
-        let (before, after) = cell.take(recorded, place, settings);
+        let (before, after) = cell.add(recorded, place, settings);
         self.changes += u64::from(before != after);
     }
 
@@ -114,7 +114,7 @@ impl Matrix {
         let stays = |front: &Front| {
             !everywhere
                 && old.front(front) == new.front(front)
-                && old.machine(front) == new.machine(front)
+                && old.node_serving(front) == new.node_serving(front)
                 && old.service_of(front) == new.service_of(front)
         };
         let mut rows = std::mem::take(&mut self.rows);
@@ -126,10 +126,10 @@ impl Matrix {
             let mut row = rows.remove(&target).unwrap_or_default();
             let numbers = vantages.iter().filter_map(|vantage| world.vantages.get(vantage));
             row.planned = numbers.collect();
-            row.usual = default_front(new, id);
+            row.default_front = default_front(new, id);
             row.cells.retain(|vantage, _| is_known(*vantage));
             for (vantage, cell) in &mut row.cells {
-                let front = cell.front.or(row.usual);
+                let front = cell.front.or(row.default_front);
                 if !front.is_some_and(|front| stays(&front)) {
                     let vantage = world.vantages.name(*vantage);
                     let probe = (vantage, front.as_ref(), cell.entry.as_ref());
@@ -144,9 +144,9 @@ impl Matrix {
     }
 
     /// Maps the rounds of all cells to a new round length, each by its end.
-    pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
+    pub(crate) fn change_interval(&mut self, old: Settings, new: Settings) {
         for cell in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
-            cell.divide(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
+            cell.change_interval(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
         }
         self.changes += 1;
     }
@@ -164,26 +164,30 @@ impl Matrix {
     }
 
     /// The fresh newest outcome of each target from each vantage on the user's path.
-    pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = LatestOutcome> {
+    pub(crate) fn latest_outcomes(
+        &self,
+        now: EventTime,
+        settings: Settings,
+    ) -> impl Iterator<Item = LatestOutcome> {
         self.fresh(now, settings).filter_map(|(vantage, cell)| {
             Some(LatestOutcome {
                 vantage,
                 front: cell.front?,
-                ok: cell.newest()?,
+                ok: cell.newest_succeeded()?,
             })
         })
     }
 
     /// Returns a value that stays equal as long as [`Self::seen`] does not change.
-    pub(crate) fn pulse(&self, now: EventTime, settings: Settings) -> ChangeDetector {
-        ChangeDetector {
+    pub(crate) fn version(&self, now: EventTime, settings: Settings) -> MatrixVersion {
+        MatrixVersion {
             changes: self.changes,
             fresh: self.fresh(now, settings).count(),
         }
     }
 
     fn fresh(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = (VantageIx, &Cell)> {
-        let horizon = now.minus(OpenRounds::patience(settings));
+        let horizon = now.minus(OpenRounds::silence_timeout(settings));
         let cells = self.rows.values().flat_map(|row| &row.cells);
         cells
             .filter(move |(_, cell)| {
@@ -196,25 +200,25 @@ impl Matrix {
     /// Reports whether a vantage reported recently.
     pub(crate) fn is_reporting(&self, vantage: VantageIx, now: EventTime, settings: Settings) -> bool {
         let last = self.last_seen.get(&vantage);
-        last.is_some_and(|at| now - *at <= OpenRounds::patience(settings))
+        last.is_some_and(|at| now - *at <= OpenRounds::silence_timeout(settings))
     }
 
     /// Reports whether a target ever succeeded on any channel.
-    pub(crate) fn ever_ok(&self, target: &TargetId, world: &NameRegistry) -> bool {
+    pub(crate) fn ever_succeeded(&self, target: &TargetId, world: &NameRegistry) -> bool {
         let row = world
             .targets
             .get(target)
             .and_then(|target| self.rows.get(&target));
-        row.is_some_and(|row| row.first_success.is_some()) || self.remembered.contains(target)
+        row.is_some_and(|row| row.first_success.is_some()) || self.known_to_work.contains(target)
     }
 
     /// Records from a checkpoint that a target succeeded.
-    pub(crate) fn remember(&mut self, target: TargetId) {
-        self.remembered.insert(target);
+    pub(crate) fn mark_succeeded(&mut self, target: TargetId) {
+        self.known_to_work.insert(target);
     }
 }
 
-fn earliest(known: &mut Option<EventTime>, at: EventTime) {
+fn keep_earliest(known: &mut Option<EventTime>, at: EventTime) {
     *known = Some(known.map_or(at, |known| known.min(at)));
 }
 

@@ -3,7 +3,7 @@
 use parallax_model::Vantage;
 
 use crate::{
-    catalogue::not_observable,
+    catalogue::unobservable,
     findings::{FindingKind, HazardKind},
     topology::Topology,
     verdict::NotExcluded,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Returns the causes that the reporting vantages together cannot rule out.
-pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotExcluded> {
+pub(crate) fn not_excluded_by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotExcluded> {
     let outside = vantages
         .iter()
         .filter(|v| v.state == VantageState::Reporting && matches!(v.vantage, Vantage::Outside { .. }))
@@ -22,9 +22,9 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
             id: "I7".to_owned(),
             title: "faults seen only from outside the cluster: a success inside is not one outside"
                 .to_owned(),
-            needed: "a vantage outside the cluster that reports".to_owned(),
+            requirement: "a vantage outside the cluster that reports".to_owned(),
         });
-        all.extend(not_observable::only_outside());
+        all.extend(unobservable::only_outside());
     }
     if topology.public_resolvers().is_empty() {
         for (id, title) in [
@@ -40,11 +40,11 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
             all.push(NotExcluded {
                 id: id.to_owned(),
                 title: title.to_owned(),
-                needed: "a resolver under resolvers.public, and dns targets that query it".to_owned(),
+                requirement: "a resolver under resolvers.public, and dns targets that query it".to_owned(),
             });
         }
     }
-    all.extend(not_observable::with_outside_vantages(outside));
+    all.extend(unobservable::with_outside_vantages(outside));
     all
 }
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn open(names: &[(&str, VantageState)]) -> Vec<String> {
-        by_mesh(&Topology::default(), &views(names))
+        not_excluded_by_mesh(&Topology::default(), &views(names))
             .into_iter()
             .map(|open| open.id)
             .collect()

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long a target counts as new.
-const NEW: Micros = Micros::from_secs(60);
+const NEW_TARGET_PERIOD: Micros = Micros::from_secs(60);
 
 impl Matrix {
     pub(crate) fn vantages(
@@ -35,7 +35,7 @@ impl Matrix {
                 let last_seen = number.and_then(|number| self.last_seen.get(&number)).copied();
                 let state = match last_seen {
                     None => VantageState::Waiting,
-                    Some(at) if now - at > OpenRounds::patience(settings) => VantageState::Silent,
+                    Some(at) if now - at > OpenRounds::silence_timeout(settings) => VantageState::Silent,
                     Some(_) => VantageState::Reporting,
                 };
                 VantageView {
@@ -60,7 +60,7 @@ impl Matrix {
         let mut columns = VantageColumns::default();
         for (column, vantage) in vantages.iter().enumerate() {
             if let Some(number) = world.vantages.get(&vantage.vantage) {
-                columns.put(number, column);
+                columns.set(number, column);
             }
         }
         let nothing = Row::default();
@@ -73,14 +73,14 @@ impl Matrix {
                 let window = FreshnessWindow {
                     now,
                     interval: settings.interval,
-                    horizon: now.minus(OpenRounds::patience(Settings {
+                    horizon: now.minus(OpenRounds::silence_timeout(Settings {
                         interval: own.max(settings.interval),
                         ..settings
                     })),
-                    absence_until: self.absence_until(
+                    absence_until: self.negative_cache_until(
                         id,
                         row,
-                        number.and_then(|target| routes.absence_until(target)),
+                        number.and_then(|target| routes.negative_cache_until(target)),
                         settings,
                     ),
                 };
@@ -89,9 +89,10 @@ impl Matrix {
                     fronts: row
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
-                    never_ok: row.is_some_and(|r| r.first_probe.is_some() && r.first_success.is_none())
-                        && !self.remembered.contains(id),
-                    new: row.is_some_and(|row| self.is_new(id, row, now)),
+                    never_succeeded: row
+                        .is_some_and(|r| r.first_probe.is_some() && r.first_success.is_none())
+                        && !self.known_to_work.contains(id),
+                    is_new: row.is_some_and(|row| self.is_new(id, row, now)),
                     pending: placed.target.pending,
                     baseline: baselines
                         .get(id)
@@ -110,13 +111,15 @@ impl Matrix {
             return false;
         };
         // Targets from the start of this process are new only to this process.
-        let appeared = self.began.is_some_and(|began| first - began >= NEW);
-        appeared && now - first < NEW && !self.remembered.contains(target)
+        let appeared = self
+            .first_probe
+            .is_some_and(|began| first - began >= NEW_TARGET_PERIOD);
+        appeared && now - first < NEW_TARGET_PERIOD && !self.known_to_work.contains(target)
     }
 
     /// Time until which a cache may hold a negative answer for a target's name: after the name got an address, and
     /// after its first success.
-    fn absence_until(
+    fn negative_cache_until(
         &self,
         target: &TargetId,
         row: Option<&Row>,
@@ -124,7 +127,7 @@ impl Matrix {
         settings: Settings,
     ) -> Option<EventTime> {
         let first = row.and_then(|row| row.first_success);
-        let first = first.filter(|_| !self.remembered.contains(target));
+        let first = first.filter(|_| !self.known_to_work.contains(target));
         announced.max(first.map(|at| at.plus(cache_ttl(settings))))
     }
 }
@@ -134,7 +137,7 @@ impl Matrix {
 struct VantageColumns(Vec<Option<usize>>);
 
 impl VantageColumns {
-    fn put(&mut self, vantage: VantageIx, column: usize) {
+    fn set(&mut self, vantage: VantageIx, column: usize) {
         let at = usize::from(vantage);
         if self.0.len() <= at {
             self.0.resize(at + 1, None);
@@ -142,7 +145,7 @@ impl VantageColumns {
         self.0[at] = Some(column);
     }
 
-    fn of(&self, vantage: VantageIx) -> Option<usize> {
+    fn column(&self, vantage: VantageIx) -> Option<usize> {
         self.0.get(usize::from(vantage)).copied().flatten()
     }
 }
@@ -163,12 +166,12 @@ impl FreshnessWindow {
     }
 
     /// Returns the counts of a round without failures that a cache may explain.
-    fn excused(self, round: Round, tally: RoundCounts) -> RoundCounts {
+    fn without_cached_failures(self, round: Round, tally: RoundCounts) -> RoundCounts {
         let may_be_cached = self
             .absence_until
             .is_some_and(|until| round.start(self.interval) <= until);
         if may_be_cached {
-            tally.without_absences()
+            tally.without_negative_answers()
         } else {
             tally
         }
@@ -185,7 +188,7 @@ impl Row {
     ) -> Vec<MatrixCell> {
         let asking = self.planned.iter().chain(self.cells.keys());
         let mut asking: Vec<(usize, VantageIx)> = asking
-            .filter_map(|vantage| Some((columns.of(*vantage)?, *vantage)))
+            .filter_map(|vantage| Some((columns.column(*vantage)?, *vantage)))
             .collect();
         asking.sort_unstable();
         asking.dedup();
@@ -196,11 +199,15 @@ impl Row {
                 None => MatrixCell {
                     vantage: column,
                     state: CellState::Unknown,
-                    placement: topology.placement(world.vantages.name(vantage), self.usual.as_ref(), None),
-                    last: None,
+                    placement: topology.placement(
+                        world.vantages.name(vantage),
+                        self.default_front.as_ref(),
+                        None,
+                    ),
+                    last_probe: None,
                     probes: 0,
                     failures: 0,
-                    failure: None,
+                    last_failure: None,
                 },
             })
             .collect()
@@ -212,7 +219,7 @@ impl Cell {
         // Only fresh rounds are evidence; without them a cell is never ok.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
         let tally = fresh.fold(RoundCounts::default(), |sum, (round, tally)| {
-            sum.and(window.excused(*round, *tally))
+            sum.plus(window.without_cached_failures(*round, *tally))
         });
         let state = match (tally.probes, tally.failures) {
             (0, _) => CellState::Unknown,
@@ -229,10 +236,10 @@ impl Cell {
             vantage: column,
             state,
             placement: self.placement.unwrap_or(parallax_model::Placement::Unknown),
-            last: self.last.map(|(at, _)| at.min(window.now)),
+            last_probe: self.last.map(|(at, _)| at.min(window.now)),
             probes: tally.probes,
             failures: tally.failures,
-            failure: match tally {
+            last_failure: match tally {
                 RoundCounts { failures: 1.., .. } => failure.cloned(),
                 RoundCounts { stale: 1.., .. } => failure.map(|words| {
                     format!("{words}: outdated, from before the latest change of names or endpoints")

@@ -10,23 +10,25 @@ use crate::topology::{PlacedTarget, Topology, is_private};
 
 /// Number of nodes that probe a host, both at its own front and at the others, so that the responses can be
 /// compared.
-const ASKING: usize = 2;
+const NODES_PER_HOST: usize = 2;
 
 /// Minimum interval per pair of host and front. Exposure does not change within seconds, and frequent requests for
 /// a host at a foreign address look like an attack.
-const SELDOM: Micros = Micros::from_secs(60);
+const MIN_INTERVAL: Micros = Micros::from_secs(60);
 
 /// Number of pairs probed at [`SELDOM`]; with more pairs, the interval grows in proportion.
-const PAIRS: usize = 200;
+const PAIRS_AT_MIN_INTERVAL: usize = 200;
 
 /// Maximum interval per pair.
-const SELDOMMEST: Micros = Micros::from_secs(3600);
+const MAX_INTERVAL: Micros = Micros::from_secs(3600);
 
 /// Returns the interval between two probes of one pair.
 pub(crate) fn interval(topology: &Topology, round: Micros) -> Micros {
-    let times = topology.exposures().len().div_ceil(PAIRS).max(1);
+    let times = topology.exposures().len().div_ceil(PAIRS_AT_MIN_INTERVAL).max(1);
     let times = u64::try_from(times).unwrap_or(u64::MAX);
-    Micros(SELDOM.0.saturating_mul(times)).min(SELDOMMEST).max(round)
+    Micros(MIN_INTERVAL.0.saturating_mul(times))
+        .min(MAX_INTERVAL)
+        .max(round)
 }
 
 impl Planner<'_> {
@@ -36,8 +38,8 @@ impl Planner<'_> {
         let interval = interval(self.topology, self.config.interval);
         let timeout = self.config.timeout;
         for (id, exposure) in self.topology.exposures() {
-            if is_beyond_reach(self.vantage, exposure.front.address)
-                || !asks(self.topology, exposure.host.as_str(), self.vantage)
+            if is_unreachable(self.vantage, exposure.front.address)
+                || !is_selected(self.topology, exposure.host.as_str(), self.vantage)
             {
                 continue;
             }
@@ -58,9 +60,11 @@ impl Planner<'_> {
     /// Plans the forbidden probes of a target.
     pub(super) fn forbidden(&mut self, placed: &PlacedTarget) {
         let config = self.config;
-        for question in &placed.target.forbidden {
-            let reached = question.at.is_none_or(|at| !is_beyond_reach(self.vantage, at));
-            if !reached || !question.is_asked_from(self.vantage) {
+        for question in &placed.target.forbidden_probes {
+            let reached = question
+                .address
+                .is_none_or(|at| !is_unreachable(self.vantage, at));
+            if !reached || !question.applies_to(self.vantage) {
                 continue;
             }
             self.add(&format!("forbidden|{}", question.id), |name| {
@@ -70,8 +74,8 @@ impl Planner<'_> {
                     channel: Channel::Vip,
                     probe: question.probe.clone(),
                     dial: question
-                        .at
-                        .or(placed.dial)
+                        .address
+                        .or(placed.dial_address)
                         .map_or(DialAddress::Resolve, DialAddress::Address),
                     entry: None,
                     peer: None,
@@ -84,22 +88,22 @@ impl Planner<'_> {
 }
 
 /// Private addresses are unreachable from the internet.
-fn is_beyond_reach(vantage: &Vantage, address: SocketAddr) -> bool {
+fn is_unreachable(vantage: &Vantage, address: SocketAddr) -> bool {
     Whence::of(vantage) == Whence::Internet && is_private(address.ip())
 }
 
-fn asks(topology: &Topology, host: &str, vantage: &Vantage) -> bool {
+fn is_selected(topology: &Topology, host: &str, vantage: &Vantage) -> bool {
     let Some(node) = vantage.node() else { return true };
     let mut order: Vec<(u64, &NodeName)> = topology
         .nodes()
         .values()
         .filter(|n| n.prober.is_some())
-        .map(|n| (hash::stable(&["exposure", host, n.name.as_str()]), &n.name))
+        .map(|n| (hash::fnv1a(&["exposure", host, n.name.as_str()]), &n.name))
         .collect();
     // A standalone prober without a cluster probes everything.
     if order.is_empty() {
         return true;
     }
     order.sort();
-    order.iter().take(ASKING).any(|(_, name)| *name == node)
+    order.iter().take(NODES_PER_HOST).any(|(_, name)| *name == node)
 }

@@ -10,8 +10,8 @@ mod exposure;
 mod on_demand;
 mod requested;
 
-pub use on_demand::{mesh, on_demand};
-pub use requested::with_asks;
+pub use on_demand::{mesh_run_assignments, run_assignments};
+pub use requested::with_requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use parallax_model::{
     ProbeSpec, TargetId, Vantage,
 };
 
-use crate::topology::{PlacedTarget, Topology, rings::MESH};
+use crate::topology::{PlacedTarget, Topology, rings::MESH_RINGS};
 
 pub(crate) use exposure::interval as exposure_interval;
 
@@ -43,25 +43,25 @@ pub struct PlanConfig {
 pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
     let mut planner = Planner::new(topology, config, vantage);
     let index = topology.plan_index();
-    let own = number(topology, vantage);
+    let own = prober_index(topology, vantage);
     for ((id, placed), sampled) in topology.targets().iter().zip(index.targets()) {
-        if !own.map_or_else(|| may_ask(vantage, placed), |own| index.asks(sampled, own)) {
+        if !own.map_or_else(|| may_probe(vantage, placed), |own| index.probes(sampled, own)) {
             continue;
         }
         planner.forbidden(placed);
-        if !placed.target.answers(vantage) {
+        if !placed.target.must_answer(vantage) {
             continue;
         }
-        planner.approach(id, placed);
-        if sampled.direct && vantage.node().is_some() {
+        planner.user_path(id, placed);
+        if sampled.dials_entries && vantage.node().is_some() {
             planner.direct(id, placed, |endpoints| {
-                sampled.dials(own, &vantage.to_string(), endpoints)
+                sampled.endpoint_slice(own, &vantage.to_string(), endpoints)
             });
         }
     }
     planner.mesh();
     planner.exposures();
-    planner.out.into_values().collect()
+    planner.planned.into_values().collect()
 }
 
 /// Returns each target with the vantages that probe it as a user would.
@@ -70,33 +70,33 @@ pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, V
     let (on_probers, elsewhere): (Vec<&Vantage>, Vec<&Vantage>) = topology
         .extra_vantages()
         .iter()
-        .partition(|vantage| number(topology, vantage).is_some());
+        .partition(|vantage| prober_index(topology, vantage).is_some());
     let targets = topology.targets().iter().zip(index.targets());
     targets.map(move |((id, placed), sampled)| {
-        let probers = index.asking(sampled).into_iter();
+        let probers = index.probers_of(sampled).into_iter();
         let mut clients: Vec<Vantage> = probers
             .map(|number| Vantage::pod(index.rings().probers()[number].clone()))
             .collect();
         let also = on_probers
             .iter()
-            .filter(|vantage| number(topology, vantage).is_some_and(|own| index.asks(sampled, own)));
+            .filter(|vantage| prober_index(topology, vantage).is_some_and(|own| index.probes(sampled, own)));
         clients.extend(also.copied().cloned());
-        let others = elsewhere.iter().filter(|vantage| may_ask(vantage, placed));
+        let others = elsewhere.iter().filter(|vantage| may_probe(vantage, placed));
         clients.extend(others.copied().cloned());
-        clients.retain(|vantage| placed.target.answers(vantage));
+        clients.retain(|vantage| placed.target.must_answer(vantage));
         (id, clients)
     })
 }
 
 /// Returns the index of the prober on a vantage's node.
-fn number(topology: &Topology, vantage: &Vantage) -> Option<usize> {
-    topology.plan_index().rings().number(vantage.node()?)
+fn prober_index(topology: &Topology, vantage: &Vantage) -> Option<usize> {
+    topology.plan_index().rings().index_of(vantage.node()?)
 }
 
 /// Outside vantages do not probe cluster addresses or Pods: a success inside is never reported as a success
 /// outside.
-fn may_ask(vantage: &Vantage, placed: &PlacedTarget) -> bool {
-    vantage.node().is_some() || placed.dial.is_none()
+fn may_probe(vantage: &Vantage, placed: &PlacedTarget) -> bool {
+    vantage.node().is_some() || placed.dial_address.is_none()
 }
 
 /// Returns the lines that update a reader of the old plan to the new one.
@@ -127,7 +127,7 @@ struct Planner<'a> {
     topology: &'a Topology,
     config: &'a PlanConfig,
     vantage: &'a Vantage,
-    out: BTreeMap<AssignmentId, Assignment>,
+    planned: BTreeMap<AssignmentId, Assignment>,
 }
 
 impl<'a> Planner<'a> {
@@ -136,7 +136,7 @@ impl<'a> Planner<'a> {
             topology,
             config,
             vantage,
-            out: BTreeMap::new(),
+            planned: BTreeMap::new(),
         }
     }
 
@@ -144,12 +144,12 @@ impl<'a> Planner<'a> {
         // Ids consist of validated names and addresses, so only the length can be invalid: a target with a URL of
         // two kilobytes is left out entirely.
         if let Ok(id) = AssignmentId::new(id) {
-            self.out.insert(id.clone(), assignment(id));
+            self.planned.insert(id.clone(), assignment(id));
         }
     }
 
     /// Plans the probe that takes a user's path.
-    fn approach(&mut self, id: &TargetId, placed: &PlacedTarget) {
+    fn user_path(&mut self, id: &TargetId, placed: &PlacedTarget) {
         let target = &placed.target;
         let channel = match target.probe {
             ProbeSpec::Dns(_) => Channel::Dns,
@@ -161,7 +161,9 @@ impl<'a> Planner<'a> {
             target: id.clone(),
             channel,
             probe: target.probe.clone(),
-            dial: placed.dial.map_or(DialAddress::Resolve, DialAddress::Address),
+            dial: placed
+                .dial_address
+                .map_or(DialAddress::Resolve, DialAddress::Address),
             entry: None,
             peer: None,
             interval: target.interval.unwrap_or(config.interval),
@@ -172,7 +174,7 @@ impl<'a> Planner<'a> {
     /// Plans probes to each entry's own address, with the same Host and SNI; with many entries, to the vantage's
     /// share of them.
     fn direct(&mut self, id: &TargetId, placed: &PlacedTarget, share: impl FnOnce(usize) -> (usize, usize)) {
-        if self.topology.ends_tls_before(placed) {
+        if self.topology.terminates_tls_before(placed) {
             return;
         }
         let Some((service, target_port)) = &placed.entry else {
@@ -241,11 +243,11 @@ impl<'a> Planner<'a> {
 /// Returns the mesh peers of a node: all probers in a small cluster, otherwise its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
     let rings = topology.plan_index().rings();
-    if rings.probers().len() <= 2 * MESH + 1 {
+    if rings.probers().len() <= 2 * MESH_RINGS + 1 {
         return rings.probers().iter().filter(|peer| *peer != node).collect();
     }
     rings
-        .number(node)
+        .index_of(node)
         .map(|number| rings.neighbours(number).collect())
         .unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use parallax_model::{Assignment, TargetId, Vantage};
 
-use super::{PlanConfig, Planner, may_ask, number};
+use super::{PlanConfig, Planner, may_probe, prober_index};
 use crate::topology::Topology;
 
 /// Returns the assignments of one vantage in a run of one target, independent of the sampling of the base plan.
@@ -10,7 +10,7 @@ use crate::topology::Topology;
 /// the forbidden probes and the mesh. Empty if the vantage cannot probe the target: outside vantages do not probe
 /// cluster addresses.
 #[must_use]
-pub fn on_demand(
+pub fn run_assignments(
     topology: &Topology,
     config: &PlanConfig,
     vantage: &Vantage,
@@ -20,34 +20,34 @@ pub fn on_demand(
     let Some(placed) = topology.targets().get(target) else {
         return Vec::new();
     };
-    if !may_ask(vantage, placed) {
+    if !may_probe(vantage, placed) {
         return Vec::new();
     }
     let mut planner = Planner::new(topology, config, vantage);
     planner.forbidden(placed);
-    let answers = placed.target.answers(vantage);
+    let answers = placed.target.must_answer(vantage);
     if answers {
-        planner.approach(target, placed);
+        planner.user_path(target, placed);
     }
     if answers && endpoints && vantage.node().is_some() {
         let index = topology.plan_index();
         let mut sampled = topology.targets().keys().zip(index.targets());
         let sampled = sampled.find_map(|(id, sampled)| (id == target).then_some(sampled));
-        let own = number(topology, vantage);
+        let own = prober_index(topology, vantage);
         planner.direct(target, placed, |endpoints| {
             sampled.map_or((0, endpoints), |sampled| {
-                sampled.dials(own, &vantage.to_string(), endpoints)
+                sampled.endpoint_slice(own, &vantage.to_string(), endpoints)
             })
         });
     }
     planner.mesh();
-    planner.out.into_values().collect()
+    planner.planned.into_values().collect()
 }
 
 /// Returns the assignments of one vantage in a run of the mesh: the echo of every peer. Empty outside the cluster.
 #[must_use]
-pub fn mesh(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
+pub fn mesh_run_assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
     let mut planner = Planner::new(topology, config, vantage);
     planner.mesh();
-    planner.out.into_values().collect()
+    planner.planned.into_values().collect()
 }

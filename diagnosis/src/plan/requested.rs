@@ -16,7 +16,7 @@ use crate::{
 /// Returns the base plan of a vantage and the requested probes, sorted by id. A request whose endpoint or host no
 /// longer exists is left out, because its result could not be interpreted.
 #[must_use]
-pub fn with_asks(
+pub fn with_requests(
     topology: &Topology,
     config: &PlanConfig,
     vantage: &Vantage,
@@ -47,7 +47,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
         interval: config.interval,
         timeout: config.timeout,
     };
-    if let RequestDestination::Peer(node) = &ask.to {
+    if let RequestDestination::Peer(node) = &ask.destination {
         let prober = topology.nodes().get(node)?.prober.as_ref()?;
         return Some(Assignment {
             target: TargetId::new(format!("echo://{node}")).ok()?,
@@ -63,9 +63,9 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
     }
     let placed = topology.targets().get(&ask.target)?;
     if matches!(
-        ask.to,
+        ask.destination,
         RequestDestination::Entry(_) | RequestDestination::NodePort(_)
-    ) && topology.ends_tls_before(placed)
+    ) && topology.terminates_tls_before(placed)
     {
         return None;
     }
@@ -74,7 +74,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
         timeout: placed.target.timeout.unwrap_or(config.timeout),
         ..base
     };
-    match &ask.to {
+    match &ask.destination {
         // Dials the front's address directly: name resolution is tested separately.
         RequestDestination::Front(front) | RequestDestination::NodePort(front) => Some(Assignment {
             dial: DialAddress::Address(front.address),
@@ -94,7 +94,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
             })
         }
         RequestDestination::Name(_) => Some(Assignment {
-            probe: ProbeSpec::Dns(question(placed, ask.variant)?),
+            probe: ProbeSpec::Dns(dns_query(placed, ask.variant)?),
             ..base
         }),
         RequestDestination::Peer(_) => None,
@@ -102,10 +102,10 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
 }
 
 /// Returns the DNS query for the target's host, as the target's own probe sends it.
-fn question(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
+fn dns_query(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),
-        other => DnsProbe::ask(other.host()?.clone(), RecordType::A),
+        other => DnsProbe::new(other.host()?.clone(), RecordType::A),
     };
     if variant == ProbeVariant::DnsOverTcp {
         question.transport = DnsTransport::Tcp;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::topology::{
     TopologySpec,
-    askers::{DIRECT_HOSTS, MOST_HOSTS},
+    sampling::{MAX_DIRECT_HOSTS, MAX_HOSTS},
 };
 
 fn config() -> PlanConfig {
@@ -54,7 +54,7 @@ fn ids(plan: &[Assignment]) -> Vec<&str> {
 }
 
 /// Returns the number of direct probes per entry, and the maximum per vantage.
-fn dialled(topology: &Topology, nodes: usize) -> (BTreeMap<String, usize>, usize) {
+fn direct_probe_counts(topology: &Topology, nodes: usize) -> (BTreeMap<String, usize>, usize) {
     let mut by_entry = BTreeMap::new();
     let mut most = 0;
     for node in 0..nodes {
@@ -72,7 +72,7 @@ fn dialled(topology: &Topology, nodes: usize) -> (BTreeMap<String, usize>, usize
 #[test]
 fn of_an_entry_on_every_node_each_vantage_dials_a_share_and_each_entry_has_two_clients() {
     let nodes = 1_000;
-    let (by_entry, most) = dialled(&cluster(nodes, nodes, 1), nodes);
+    let (by_entry, most) = direct_probe_counts(&cluster(nodes, nodes, 1), nodes);
     assert_eq!(by_entry.len(), nodes, "every entry is dialled");
     assert!(by_entry.values().all(|clients| *clients >= 2));
     assert!(most <= 64, "{most} by one vantage");
@@ -100,7 +100,7 @@ fn fifty_hosts_on_one_front_do_not_multiply_the_direct_probes() {
     let count = |channel| plan.iter().filter(|a| a.channel == channel).count();
     assert_eq!(
         (count(Channel::Vip), count(Channel::Direct), count(Channel::Mesh)),
-        (51, DIRECT_HOSTS * 2, 3)
+        (51, MAX_DIRECT_HOSTS * 2, 3)
     );
 }
 
@@ -114,12 +114,12 @@ fn an_entry_on_every_node_does_not_have_every_node_ask() {
                 ids(&plan).contains(&"vip|http://h0.example.test/")
             })
             .count();
-        assert_eq!(asking, MOST_HOSTS, "of {nodes} nodes");
+        assert_eq!(asking, MAX_HOSTS, "of {nodes} nodes");
     }
 }
 
 /// A request as the engine creates it, given as JSON so that its wire format is tested too.
-fn ask(
+fn request(
     vantage: &str,
     id: &str,
     channel: &str,
@@ -138,21 +138,21 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     let topology = cluster(3, 1, 1);
     let host = "http://h0.example.test/";
     let asks = [
-        ask(
+        request(
             "n2/pod",
             "ask|direct|h|ingress-0",
             "direct",
             host,
             &serde_json::json!({"entry": "ingress-0"}),
         ),
-        ask(
+        request(
             "n2/pod",
             "ask|proxied|h|front",
             "proxied",
             host,
             &serde_json::json!({"front": "203.0.113.10:80"}),
         ),
-        ask(
+        request(
             "n1/pod",
             "ask|mesh|n2",
             "mesh",
@@ -162,8 +162,8 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     ];
     let vantage = Vantage::pod("n2".parse().unwrap());
     let base = assignments(&topology, &config(), &vantage);
-    let plan = with_asks(&topology, &config(), &vantage, &asks);
-    let asked: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_asked()).collect();
+    let plan = with_requests(&topology, &config(), &vantage, &asks);
+    let asked: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_requested()).collect();
     assert_eq!(asked.len(), 2);
     assert_eq!(
         asked[0].dial,
@@ -175,13 +175,13 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
         DialAddress::Address("203.0.113.10:80".parse().unwrap())
     );
     assert_eq!(asked[1].channel, Channel::Proxied);
-    let revision = PlanRevision { epoch: 1, n: 1 };
+    let revision = PlanRevision { epoch: 1, number: 1 };
     assert_eq!(diff(&base, &plan, revision).len(), 2);
-    let after = with_asks(&topology, &config(), &vantage, &[]);
+    let after = with_requests(&topology, &config(), &vantage, &[]);
     let gone = diff(&plan, &after, revision);
     assert!(
         gone.iter()
-            .all(|line| matches!(line, PlanLine::Remove { id, .. } if id.is_asked())),
+            .all(|line| matches!(line, PlanLine::Remove { id, .. } if id.is_requested())),
         "{gone:?}"
     );
 }
@@ -219,7 +219,7 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
     assert!(ids(&passed_on).contains(&http) && ids(&passed_on).contains(&https));
 
     let vantage = Vantage::pod("n0".parse().unwrap());
-    let question = ask(
+    let question = request(
         "n0/pod",
         "ask|direct|h|ingress-0",
         "direct",
@@ -227,14 +227,14 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
         &serde_json::json!({"entry": "ingress-0"}),
     );
     let asked = |topology: &Topology| {
-        let plan = with_asks(topology, &config(), &vantage, std::slice::from_ref(&question));
-        plan.iter().filter(|a| a.id.is_asked()).count()
+        let plan = with_requests(topology, &config(), &vantage, std::slice::from_ref(&question));
+        plan.iter().filter(|a| a.id.is_requested()).count()
     };
     assert_eq!(
         (asked(&with_tls(8080, 8080)), asked(&with_tls(8080, 8443))),
         (0, 1)
     );
-    let run = on_demand(
+    let run = run_assignments(
         &with_tls(8080, 8080),
         &config(),
         &vantage,
@@ -251,7 +251,7 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
 #[test]
 fn an_ask_about_an_endpoint_that_is_gone_is_left_out() {
     let topology = cluster(3, 1, 1);
-    let asks = [ask(
+    let asks = [request(
         "n2/pod",
         "ask|direct|h|ingress-1",
         "direct",
@@ -260,7 +260,7 @@ fn an_ask_about_an_endpoint_that_is_gone_is_left_out() {
     )];
     let vantage = Vantage::pod("n2".parse().unwrap());
     assert_eq!(
-        with_asks(&topology, &config(), &vantage, &asks),
+        with_requests(&topology, &config(), &vantage, &asks),
         assignments(&topology, &config(), &vantage)
     );
 }
@@ -268,7 +268,7 @@ fn an_ask_about_an_endpoint_that_is_gone_is_left_out() {
 #[test]
 fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
     let topology = cluster(3, 1, 1);
-    let mut tcp = ask(
+    let mut tcp = request(
         "n2/pod",
         "ask|dns|h|name|!tcp",
         "dns",
@@ -276,7 +276,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         &serde_json::json!({"name": "h0.example.test"}),
     );
     tcp.variant = crate::requests::ProbeVariant::DnsOverTcp;
-    let mut large = ask(
+    let mut large = request(
         "n2/pod",
         "ask|mesh|n1|!size=8192",
         "mesh",
@@ -285,10 +285,10 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
     );
     large.variant = crate::requests::ProbeVariant::Size(8_192);
     let vantage = Vantage::pod("n2".parse().unwrap());
-    let plan = with_asks(&topology, &config(), &vantage, &[tcp, large]);
+    let plan = with_requests(&topology, &config(), &vantage, &[tcp, large]);
     let probes: Vec<&ProbeSpec> = plan
         .iter()
-        .filter(|a| a.id.is_asked())
+        .filter(|a| a.id.is_requested())
         .map(|a| &a.probe)
         .collect();
     let ProbeSpec::Dns(question) = probes[0] else {
@@ -304,7 +304,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
 #[test]
 fn a_moved_endpoint_changes_only_the_direct_probes_of_that_endpoint() {
     let (before, after) = (cluster(4, 2, 1), cluster(4, 1, 1));
-    let revision = PlanRevision { epoch: 1, n: 2 };
+    let revision = PlanRevision { epoch: 1, number: 2 };
     let change = diff(&plan_of(&before, 3), &plan_of(&after, 3), revision);
     let id = "direct|http://h0.example.test/|ingress-1".parse().unwrap();
     assert_eq!(change, [PlanLine::Remove { revision, id }]);
@@ -372,7 +372,7 @@ fn who_must_get_no_answer_asks_for_silence_and_an_address_that_must_be_silent_is
 #[test]
 fn a_dns_target_is_asked_on_its_own_channel() {
     let spec = TopologySpec {
-        targets: vec![TargetSpec::of("dns://a.example.test")],
+        targets: vec![TargetSpec::new("dns://a.example.test")],
         ..Default::default()
     };
     let topology = Topology::try_from(spec)

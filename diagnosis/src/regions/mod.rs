@@ -106,21 +106,21 @@ pub(crate) struct ProbePath {
     /// Node to which a balancer sent the connection.
     pub(crate) receiver: Option<NodeIx>,
     /// Whether the endpoint is the client itself.
-    pub(crate) own: bool,
+    pub(crate) is_self: bool,
     pub(crate) name: Option<NameIx>,
 }
 
 impl ProbePath {
-    const fn vip(self) -> bool {
+    const fn is_vip(self) -> bool {
         is_through_front(self.channel)
     }
 
-    const fn service(self) -> bool {
-        self.vip() || matches!(self.channel, Channel::Direct)
+    const fn is_service(self) -> bool {
+        self.is_vip() || matches!(self.channel, Channel::Direct)
     }
 
-    const fn net(self) -> bool {
-        self.service() || matches!(self.channel, Channel::Mesh)
+    const fn is_net(self) -> bool {
+        self.is_service() || matches!(self.channel, Channel::Mesh)
     }
 }
 
@@ -154,12 +154,12 @@ impl Region {
     }
 
     /// Reports whether the region depends on the balancer's choice of node.
-    pub(crate) const fn asks_receiver(self) -> bool {
+    pub(crate) const fn depends_on_receiver(self) -> bool {
         matches!(self, Self::LbOwnNode | Self::OutsideFrontNode)
     }
 
     /// Reports whether a path crosses the region.
-    pub(crate) fn holds(self, path: ProbePath, scene: &SubjectPaths) -> bool {
+    pub(crate) fn contains(self, path: ProbePath, scene: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
         let into = |node: NodeIx| path.node == Some(node);
         // An outside vantage is in no region inside the cluster.
@@ -169,36 +169,40 @@ impl Region {
         let arrived = path.backend.is_some() || path.node.is_some();
         match self {
             Self::Healthy => false,
-            Self::Target => path.service(),
-            Self::Vip => path.vip() && inside,
-            Self::Backend(pod) => path.service() && path.backend == Some(pod),
-            Self::Bnode(node) => path.net() && into(node),
-            Self::BnodeRemote(node) => path.net() && into(node) && !from(node),
+            Self::Target => path.is_service(),
+            Self::Vip => path.is_vip() && inside,
+            Self::Backend(pod) => path.is_service() && path.backend == Some(pod),
+            Self::Bnode(node) => path.is_net() && into(node),
+            Self::BnodeRemote(node) => path.is_net() && into(node) && !from(node),
             Self::Client(node) => from(node),
-            Self::ClientVip(node) => path.vip() && from(node),
-            Self::Pair(client, node) => path.net() && from(client) && into(node),
+            Self::ClientVip(node) => path.is_vip() && from(node),
+            Self::Pair(client, node) => path.is_net() && from(client) && into(node),
             Self::NoLocal => {
-                path.vip()
-                    && !scene.local.is_empty()
-                    && path.client.is_some_and(|node| !scene.local.contains(&node))
+                path.is_vip()
+                    && !scene.local_nodes.is_empty()
+                    && path.client.is_some_and(|node| !scene.local_nodes.contains(&node))
             }
-            Self::Cross => path.net() && inside && arrived && apart,
-            Self::Same => path.net() && inside && arrived && !apart,
-            Self::SameVip => path.vip() && inside && arrived && !apart,
-            Self::SelfPod => path.net() && path.own,
-            Self::SelfVip => path.vip() && path.own,
+            Self::Cross => path.is_net() && inside && arrived && apart,
+            Self::Same => path.is_net() && inside && arrived && !apart,
+            Self::SameVip => path.is_vip() && inside && arrived && !apart,
+            Self::SelfPod => path.is_net() && path.is_self,
+            Self::SelfVip => path.is_vip() && path.is_self,
             Self::Zone(a, b) => {
-                let zone = |node: Option<NodeIx>| node.and_then(|n| scene.nodes.zones.get(&n)).copied();
-                path.net() && zone(path.client) == Some(a) && zone(path.node) == Some(b)
+                let zone = |node: Option<NodeIx>| node.and_then(|n| scene.mesh.zones.get(&n)).copied();
+                path.is_net() && zone(path.client) == Some(a) && zone(path.node) == Some(b)
             }
-            Self::ProtoVip => path.vip() && inside && path.channel != Channel::Proxied,
+            Self::ProtoVip => path.is_vip() && inside && path.channel != Channel::Proxied,
             Self::DnsClient(node) => path.channel == Channel::Dns && from(node),
             Self::DnsAll => path.channel == Channel::Dns,
             Self::DnsName(name) => path.channel == Channel::Dns && path.name == Some(name),
-            Self::OutsideAll => path.vip() && !inside,
-            Self::LbOwnNode => path.vip() && inside && path.receiver == path.client,
+            Self::OutsideAll => path.is_vip() && !inside,
+            Self::LbOwnNode => path.is_vip() && inside && path.receiver == path.client,
             Self::OutsideFrontNode => {
-                path.vip() && !inside && path.receiver.is_some_and(|node| !scene.local.contains(&node))
+                path.is_vip()
+                    && !inside
+                    && path
+                        .receiver
+                        .is_some_and(|node| !scene.local_nodes.contains(&node))
             }
         }
     }
@@ -228,7 +232,7 @@ impl Region {
     }
 
     /// Parses a description and interns its members. Returns `None` for names that this version does not know.
-    pub(crate) fn described(described: &RegionRef, world: &mut NameRegistry) -> Option<Self> {
+    pub(crate) fn parse_description(described: &RegionRef, world: &mut NameRegistry) -> Option<Self> {
         let kind = RegionKind::ALL
             .into_iter()
             .find(|kind| kind.label() == described.region)?;
@@ -318,7 +322,7 @@ impl Region {
     }
 
     /// Reports whether clients on only one node can observe the region.
-    pub(crate) const fn seen_by_one(self) -> bool {
+    pub(crate) const fn is_single_client(self) -> bool {
         matches!(
             self,
             Self::Client(_) | Self::ClientVip(_) | Self::Pair(..) | Self::DnsClient(_)
@@ -437,8 +441,14 @@ impl RegionKind {
             Self::LbOwnNode => vec![Region::LbOwnNode],
             Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
             Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
-            Self::Bnode => scene.nodes.all.iter().copied().map(Region::Bnode).collect(),
-            Self::BnodeRemote => scene.nodes.all.iter().copied().map(Region::BnodeRemote).collect(),
+            Self::Bnode => scene.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
+            Self::BnodeRemote => scene
+                .mesh
+                .node_set
+                .iter()
+                .copied()
+                .map(Region::BnodeRemote)
+                .collect(),
             Self::Client => clients().iter().copied().map(Region::Client).collect(),
             Self::ClientVip => clients().iter().copied().map(Region::ClientVip).collect(),
             Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
@@ -462,7 +472,7 @@ impl RegionKind {
 
 /// Returns all ordered pairs of a client node and another node.
 fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
-    let nodes = &scene.nodes.all;
+    let nodes = &scene.mesh.node_set;
     scene.client_nodes().iter().flat_map(|&c| {
         nodes
             .iter()
@@ -475,8 +485,8 @@ fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
 /// Returns the number of pairs without listing them: a large mesh has millions.
 pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
     let clients = scene.client_nodes();
-    let own = clients.intersection(&scene.nodes.all).count();
-    clients.len() * scene.nodes.all.len() - own
+    let own = clients.intersection(&scene.mesh.node_set).count();
+    clients.len() * scene.mesh.node_set.len() - own
 }
 
 impl fmt::Display for RegionKind {
@@ -509,7 +519,7 @@ mod tests {
                     | RegionKind::DnsName => members.len() == 1,
                     _ => members.is_empty(),
                 };
-                let region = Region::described(&described, &mut world);
+                let region = Region::parse_description(&described, &mut world);
                 assert_eq!(region.is_some(), fits, "{described}");
                 assert!(
                     region.is_none_or(|region| region.kind() == kind && region.describe(&world) == described)

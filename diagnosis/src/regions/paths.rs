@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MeshNodes {
     /// Nodes at which a probe can start or end.
-    pub(crate) all: BTreeSet<NodeIx>,
+    pub(crate) node_set: BTreeSet<NodeIx>,
     /// Probing vantages with their node; `None` outside the cluster.
     pub(crate) clients: IndexedTable<VantageIx, Option<NodeIx>>,
     /// Nodes that have a vantage.
-    pub(crate) of_clients: BTreeSet<NodeIx>,
+    pub(crate) client_nodes: BTreeSet<NodeIx>,
     /// Zones of nodes, if known.
     pub(crate) zones: IndexedTable<NodeIx, ZoneIx>,
     /// All zones.
@@ -29,7 +29,7 @@ pub(crate) struct MeshNodes {
     /// Prober Pods, with their node: a client may be its own endpoint.
     pub(crate) prober_pods: IndexedTable<PodIx, NodeIx>,
     /// Node of every endpoint that a cell may refer to, including former endpoints.
-    pub(crate) pods: IndexedTable<PodIx, NodeIx>,
+    pub(crate) pod_nodes: IndexedTable<PodIx, NodeIx>,
     /// The kube-proxy mode.
     pub(crate) proxy_mode: ProxyMode,
 }
@@ -37,24 +37,24 @@ pub(crate) struct MeshNodes {
 /// The paths of one subject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubjectPaths {
-    pub(crate) nodes: Arc<MeshNodes>,
+    pub(crate) mesh: Arc<MeshNodes>,
     /// Usable endpoints of the subject.
     pub(crate) backends: Vec<PodIx>,
     /// Nodes that have a usable endpoint; empty if endpoints are unknown.
-    pub(crate) local: BTreeSet<NodeIx>,
+    pub(crate) local_nodes: BTreeSet<NodeIx>,
     /// Endpoints that the front selects for a client, uniformly; all backends for clients without an entry.
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
     /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
-    pub(crate) pool: Vec<NodeIx>,
+    pub(crate) balancer_pool: Vec<NodeIx>,
     /// Whether connections from inside the cluster to the balancer's address leave the node, as far as known.
-    pub(crate) leaves_the_node: bool,
+    pub(crate) is_forwarded_to_balancer: bool,
     /// Whether the node selected by the balancer uses only its own endpoints.
-    pub(crate) pool_is_local: bool,
+    pub(crate) pool_uses_local_endpoints: bool,
     /// Whether policy Local is observed in practice: the front has the policy, clients on nodes without an
     /// endpoint mostly fail, and no client on a node with an endpoint was answered by an endpoint of another node.
-    pub(crate) strict: bool,
+    pub(crate) enforces_local: bool,
 }
 
 impl MeshNodes {
@@ -66,7 +66,7 @@ impl MeshNodes {
         };
         for (name, node) in topology.nodes() {
             let ix = world.nodes.intern(name);
-            nodes.all.insert(ix);
+            nodes.node_set.insert(ix);
             if let Some(zone) = &node.zone {
                 let zone = world.zones.intern(zone);
                 nodes.zones.insert(ix, zone);
@@ -95,25 +95,25 @@ impl MeshNodes {
                 }
             }
         }
-        nodes.pods.clone_from(&world.pod_nodes);
+        nodes.pod_nodes.clone_from(&world.pod_nodes);
         nodes
     }
 
     /// Adds a probing vantage.
     pub(crate) fn add_client(&mut self, client: VantageIx, node: Option<NodeIx>) {
         self.clients.insert(client, node);
-        self.of_clients.extend(node);
+        self.client_nodes.extend(node);
     }
 
     /// Returns the node of a vantage; `None` outside the cluster.
-    pub(crate) fn of_client(&self, client: VantageIx) -> Option<NodeIx> {
+    pub(crate) fn client_node(&self, client: VantageIx) -> Option<NodeIx> {
         self.clients.get(&client).copied().flatten()
     }
 
     /// Returns the destination node of a probe, if its path is known.
-    pub(crate) fn of_dest(&self, dest: Destination) -> Option<NodeIx> {
+    pub(crate) fn destination_node(&self, dest: Destination) -> Option<NodeIx> {
         match dest {
-            Destination::Entry(pod) => self.pods.get(&pod).copied(),
+            Destination::Entry(pod) => self.pod_nodes.get(&pod).copied(),
             Destination::Peer(node) => Some(node),
             Destination::Unknown | Destination::Name(_) => None,
         }
@@ -123,7 +123,7 @@ impl MeshNodes {
 impl SubjectPaths {
     /// Returns the node of a vantage; `None` outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
-        self.nodes.of_client(client)
+        self.mesh.client_node(client)
     }
 
     /// Returns the endpoints that the front may select for a client.
@@ -133,19 +133,19 @@ impl SubjectPaths {
 
     /// Returns the nodes that have a vantage.
     pub(crate) fn client_nodes(&self) -> &BTreeSet<NodeIx> {
-        &self.nodes.of_clients
+        &self.mesh.client_nodes
     }
 
     /// Returns the zones of all nodes.
     pub(crate) fn zone_set(&self) -> &BTreeSet<ZoneIx> {
-        &self.nodes.zone_set
+        &self.mesh.zone_set
     }
 
     /// Sets the paths to the endpoints of a headless Service, from which the client itself chooses.
     pub(crate) fn with_endpoints(mut self, world: &NameRegistry, service: &Service) -> Self {
         let usable = service.usable();
         self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
-        self.local = usable
+        self.local_nodes = usable
             .iter()
             .filter_map(|e| world.nodes.get(e.node.as_ref()?))
             .collect();
@@ -163,20 +163,21 @@ impl SubjectPaths {
     ) -> Self {
         let entries = topology.entries(front);
         self.backends = entries.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
-        self.local = topology
-            .holders(front)
+        self.local_nodes = topology
+            .entry_nodes(front)
             .into_iter()
             .filter_map(|n| world.nodes.get(n))
             .collect();
         let external = service.external_traffic_policy == TrafficPolicy::Local;
         let kind = topology.front(front).map(|info| info.kind);
-        self.strict = topology.is_strict(front);
+        self.enforces_local = topology.uses_local_policy(front);
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // With policy Local a balancer skips nodes without an endpoint, unless all of its health checks fail:
             // then it uses every node.
-            self.pool = self.nodes.all.iter().copied().collect();
-            self.pool_is_local = external;
-            self.leaves_the_node = ip_mode == IpMode::Proxy || self.nodes.proxy_mode == ProxyMode::Unknown;
+            self.balancer_pool = self.mesh.node_set.iter().copied().collect();
+            self.pool_uses_local_endpoints = external;
+            self.is_forwarded_to_balancer =
+                ip_mode == IpMode::Proxy || self.mesh.proxy_mode == ProxyMode::Unknown;
         }
         for vantage in clients {
             let Some(node) = world.vantages.name(*vantage).node() else {
@@ -196,14 +197,14 @@ impl SubjectPaths {
 
     /// Corrects the computed paths from the cells: an endpoint that answered a client is eligible for it. With
     /// session affinity it is the only one.
-    pub(crate) fn learn_from(&mut self, cells: &RoundCells, affinity: bool) {
+    pub(crate) fn correct_from_cells(&mut self, cells: &RoundCells, affinity: bool) {
         let mut crossed = false;
         let (mut lacking, mut failing) = (0, 0);
         for (key, counts) in cells.iter().filter(|(key, _)| key.channel == Channel::Vip) {
             let node = self.node_of_client(key.client);
-            if node.is_some_and(|node| !self.local.contains(&node)) {
-                lacking += counts.n;
-                failing += counts.f;
+            if node.is_some_and(|node| !self.local_nodes.contains(&node)) {
+                lacking += counts.probes;
+                failing += counts.failures;
             }
         }
         let mut answered: BTreeMap<VantageIx, BTreeSet<PodIx>> = BTreeMap::new();
@@ -213,7 +214,7 @@ impl SubjectPaths {
                     answered.entry(key.client).or_default().insert(pod);
                     let node = self.node_of_client(key.client);
                     crossed |= node.is_some_and(|node| {
-                        self.local.contains(&node) && self.nodes.pods.get(&pod) != Some(&node)
+                        self.local_nodes.contains(&node) && self.mesh.pod_nodes.get(&pod) != Some(&node)
                     });
                 }
                 (_, Destination::Name(name)) => {
@@ -222,7 +223,7 @@ impl SubjectPaths {
                 _ => {}
             }
         }
-        self.strict &= !crossed && failing * 2 > lacking;
+        self.enforces_local &= !crossed && failing * 2 > lacking;
         for (client, pods) in answered {
             let known: BTreeSet<PodIx> = self.eligible(client).iter().copied().collect();
             let pods = if affinity {

@@ -16,7 +16,7 @@ pub(crate) struct PathShare {
 
 impl PathShare {
     pub(crate) const ZERO: Self = Self { num: 0, den: 1 };
-    pub(crate) const SURE: Self = Self { num: 1, den: 1 };
+    pub(crate) const FULL: Self = Self { num: 1, den: 1 };
 
     pub(crate) fn new(num: usize, den: usize) -> Self {
         let (num, den) = (
@@ -37,11 +37,11 @@ impl PathShare {
         self.num == 0
     }
 
-    pub(crate) const fn is_sure(self) -> bool {
+    pub(crate) const fn is_full(self) -> bool {
         self.num == self.den
     }
 
-    pub(crate) fn get(self) -> f64 {
+    pub(crate) fn as_f64(self) -> f64 {
         f64::from(self.num) / f64::from(self.den)
     }
 
@@ -62,15 +62,15 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
         backend,
         node,
         receiver: None,
-        own: backend
-            .is_some_and(|pod| client.is_some() && scene.nodes.prober_pods.get(&pod).copied() == client),
+        is_self: backend
+            .is_some_and(|pod| client.is_some() && scene.mesh.prober_pods.get(&pod).copied() == client),
         name,
     };
-    if scene.pool.len() > 1 && regions.iter().any(|region| region.asks_receiver()) {
-        return mixed(regions, key, scene, path);
+    if scene.balancer_pool.len() > 1 && regions.iter().any(|region| region.depends_on_receiver()) {
+        return alpha_over_pool(regions, key, scene, path);
     }
-    let crosses = |path: ProbePath| regions.iter().any(|region| region.holds(path, scene));
-    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
+    let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, scene));
+    let node_of = |pod: PodIx| scene.mesh.pod_nodes.get(&pod).copied();
     let sure = |yes: bool| PathShare::new(usize::from(yes), 1);
     match key.dest {
         Destination::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
@@ -89,9 +89,9 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
                 PathShare::new(hit, pods.len())
             };
             // If policy Local is observed (nodes without an endpoint fail), nodes with an endpoint use their own.
-            if scene.strict
+            if scene.enforces_local
                 && regions.contains(&Region::NoLocal)
-                && client.is_some_and(|node| scene.local.contains(&node))
+                && client.is_some_and(|node| scene.local_nodes.contains(&node))
             {
                 let own: Vec<PodIx> = eligible
                     .iter()
@@ -108,13 +108,13 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
 }
 
 /// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.
-fn mixed(
+fn alpha_over_pool(
     regions: &[Region],
     key: &CellKey,
     scene: &SubjectPaths,
     path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> ProbePath,
 ) -> PathShare {
-    let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
+    let node_of = |pod: PodIx| scene.mesh.pod_nodes.get(&pod).copied();
     let ends: Vec<ProbePath> = match key.dest {
         Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
         Destination::Peer(node) => vec![path(None, Some(node), None)],
@@ -136,10 +136,10 @@ fn mixed(
     let mut hits = 0;
     let mut all = 0;
     for end in ends {
-        for node in &scene.pool {
+        for node in &scene.balancer_pool {
             let receiver = Some(*node);
             let path = ProbePath { receiver, ..end };
-            hits += usize::from(regions.iter().any(|region| region.holds(path, scene)));
+            hits += usize::from(regions.iter().any(|region| region.contains(path, scene)));
             all += 1;
         }
     }

@@ -90,7 +90,8 @@ pub struct RecordTopology<'a> {
     pub vantages: Cow<'a, [Vantage]>,
     /// Repeated for readers that start with this segment; nothing changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub again: bool,
+    #[serde(rename = "again")]
+    pub repeated: bool,
 }
 
 impl<'a> RecordTopology<'a> {
@@ -101,7 +102,7 @@ impl<'a> RecordTopology<'a> {
             at,
             spec: Some(Cow::Borrowed(topology.spec())),
             vantages: Cow::Borrowed(topology.extra_vantages()),
-            again: false,
+            repeated: false,
         }
     }
 

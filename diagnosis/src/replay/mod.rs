@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     engine::{Engine, TentativeCause},
-    incident::Event,
+    incident::IncidentEvent,
     requests::{ProbeRequest, ProbeVariant, RequestDestination},
     verdict::{Incident, IncidentState, RegionRef, Subject},
     view::View,
@@ -38,16 +38,16 @@ use trial::TrialReader;
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]
 pub struct Replay {
-    open: OpenIncident,
+    open: OpenRecording,
     /// Malformed lines outside any recording; the next recording reports them.
     malformed: u64,
     recordings: u64,
 }
 
 #[derive(Debug, Default)]
-enum OpenIncident {
+enum OpenRecording {
     #[default]
-    Nothing,
+    None,
     Trial(Box<TrialReader>),
     Recording(Box<RecordingReader>),
 }
@@ -138,16 +138,16 @@ impl Replay {
 
     /// Reads one line of input; `number` identifies it in error reports. Malformed lines are counted, reported and
     /// skipped. Lines of unknown type come from a newer version and are skipped.
-    pub fn line(&mut self, number: usize, text: &str) -> Vec<String> {
+    pub fn read_line(&mut self, number: usize, text: &str) -> Vec<String> {
         let mut out = Vec::new();
         if text.trim().is_empty() {
             return out;
         }
-        if let Err(reason) = self.take(text, &mut out) {
+        if let Err(reason) = self.read_entry(text, &mut out) {
             match &mut self.open {
-                OpenIncident::Nothing => self.malformed += 1,
-                OpenIncident::Trial(trial) => trial.count.malformed += 1,
-                OpenIncident::Recording(recording) => recording.count.malformed += 1,
+                OpenRecording::None => self.malformed += 1,
+                OpenRecording::Trial(trial) => trial.counts.malformed += 1,
+                OpenRecording::Recording(recording) => recording.counts.malformed += 1,
             }
             out.push(OutputLine::Malformed { line: number, reason }.write());
         }
@@ -158,18 +158,18 @@ impl Replay {
     #[must_use]
     pub fn view(&self, now: EventTime) -> Option<View> {
         match &self.open {
-            OpenIncident::Recording(recording) => recording.view(now),
-            OpenIncident::Nothing | OpenIncident::Trial(_) => None,
+            OpenRecording::Recording(recording) => recording.view(now),
+            OpenRecording::None | OpenRecording::Trial(_) => None,
         }
     }
 
     /// Advances the clock of a trial to `seconds` without a line: rounds that are over are judged. A caller that
     /// answers `next_probe` lines calls this at the end of a round; otherwise the answers arrive one round later than
     /// in a running mesh.
-    pub fn pass(&mut self, seconds: f64) -> Vec<String> {
+    pub fn advance_to(&mut self, seconds: f64) -> Vec<String> {
         let mut out = Vec::new();
-        if let OpenIncident::Trial(trial) = &mut self.open {
-            trial.wait(seconds, &mut out);
+        if let OpenRecording::Trial(trial) = &mut self.open {
+            trial.advance_to(seconds, &mut out);
         }
         out
     }
@@ -183,13 +183,13 @@ impl Replay {
 
     fn close(&mut self, out: &mut Vec<String>) {
         match std::mem::take(&mut self.open) {
-            OpenIncident::Nothing => {}
-            OpenIncident::Trial(trial) => trial.finish(out),
-            OpenIncident::Recording(recording) => recording.finish(out),
+            OpenRecording::None => {}
+            OpenRecording::Trial(trial) => trial.finish(out),
+            OpenRecording::Recording(recording) => recording.finish(out),
         }
     }
 
-    fn take(&mut self, text: &str, out: &mut Vec<String>) -> Result<(), String> {
+    fn read_entry(&mut self, text: &str, out: &mut Vec<String>) -> Result<(), String> {
         let value: Value = serde_json::from_str(text).map_err(|e| format!("not valid JSON: {e}"))?;
         let kind = value
             .get("type")
@@ -200,26 +200,26 @@ impl Replay {
             "topology" => {
                 let topology = trial::TopologyLine::read(value)?;
                 match &mut self.open {
-                    OpenIncident::Trial(trial) if trial.is(&topology) => trial.replace(topology),
+                    OpenRecording::Trial(trial) if trial.has_id_of(&topology) => trial.replace(topology),
                     _ => {
                         let trial = TrialReader::new(topology, std::mem::take(&mut self.malformed))?;
                         self.close(out);
-                        self.open = OpenIncident::Trial(Box::new(trial));
+                        self.open = OpenRecording::Trial(Box::new(trial));
                         Ok(())
                     }
                 }
             }
             "obs" | "end" => match &mut self.open {
-                OpenIncident::Trial(trial) if kind == "obs" => trial.observe(value, out),
-                OpenIncident::Trial(_) => {
+                OpenRecording::Trial(trial) if kind == "obs" => trial.observe(value, out),
+                OpenRecording::Trial(_) => {
                     self.close(out);
                     Ok(())
                 }
                 _ => Err(format!("{kind:?} before any \"topology\"")),
             },
             "settings" => {
-                let settings = RecordingReader::settings(value)?;
-                if let OpenIncident::Recording(recording) = &mut self.open
+                let settings = RecordingReader::parse_settings(value)?;
+                if let OpenRecording::Recording(recording) = &mut self.open
                     && recording.continues(&settings)
                 {
                     return Ok(());
@@ -228,12 +228,12 @@ impl Replay {
                 let recording = RecordingReader::new(settings, self.recordings, malformed);
                 self.recordings += 1;
                 self.close(out);
-                self.open = OpenIncident::Recording(Box::new(recording));
+                self.open = OpenRecording::Recording(Box::new(recording));
                 Ok(())
             }
             "settings_changed" | "topology_spec" | "topology_unread" | "restored" | "baseline_reset"
             | "observation" | "progress" | "advance" | "gap" => match &mut self.open {
-                OpenIncident::Recording(recording) => recording.take(&kind, value, out),
+                OpenRecording::Recording(recording) => recording.read_entry(&kind, value, out),
                 _ => Err(format!("{kind:?} before any \"settings\"")),
             },
             _ => Ok(()),
@@ -249,25 +249,25 @@ struct RecordCounts {
     malformed: u64,
     verdicts: u64,
     /// Omits the names of resolvers from members, as the trial format does.
-    nameless: bool,
+    omit_resolver_names: bool,
 }
 
 impl RecordCounts {
     /// Writes the events of the round that was just judged.
-    fn events(&mut self, engine: &Engine, out: &mut Vec<String>) {
+    fn write_events(&mut self, engine: &Engine, out: &mut Vec<String>) {
         for event in engine.events() {
             match event {
-                Event::Named { incident, at, first } => {
+                IncidentEvent::Named { incident, at, first } => {
                     self.verdicts += u64::from(*first);
                     out.push(self.verdict(incident, seconds(at.0)));
                 }
-                Event::Closed(incident) => {
+                IncidentEvent::Closed(incident) => {
                     let IncidentState::Closed { closed } = incident.state else {
                         continue;
                     };
                     out.push(self.verdict(incident, seconds(closed.0)));
                 }
-                Event::Unexplained { at, cells } => out.push(
+                IncidentEvent::Unexplained { at, cells } => out.push(
                     OutputLine::Unexplained {
                         trial: self.trial,
                         t: seconds(at.0),
@@ -280,24 +280,29 @@ impl RecordCounts {
     }
 
     /// Writes the on-demand probes requested after the round that was just judged, one line per probe.
-    fn asks<'a>(self, engine: &'a Engine, said: &dyn Fn(&'a str) -> &'a str, out: &mut Vec<String>) {
-        for ask in engine.fresh_asks() {
+    fn write_requests<'a>(
+        self,
+        engine: &'a Engine,
+        said: &dyn Fn(&'a str) -> &'a str,
+        out: &mut Vec<String>,
+    ) {
+        for ask in engine.new_probe_requests() {
             out.push(self.next_probe(ask, said));
         }
     }
 
-    fn total(self, engine: Option<&Engine>) -> String {
+    fn summary(self, engine: Option<&Engine>) -> String {
         OutputLine::Trial {
             likeliest: engine
                 .into_iter()
-                .flat_map(Engine::leanings)
+                .flat_map(Engine::tentative_causes)
                 .filter_map(|TentativeCause { class, probability }| {
-                    let (region, members) = self.printed(class.first()?);
+                    let (region, members) = self.region_parts(class.first()?);
                     Some(LikeliestRegion {
                         region,
                         members,
                         probability: (probability * 1e4).round() / 1e4,
-                        class: class.iter().map(|region| self.printed(region)).collect(),
+                        class: class.iter().map(|region| self.region_parts(region)).collect(),
                     })
                 })
                 .collect(),
@@ -315,10 +320,14 @@ impl RecordCounts {
             IncidentState::Closed { closed } => Some(seconds(closed.0)),
             IncidentState::Open | IncidentState::Recovering => None,
         };
-        let mut class: Vec<_> = verdict.class.iter().map(|region| self.printed(region)).collect();
+        let mut class: Vec<_> = verdict
+            .class
+            .iter()
+            .map(|region| self.region_parts(region))
+            .collect();
         let mut seen = BTreeSet::new();
         class.retain(|region| seen.insert(*region));
-        let (region, members) = self.printed(&verdict.region);
+        let (region, members) = self.region_parts(&verdict.region);
         OutputLine::Verdict {
             trial: self.trial,
             t,
@@ -329,14 +338,14 @@ impl RecordCounts {
             probability: verdict.probability.get(),
             class,
             causes: verdict.causes.iter().map(|c| c.id.as_str()).collect(),
-            decided_by: verdict.decided_by.as_deref(),
+            decided_by: verdict.deciding_probe.as_deref(),
             closed_t,
         }
         .write()
     }
 
-    fn printed(self, region: &RegionRef) -> (&str, &[String]) {
-        let members: &[String] = if self.nameless && region.region == "dns-name" {
+    fn region_parts(self, region: &RegionRef) -> (&str, &[String]) {
+        let members: &[String] = if self.omit_resolver_names && region.region == "dns-name" {
             &[]
         } else {
             &region.members
@@ -347,7 +356,7 @@ impl RecordCounts {
     /// Formats a request as a line; `said` maps a name to the name in the recording.
     fn next_probe<'a>(self, ask: &'a ProbeRequest, said: &dyn Fn(&'a str) -> &'a str) -> String {
         let (mut backend, mut dst_node, mut name) = (None, None, None);
-        match &ask.to {
+        match &ask.destination {
             RequestDestination::Entry(pod) => backend = Some(pod),
             RequestDestination::Peer(node) => dst_node = Some(node),
             RequestDestination::Name(asked) => name = Some(said(asked)),
@@ -355,8 +364,12 @@ impl RecordCounts {
         }
         OutputLine::NextProbe {
             trial: self.trial,
-            t: seconds(ask.since.0),
-            separates: ask.separates.iter().map(|region| self.printed(region)).collect(),
+            t: seconds(ask.requested_at.0),
+            separates: ask
+                .separated_regions
+                .iter()
+                .map(|region| self.region_parts(region))
+                .collect(),
             channel: ask.channel,
             // A recording names a node's Pod network by its node.
             node: match &ask.vantage {
@@ -374,7 +387,7 @@ impl RecordCounts {
                 _ => None,
             },
             tcp: ask.variant == ProbeVariant::DnsOverTcp,
-            bits: ask.bits,
+            bits: ask.gain_bits,
             reason: &ask.reason,
             assignment: &ask.id,
         }

@@ -20,7 +20,7 @@ pub(super) struct RecordingReader {
     settings: RecordSettings,
     engine: Option<(Engine, Arc<Topology>)>,
     now: EventTime,
-    pub(super) count: RecordCounts,
+    pub(super) counts: RecordCounts,
 }
 
 impl RecordingReader {
@@ -29,7 +29,7 @@ impl RecordingReader {
             settings,
             engine: None,
             now: EventTime(0),
-            count: RecordCounts {
+            counts: RecordCounts {
                 trial: number,
                 malformed,
                 ..RecordCounts::default()
@@ -37,9 +37,9 @@ impl RecordingReader {
         }
     }
 
-    pub(super) fn settings(value: Value) -> Result<RecordSettings, String> {
-        let settings: RecordSettings = read(value)?;
-        positive(settings.interval)?;
+    pub(super) fn parse_settings(value: Value) -> Result<RecordSettings, String> {
+        let settings: RecordSettings = from_value(value)?;
+        require_positive(settings.interval)?;
         Ok(settings)
     }
 
@@ -57,14 +57,19 @@ impl RecordingReader {
         follows
     }
 
-    pub(super) fn take(&mut self, kind: &str, value: Value, out: &mut Vec<String>) -> Result<(), String> {
+    pub(super) fn read_entry(
+        &mut self,
+        kind: &str,
+        value: Value,
+        out: &mut Vec<String>,
+    ) -> Result<(), String> {
         match kind {
-            "topology_spec" => self.topology(read(value)?, out),
-            "settings_changed" => self.settings_changed(read(value)?, out),
+            "topology_spec" => self.topology(from_value(value)?, out),
+            "settings_changed" => self.settings_changed(from_value(value)?, out),
             "gap" => {
-                let GapLine { lines } = read(value)?;
+                let GapLine { lines } = from_value(value)?;
                 let line = OutputLine::Gap {
-                    trial: self.count.trial,
+                    trial: self.counts.trial,
                     lines,
                 };
                 out.push(line.write());
@@ -76,34 +81,34 @@ impl RecordingReader {
                 };
                 let at = match kind {
                     "observation" => {
-                        let recorded: Recorded = read(value)?;
+                        let recorded: Recorded = from_value(value)?;
                         engine.observe(&recorded);
-                        self.count.observations += 1;
-                        recorded.observation.at
+                        self.counts.observations += 1;
+                        recorded.observation.started
                     }
                     "topology_unread" => {
-                        let line: RecordTopologyUnread = read(value)?;
-                        engine.topology_unread(line.since);
+                        let line: RecordTopologyUnread = from_value(value)?;
+                        engine.set_topology_unreadable(line.since);
                         line.at
                     }
                     "restored" => {
-                        let line: RecordRestored<'_> = read(value)?;
+                        let line: RecordRestored<'_> = from_value(value)?;
                         engine.restore(&line.checkpoint, line.at);
                         line.at
                     }
                     "baseline_reset" => {
-                        let line: RecordBaselineReset = read(value)?;
+                        let line: RecordBaselineReset = from_value(value)?;
                         engine.reset_baseline(&line.target);
                         line.at
                     }
                     "progress" => {
-                        let line: RecordProgress = read(value)?;
-                        engine.progress(&line.vantage, line.complete);
+                        let line: RecordProgress = from_value(value)?;
+                        engine.record_progress(&line.vantage, line.complete);
                         line.complete
                     }
                     _ => {
-                        let AdvanceLine { at } = read(value)?;
-                        self.pass(at, out);
+                        let AdvanceLine { at } = from_value(value)?;
+                        self.advance(at, out);
                         return Ok(());
                     }
                 };
@@ -114,7 +119,7 @@ impl RecordingReader {
     }
 
     fn settings_changed(&mut self, line: RecordSettingsChanged, out: &mut Vec<String>) -> Result<(), String> {
-        positive(line.interval)?;
+        require_positive(line.interval)?;
         self.tick(line.at, out);
         let RecordSettingsChanged {
             at,
@@ -129,7 +134,7 @@ impl RecordingReader {
     }
 
     fn topology(&mut self, line: RecordTopology<'_>, out: &mut Vec<String>) -> Result<(), String> {
-        let (at, again) = (line.at, line.again);
+        let (at, again) = (line.at, line.repeated);
         let topology = match (line.build()?, &self.engine) {
             (Some(topology), _) => Arc::new(topology),
             (None, Some((_, last))) => Arc::clone(last),
@@ -158,16 +163,16 @@ impl RecordingReader {
     /// In a recording without its own clock, the times of its lines advance the clock.
     fn tick(&mut self, at: EventTime, out: &mut Vec<String>) {
         if self.settings.clock == RecordClock::Lines {
-            self.pass(at, out);
+            self.advance(at, out);
         }
     }
 
-    fn pass(&mut self, at: EventTime, out: &mut Vec<String>) {
+    fn advance(&mut self, at: EventTime, out: &mut Vec<String>) {
         self.now = self.now.max(at);
         if let Some((engine, _)) = &mut self.engine {
             while engine.judge_next(self.now) {
-                self.count.events(engine, out);
-                self.count.asks(engine, &|name| name, out);
+                self.counts.write_events(engine, out);
+                self.counts.write_requests(engine, &|name| name, out);
             }
         }
     }
@@ -179,17 +184,20 @@ impl RecordingReader {
     /// Finishes the recording. If its `advance` lines close the rounds, the remaining rounds stay open.
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
         self.tick(EventTime(i64::MAX), out);
-        out.push(self.count.total(self.engine.as_ref().map(|(engine, _)| engine)));
+        out.push(
+            self.counts
+                .summary(self.engine.as_ref().map(|(engine, _)| engine)),
+        );
     }
 }
 
-fn positive(interval: Micros) -> Result<(), String> {
+fn require_positive(interval: Micros) -> Result<(), String> {
     if interval.0 == 0 {
         return Err("interval_us: expected a positive number of microseconds, got 0".to_owned());
     }
     Ok(())
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|e| e.to_string())
 }

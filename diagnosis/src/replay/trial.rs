@@ -49,11 +49,11 @@ struct NodeLine {
     name: NodeName,
     #[serde(default)]
     zone: Option<ZoneName>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     prober: bool,
 }
 
-const fn yes() -> bool {
+const fn default_true() -> bool {
     true
 }
 
@@ -114,13 +114,13 @@ pub(super) struct TrialReader {
     engine: Engine,
     now: EventTime,
     seq: u64,
-    pub(super) count: RecordCounts,
+    pub(super) counts: RecordCounts,
 }
 
 /// Address of the front in every trial; the documentation range keeps it apart from endpoints.
 const FRONT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
 /// Host name of a target whose name is not a valid host name.
-const NAMELESS: &str = "target.invalid";
+const PLACEHOLDER_HOST: &str = "target.invalid";
 
 impl TopologyLine {
     pub(super) fn read(value: Value) -> Result<Self, String> {
@@ -151,7 +151,7 @@ impl TopologyLine {
             .map_err(|e| e.to_string())?],
                 targets: names
                     .iter()
-                    .map(|name| TargetSpec::of(format!("dns://{name}")))
+                    .map(|name| TargetSpec::new(format!("dns://{name}")))
                     .collect(),
                 ..TopologySpec::default()
             };
@@ -168,7 +168,7 @@ impl TopologyLine {
     fn host(&self) -> &str {
         match self.target.name.parse::<HostName>() {
             Ok(_) => &self.target.name,
-            Err(_) => NAMELESS,
+            Err(_) => PLACEHOLDER_HOST,
         }
     }
 
@@ -247,7 +247,7 @@ impl TopologyLine {
             }],
             endpoints,
             health_check_node_port: None,
-            guarded_by: None,
+            network_policies: None,
             echo: false,
             annotations: BTreeMap::new(),
             ingress_class: None,
@@ -257,14 +257,14 @@ impl TopologyLine {
 
     fn rules(&self) -> JudgementRules {
         JudgementRules {
-            split: OutcomeSplit::Whole,
-            must_have_worked: false,
-            foreign_proxy: self
+            outcome_split: OutcomeSplit::PerChannel,
+            require_prior_success: false,
+            non_kube_proxy: self
                 .target
                 .proxy_mode
                 .as_deref()
                 .is_some_and(|mode| !matches!(mode, "iptables" | "ipvs" | "nftables" | "unknown")),
-            affinity: self.target.session_affinity.as_deref() == Some("ClientIP"),
+            client_ip_affinity: self.target.session_affinity.as_deref() == Some("ClientIP"),
         }
     }
 }
@@ -279,10 +279,10 @@ impl TrialReader {
         };
         Ok(Self {
             engine: Engine::with_rules(settings, Arc::new(topology), line.rules()),
-            count: RecordCounts {
+            counts: RecordCounts {
                 trial: line.trial,
                 malformed,
-                nameless: true,
+                omit_resolver_names: true,
                 ..RecordCounts::default()
             },
             line,
@@ -292,8 +292,8 @@ impl TrialReader {
         })
     }
 
-    pub(super) const fn is(&self, topology: &TopologyLine) -> bool {
-        self.count.trial == topology.trial
+    pub(super) const fn has_id_of(&self, topology: &TopologyLine) -> bool {
+        self.counts.trial == topology.trial
     }
 
     /// Replaces the topology from this line on.
@@ -317,11 +317,12 @@ impl TrialReader {
                     "t: expected seconds since the start, within an hour of the preceding lines".to_owned(),
                 );
             }
-            ObservationResult::Counted { .. } | ObservationResult::Late | ObservationResult::OwnFault => {}
+            ObservationResult::Accepted { .. } | ObservationResult::Late | ObservationResult::ProberFault => {
+            }
         }
-        self.count.observations += 1;
-        self.now = self.now.max(recorded.observation.at);
-        self.pass(out);
+        self.counts.observations += 1;
+        self.now = self.now.max(recorded.observation.started);
+        self.advance(out);
         Ok(())
     }
 
@@ -338,7 +339,7 @@ impl TrialReader {
             incarnation: Incarnation::new("trial").map_err(|e| e.to_string())?,
             observation: Observation {
                 seq: ReportSeq(self.seq),
-                at: EventTime(i64::try_from(micros(line.t).0).unwrap_or(i64::MAX)),
+                started: EventTime(i64::try_from(micros(line.t).0).unwrap_or(i64::MAX)),
                 assignment: line.assignment,
                 target,
                 channel: line.channel,
@@ -354,7 +355,7 @@ impl TrialReader {
                 echo: None,
                 ttl: None,
                 server: None,
-                print: None,
+                fingerprint: None,
                 challenge: None,
                 names: None,
             },
@@ -388,15 +389,16 @@ impl TrialReader {
         }
     }
 
-    fn pass(&mut self, out: &mut Vec<String>) {
+    fn advance(&mut self, out: &mut Vec<String>) {
         while self.engine.judge_next(self.now) {
-            self.count.events(&self.engine, out);
-            self.count.asks(&self.engine, &|name| self.said(name), out);
+            self.counts.write_events(&self.engine, out);
+            self.counts
+                .write_requests(&self.engine, &|name| self.recorded_name(name), out);
         }
     }
 
     /// Maps a name to its name in the recording, where the target may have another one.
-    fn said<'a>(&'a self, name: &'a str) -> &'a str {
+    fn recorded_name<'a>(&'a self, name: &'a str) -> &'a str {
         if name == self.line.host() {
             &self.line.target.name
         } else {
@@ -405,16 +407,16 @@ impl TrialReader {
     }
 
     /// Advances the clock without an observation.
-    pub(super) fn wait(&mut self, seconds: f64, out: &mut Vec<String>) {
+    pub(super) fn advance_to(&mut self, seconds: f64, out: &mut Vec<String>) {
         let now = i64::try_from(micros(seconds).0).unwrap_or(i64::MAX);
         self.now = self.now.max(EventTime(now));
-        self.pass(out);
+        self.advance(out);
     }
 
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
         self.now = EventTime(i64::MAX);
-        self.pass(out);
-        out.push(self.count.total(Some(&self.engine)));
+        self.advance(out);
+        out.push(self.counts.summary(Some(&self.engine)));
     }
 }
 

@@ -8,55 +8,57 @@ use parallax_model::Round;
 use super::{
     ProbeRequest, ProbeVariant,
     choice::WantedProbe,
-    outstanding::{OutstandingRequest, OutstandingRequests, ProbeRoute, RequestId},
+    outstanding_requests::{OutstandingRequest, OutstandingRequests, ProbeRoute, RequestId},
 };
-use crate::inference::unit::JudgementUnit;
+use crate::inference::judgement_unit::JudgementUnit;
 
 /// Base probes per requested probe.
-const ONE_IN: usize = 10;
+const BASE_PROBES_PER_REQUEST: usize = 10;
 /// Rounds after which an unanswered request expires.
-const PATIENCE: i64 = 3;
+const EXPIRY_ROUNDS: i64 = 3;
 /// Rounds before an unanswered request, or one reported separately from the evidence, may be repeated.
-const REST: i64 = 12;
+const REPEAT_DELAY: i64 = 12;
 
 impl OutstandingRequests {
     /// Selects the requests for the next round. `write` converts a proposed probe to a request, or returns `None`
     /// if a name is missing.
-    pub(crate) fn settle(
+    pub(crate) fn select_requests(
         &mut self,
         round: Round,
         mut write: impl FnMut(&JudgementUnit, &WantedProbe) -> Option<(ProbeRequest, ProbeRoute)>,
     ) {
-        self.resting.retain(|_, until| *until > round);
+        self.not_before.retain(|_, until| *until > round);
         let mut kept = Vec::new();
-        for live in std::mem::take(&mut self.live) {
+        for live in std::mem::take(&mut self.outstanding) {
             // A result that is reported separately needs no sample size: one result is enough for a while.
-            let over = live.answered && live.ask.variant == ProbeVariant::Plain;
+            let over = live.answered && live.request.variant == ProbeVariant::Plain;
             if over {
                 continue;
             }
-            if live.answered || round.0 - live.asked.0 >= PATIENCE {
-                self.resting.insert(live.identity(), Round(round.0 + REST));
+            if live.answered || round.0 - live.requested_in.0 >= EXPIRY_ROUNDS {
+                self.not_before.insert(live.id(), Round(round.0 + REPEAT_DELAY));
                 continue;
             }
             kept.push(live);
         }
-        let suspects = self.pleas.values().filter(|plea| plea.suspect).count();
-        let most = (self.base / ONE_IN).max(suspects);
+        let suspects = self.proposals.values().filter(|plea| plea.is_suspect).count();
+        let most = (self.base_probes / BASE_PROBES_PER_REQUEST).max(suspects);
         // An unanswered request is still valid and still uses the budget.
         kept.truncate(most);
-        let mut taken: BTreeSet<RequestId> = kept.iter().map(OutstandingRequest::identity).collect();
-        self.live = kept;
-        let pleas = std::mem::take(&mut self.pleas);
-        let mut order: Vec<(bool, &JudgementUnit)> =
-            pleas.iter().map(|(unit, plea)| (!plea.suspect, unit)).collect();
+        let mut taken: BTreeSet<RequestId> = kept.iter().map(OutstandingRequest::id).collect();
+        self.outstanding = kept;
+        let pleas = std::mem::take(&mut self.proposals);
+        let mut order: Vec<(bool, &JudgementUnit)> = pleas
+            .iter()
+            .map(|(unit, plea)| (!plea.is_suspect, unit))
+            .collect();
         order.sort();
         let mut next: BTreeMap<&JudgementUnit, usize> = BTreeMap::new();
         let mut left = true;
-        while left && self.live.len() < most {
+        while left && self.outstanding.len() < most {
             left = false;
             for (_, unit) in &order {
-                let wants = &pleas[*unit].wants;
+                let wants = &pleas[*unit].proposals;
                 let at = next.entry(unit).or_default();
                 // One probe per subject and turn.
                 while let Some(want) = wants.get(*at) {
@@ -65,26 +67,26 @@ impl OutstandingRequests {
                         continue;
                     };
                     let identity = (ask.vantage.clone(), ask.id.clone());
-                    if self.resting.contains_key(&identity) || !taken.insert(identity) {
+                    if self.not_before.contains_key(&identity) || !taken.insert(identity) {
                         continue;
                     }
-                    self.fresh.push(ask.clone());
-                    self.live.push(OutstandingRequest {
-                        ask,
+                    self.new_probe_requests.push(ask.clone());
+                    self.outstanding.push(OutstandingRequest {
+                        request: ask,
                         unit: (*unit).clone(),
-                        spot,
-                        asked: round,
+                        route: spot,
+                        requested_in: round,
                         answered: false,
                     });
                     left = true;
                     break;
                 }
-                if self.live.len() >= most {
+                if self.outstanding.len() >= most {
                     break;
                 }
             }
         }
-        self.live.sort_by_key(OutstandingRequest::identity);
-        self.asks = self.live.iter().map(|live| live.ask.clone()).collect();
+        self.outstanding.sort_by_key(OutstandingRequest::id);
+        self.probe_requests = self.outstanding.iter().map(|live| live.request.clone()).collect();
     }
 }

@@ -1,6 +1,6 @@
 //! Selects probes from the candidates: highest information gain per cost first, without duplicates.
 
-use super::{ProbeVariant, candidates::ProbeCapabilities, gain::ExplanationWeights};
+use super::{ProbeVariant, candidates::ProbeCapabilities, information_gain::ExplanationWeights};
 use crate::{evidence::cells::CellKey, regions::Region};
 use parallax_model::Channel;
 
@@ -19,16 +19,16 @@ pub(crate) struct WantedProbe {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProbeRequests {
     /// Whether a fault is more likely than not; guarantees the subject at least one probe.
-    pub(crate) suspect: bool,
-    pub(crate) wants: Vec<WantedProbe>,
+    pub(crate) is_suspect: bool,
+    pub(crate) proposals: Vec<WantedProbe>,
 }
 
 /// Maximum number of probes per subject and round.
-const BATCH: usize = 6;
+const MAX_PROBES: usize = 6;
 /// Minimum expected information gain in bits.
-const LEAST_BITS: f64 = 5e-4;
+const MIN_GAIN_BITS: f64 = 5e-4;
 /// Number of leading explanations compared: probes with equal shares of all of them are duplicates.
-const TOP: usize = 5;
+const COMPARED_EXPLANATIONS: usize = 5;
 
 /// Cost of a probe in ordinary probes. A server logs an error for an unexpected PROXY header.
 const fn cost(channel: Channel) -> f64 {
@@ -47,14 +47,14 @@ pub(crate) fn choose(
     let mut rated: Vec<(f64, f64, CellKey, Vec<f64>)> = keys
         .iter()
         .map(|key| {
-            let shares = beliefs.shares(key, ground.scene);
-            let bits = beliefs.bits(&shares);
+            let shares = beliefs.shares(key, ground.paths);
+            let bits = beliefs.expected_gain(&shares);
             (bits / cost(key.channel), bits, *key, shares)
         })
-        .filter(|(_, bits, ..)| *bits >= LEAST_BITS)
+        .filter(|(_, bits, ..)| *bits >= MIN_GAIN_BITS)
         .collect();
     // Among equals, prefer the least observed path, so that evidence comes from many places.
-    let seen = |key: &CellKey| ground.cells.get(key).map_or(0, |c| c.n);
+    let seen = |key: &CellKey| ground.cells.get(key).map_or(0, |c| c.probes);
     rated.sort_by(|a, b| {
         b.0.total_cmp(&a.0)
             .then_with(|| seen(&a.2).cmp(&seen(&b.2)))
@@ -62,14 +62,14 @@ pub(crate) fn choose(
     });
     let mut chosen: Vec<(WantedProbe, Vec<f64>)> = Vec::new();
     for (_, bits, key, shares) in rated {
-        if chosen.len() == BATCH {
+        if chosen.len() == MAX_PROBES {
             break;
         }
         let same = |other: &Vec<f64>| {
             let differ = shares
                 .iter()
                 .zip(other)
-                .take(TOP)
+                .take(COMPARED_EXPLANATIONS)
                 .any(|(a, b)| (a - b).abs() > 5e-4);
             !differ
         };
@@ -80,7 +80,7 @@ pub(crate) fn choose(
             key,
             variant: ProbeVariant::Plain,
             bits,
-            separates: beliefs.separated(&shares),
+            separates: beliefs.best_separated_pair(&shares),
             reason: None,
         };
         chosen.push((want, shares));

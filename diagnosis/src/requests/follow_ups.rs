@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, Round};
 
-use super::{ProbeVariant, candidates::ProbeCapabilities, choice::WantedProbe, gain::ExplanationWeights};
+use super::{
+    ProbeVariant, candidates::ProbeCapabilities, choice::WantedProbe, information_gain::ExplanationWeights,
+};
 use crate::{
     evidence::cells::{CellKey, Destination},
     ids::{NodeIx, VantageIx},
@@ -15,23 +17,23 @@ use crate::{
 };
 
 /// Rounds in which a failure is repeated.
-const REPEATS: i64 = 2;
+const REPEAT_ROUNDS: i64 = 2;
 /// Number of failing paths of either node above which the node, not the pair, is suspected.
-const MOSTLY: u64 = 3;
+const MIN_FAILING_PATHS: u64 = 3;
 /// Maximum number of pairs per round and subject.
-const PAIRS: usize = 4;
+const MAX_PAIRS: usize = 4;
 
 /// Returns the follow-up probes for paths that failed recently and that no named region explains.
-pub(crate) fn follow_ups(
+pub(crate) fn pair_probes(
     failing: &FailingCells,
     round: Round,
     explained: &[Region],
     beliefs: &ExplanationWeights,
     ground: &ProbeCapabilities<'_>,
 ) -> Vec<WantedProbe> {
-    let scene = ground.scene;
+    let scene = ground.paths;
     let recent: BTreeSet<CellKey> = failing
-        .range(Round(round.0 - REPEATS + 1)..)
+        .range(Round(round.0 - REPEAT_ROUNDS + 1)..)
         .flat_map(|(_, keys)| keys.iter().copied())
         .collect();
     let mut pairs: Vec<(u64, NodeIx, NodeIx, CellKey)> = recent
@@ -39,11 +41,11 @@ pub(crate) fn follow_ups(
         .filter(|key| alpha(explained, key, scene).is_zero())
         .filter_map(|key| {
             let from = scene.node_of_client(key.client)?;
-            let into = ground.scene.nodes.of_dest(key.dest)?;
-            (from != into).then(|| (elsewhere(from, into, ground), from, into, key))
+            let into = ground.paths.mesh.destination_node(key.dest)?;
+            (from != into).then(|| (failing_cells_elsewhere(from, into, ground), from, into, key))
         })
         // If many paths of the client or into the destination fail, the pair is not suspected.
-        .filter(|(elsewhere, ..)| *elsewhere < MOSTLY)
+        .filter(|(elsewhere, ..)| *elsewhere < MIN_FAILING_PATHS)
         .collect();
     pairs.sort();
     pairs.dedup_by_key(|(_, from, into, _)| (*from, *into));
@@ -51,7 +53,7 @@ pub(crate) fn follow_ups(
     let turns = [repeat, reverse, other_source, other_destination];
     // All repeats first: they carry the most information.
     for turn in turns {
-        for (_, from, into, key) in pairs.iter().take(PAIRS) {
+        for (_, from, into, key) in pairs.iter().take(MAX_PAIRS) {
             let Some(asked) = turn(*from, *into, key, ground) else {
                 continue;
             };
@@ -59,8 +61,8 @@ pub(crate) fn follow_ups(
             wants.push(WantedProbe {
                 key: asked,
                 variant: ProbeVariant::Plain,
-                bits: beliefs.bits(&shares),
-                separates: beliefs.separated(&shares),
+                bits: beliefs.expected_gain(&shares),
+                separates: beliefs.best_separated_pair(&shares),
                 reason: None,
             });
         }
@@ -69,41 +71,41 @@ pub(crate) fn follow_ups(
 }
 
 /// Counts the mostly failing cells that share exactly one of the two nodes. A low count points at the pair.
-fn elsewhere(from: NodeIx, into: NodeIx, ground: &ProbeCapabilities<'_>) -> u64 {
+fn failing_cells_elsewhere(from: NodeIx, into: NodeIx, ground: &ProbeCapabilities<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
-        let source = ground.scene.node_of_client(key.client);
-        let there = ground.scene.nodes.of_dest(key.dest);
-        2 * counts.f >= counts.n.max(1) && (source == Some(from)) != (there == Some(into))
+        let source = ground.paths.node_of_client(key.client);
+        let there = ground.paths.mesh.destination_node(key.dest);
+        2 * counts.failures >= counts.probes.max(1) && (source == Some(from)) != (there == Some(into))
     });
     u64::try_from(others.count()).unwrap_or(u64::MAX)
 }
 
-fn free(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
+fn unplanned(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     let open = !ground.is_planned(&key);
-    (open && ground.speaking.contains(&key.client)).then_some(key)
+    (open && ground.reporting_vantages.contains(&key.client)).then_some(key)
 }
 
 /// Accepts a control probe that has not been made yet.
-fn control(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
-    free(key, ground).filter(|key| !ground.cells.contains_key(key))
+fn new_control(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
+    unplanned(key, ground).filter(|key| !ground.cells.contains_key(key))
 }
 
 fn vantage_on(node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<VantageIx> {
     let mut here = ground
-        .scene
-        .nodes
+        .paths
+        .mesh
         .clients
         .iter()
         .filter(|(_, n)| **n == Some(node));
-    here.find(|(client, _)| ground.speaking.contains(client))
+    here.find(|(client, _)| ground.reporting_vantages.contains(client))
         .map(|(client, _)| client)
 }
 
 fn has_echo(node: NodeIx, ground: &ProbeCapabilities<'_>) -> bool {
-    ground.scene.nodes.prober_pods.values().any(|n| *n == node)
+    ground.paths.mesh.prober_pods.values().any(|n| *n == node)
 }
 
-fn mesh(client: VantageIx, node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
+fn mesh_probe(client: VantageIx, node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     has_echo(node, ground).then_some(CellKey {
         channel: Channel::Mesh,
         client,
@@ -113,11 +115,11 @@ fn mesh(client: VantageIx, node: NodeIx, ground: &ProbeCapabilities<'_>) -> Opti
 
 fn repeat(_: NodeIx, _: NodeIx, key: &CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     let answers = matches!(key.channel, Channel::Mesh | Channel::Direct);
-    answers.then(|| free(*key, ground)).flatten()
+    answers.then(|| unplanned(*key, ground)).flatten()
 }
 
 fn reverse(from: NodeIx, into: NodeIx, _: &CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
-    control(mesh(vantage_on(into, ground)?, from, ground)?, ground)
+    new_control(mesh_probe(vantage_on(into, ground)?, from, ground)?, ground)
 }
 
 /// Returns a probe from another node to the same destination, if not yet made.
@@ -127,14 +129,14 @@ fn other_source(
     key: &CellKey,
     ground: &ProbeCapabilities<'_>,
 ) -> Option<CellKey> {
-    let nodes = ground.scene.nodes.clients.values().flatten();
+    let nodes = ground.paths.mesh.clients.values().flatten();
     let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
-    let at = picked(&others, ground)?;
+    let at = rotate(&others, ground)?;
     let client = vantage_on(at, ground)?;
     if key.channel == Channel::Direct {
-        return control(CellKey { client, ..*key }, ground);
+        return new_control(CellKey { client, ..*key }, ground);
     }
-    control(mesh(client, into, ground)?, ground)
+    new_control(mesh_probe(client, into, ground)?, ground)
 }
 
 fn other_destination(
@@ -143,13 +145,13 @@ fn other_destination(
     key: &CellKey,
     ground: &ProbeCapabilities<'_>,
 ) -> Option<CellKey> {
-    let nodes = ground.scene.nodes.prober_pods.values();
+    let nodes = ground.paths.mesh.prober_pods.values();
     let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
-    control(mesh(key.client, picked(&others, ground)?, ground)?, ground)
+    new_control(mesh_probe(key.client, rotate(&others, ground)?, ground)?, ground)
 }
 
 /// Selects a different node each round.
-fn picked(nodes: &[NodeIx], ground: &ProbeCapabilities<'_>) -> Option<NodeIx> {
-    let turn = usize::try_from(ground.turn.rem_euclid(i64::try_from(nodes.len()).ok()?.max(1))).ok()?;
+fn rotate(nodes: &[NodeIx], ground: &ProbeCapabilities<'_>) -> Option<NodeIx> {
+    let turn = usize::try_from(ground.round.rem_euclid(i64::try_from(nodes.len()).ok()?.max(1))).ok()?;
     nodes.get(turn).copied()
 }

@@ -12,11 +12,11 @@
 mod budget;
 mod candidates;
 mod choice;
-mod decision;
+mod deciding_result;
 mod follow_ups;
-mod gain;
-mod outstanding;
-mod rules;
+mod information_gain;
+mod kind_rules;
+mod outstanding_requests;
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::{RegionRef, Subject};
 
-pub(crate) use candidates::{ProbeCapabilities, candidates, why_not};
+pub(crate) use candidates::{ProbeCapabilities, candidates, why_inseparable};
 pub(crate) use choice::{ProbeRequests, WantedProbe, choose};
-pub(crate) use decision::decided_by;
-pub(crate) use follow_ups::follow_ups;
-pub(crate) use gain::ExplanationWeights;
-pub(crate) use outstanding::{ASIDE, OutstandingRequests, ProbeRoute, is_aside};
-pub(crate) use rules::by_kinds;
+pub(crate) use deciding_result::deciding_result;
+pub(crate) use follow_ups::pair_probes;
+pub(crate) use information_gain::ExplanationWeights;
+pub(crate) use kind_rules::suggested_by_kinds;
+pub(crate) use outstanding_requests::{OutstandingRequests, ProbeRoute, SEPARATE_MARKER, is_separate};
 
 /// A requested probe, valid until it is answered or expires.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,18 +47,21 @@ pub struct ProbeRequest {
     /// The probed target (a host's URL, `echo://NODE`, `dns://NAME`).
     pub target: TargetId,
     /// The destination.
-    pub to: RequestDestination,
+    #[serde(rename = "to")]
+    pub destination: RequestDestination,
     /// The difference from an ordinary probe.
     #[serde(default, skip_serializing_if = "ProbeVariant::is_plain")]
     pub variant: ProbeVariant,
     /// The two most probable explanations that the result separates.
-    pub separates: Vec<RegionRef>,
+    #[serde(rename = "separates")]
+    pub separated_regions: Vec<RegionRef>,
     /// The reason, for people.
     pub reason: String,
     /// Expected information gain in bits, rounded to four digits; 0 if a rule requested the probe.
-    pub bits: f64,
+    pub gain_bits: f64,
     /// When the probe was requested.
-    pub since: EventTime,
+    #[serde(rename = "since")]
+    pub requested_at: EventTime,
 }
 
 /// Destination of a requested probe.
@@ -113,7 +116,7 @@ impl ProbeRequest {
     /// Describes the probe and its purpose: "direct from n3/pod to web-1, would separate vip from target".
     #[must_use]
     pub fn purpose(&self) -> String {
-        match self.separates.as_slice() {
+        match self.separated_regions.as_slice() {
             [] => format!("{self}: {}", self.reason),
             [one] => format!("{self}, would confirm {one} or rule it out"),
             [one, rest @ ..] => {
@@ -127,7 +130,11 @@ impl ProbeRequest {
 impl fmt::Display for ProbeRequest {
     /// Formats the probe for a sentence: "direct from n3/pod to web-1".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} from {} to {}", self.channel, self.vantage, self.to)?;
+        write!(
+            f,
+            "{} from {} to {}",
+            self.channel, self.vantage, self.destination
+        )?;
         match self.variant {
             ProbeVariant::Plain => Ok(()),
             ProbeVariant::Size(bytes) => write!(f, " with {bytes} bytes"),

@@ -13,8 +13,8 @@ use super::{
     BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
     PlacedTarget, PlanIndex, PublishedSpec, Service, ServiceSpec, SourceForm, Topology, TopologySpec,
     cluster_addresses::cluster_ip_target,
-    exposure::{HostClaim, exposures},
-    machines::NodeListeners,
+    exposure::{HostClaim, build_exposures},
+    node_listeners::NodeListeners,
 };
 
 /// An invalid part of a topology spec, with its path (`services[2].endpoints[0].node`).
@@ -45,7 +45,7 @@ impl TryFrom<TopologySpec> for Topology {
 
     fn try_from(spec: TopologySpec) -> Result<Self, Vec<TopologyProblem>> {
         let mut builder = TopologyBuilder::default();
-        builder.topology.written = SourceForm(Arc::new(spec.clone()));
+        builder.topology.source = SourceForm(Arc::new(spec.clone()));
         builder.topology.platform = spec.platform;
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.topology.extra_vantages = spec.vantages;
@@ -53,8 +53,8 @@ impl TryFrom<TopologySpec> for Topology {
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         builder.published(spec.published);
-        builder.topology.machines = NodeListeners::of(&builder.topology);
-        builder.topology.authorities = spec.resolvers.authoritative;
+        builder.topology.node_listeners = NodeListeners::new(&builder.topology);
+        builder.topology.query_authoritative = spec.resolvers.authoritative;
         builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
         builder.balancers(spec.balancers);
         for (i, target) in spec.targets.into_iter().enumerate() {
@@ -65,10 +65,10 @@ impl TryFrom<TopologySpec> for Topology {
             let entry = (info.service.clone(), info.target_port);
             ways.entry(entry).or_default().push(*front);
         }
-        builder.topology.ways = ways;
+        builder.topology.fronts_by_entry = ways;
         if builder.problems.is_empty() {
-            builder.topology.exposures = exposures(&builder.topology, &builder.claims);
-            builder.topology.index = PlanIndex::new(&builder.topology);
+            builder.topology.exposures = build_exposures(&builder.topology, &builder.claims);
+            builder.topology.plan_index = PlanIndex::new(&builder.topology);
             Ok(builder.topology)
         } else {
             Err(builder.problems)
@@ -77,7 +77,7 @@ impl TryFrom<TopologySpec> for Topology {
 }
 
 impl TopologyBuilder {
-    fn wrong(&mut self, path: impl Into<String>, message: impl Into<String>) {
+    fn add_problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.problems.push(TopologyProblem {
             path: path.into(),
             message: message.into(),
@@ -97,7 +97,7 @@ impl TopologyBuilder {
                 facts: spec.facts,
             };
             if self.topology.nodes.insert(name.clone(), node).is_some() {
-                self.wrong(
+                self.add_problem(
                     format!("nodes[{i}].name"),
                     format!("the node {name} is listed twice"),
                 );
@@ -110,11 +110,11 @@ impl TopologyBuilder {
             let path = format!("services[{i}]");
             let key = spec.key();
             if self.topology.services.contains_key(&key) {
-                self.wrong(&path, format!("the Service {key} is listed twice"));
+                self.add_problem(&path, format!("the Service {key} is listed twice"));
                 continue;
             }
             if spec.ports.is_empty() {
-                self.wrong(format!("{path}.ports"), "a Service has at least one port");
+                self.add_problem(format!("{path}.ports"), "a Service has at least one port");
             }
             self.fronts(&path, &spec);
             self.cluster_ip_targets(&path, &spec);
@@ -133,7 +133,7 @@ impl TopologyBuilder {
                     health_check_node_port: spec.health_check_node_port,
                     annotations: spec.annotations,
                     ingress_class: spec.ingress_class,
-                    guarded_by: spec.guarded_by,
+                    guarded_by: spec.network_policies,
                 },
             );
         }
@@ -159,7 +159,7 @@ impl TopologyBuilder {
                 let path = format!("balancers[{i}].services[{j}]");
                 // A Service that does not exist (yet) is not an error: the quota hazard reports it.
                 if let Some(other) = carried.insert(key.clone(), balancer.name.clone()) {
-                    self.wrong(
+                    self.add_problem(
                         path,
                         format!("the Service {key} is on the balancer {other} already"),
                     );
@@ -175,7 +175,7 @@ impl TopologyBuilder {
         for (i, spec) in specs.iter().enumerate() {
             let path = format!("{path}.endpoints[{i}]");
             if !pods.insert(&spec.pod) {
-                self.wrong(
+                self.add_problem(
                     format!("{path}.pod"),
                     format!("the pod {} is listed twice", spec.pod),
                 );
@@ -185,7 +185,7 @@ impl TopologyBuilder {
                 .as_ref()
                 .filter(|n| !self.topology.nodes.contains_key(n))
             {
-                self.wrong(
+                self.add_problem(
                     format!("{path}.node"),
                     format!("expected one of the nodes listed, got {node}"),
                 );
@@ -229,7 +229,7 @@ impl TopologyBuilder {
                     target_port: port.target_port,
                 };
                 if let Some(other) = self.topology.fronts.insert(front, info) {
-                    self.wrong(
+                    self.add_problem(
                         path,
                         format!("{front} belongs to the Service {} already", other.service),
                     );
@@ -246,7 +246,7 @@ impl TopologyBuilder {
                 let front = SocketAddr::new(*ip, port.port);
                 match cluster_ip_target(spec, port, front) {
                     Ok(Some(target)) => {
-                        self.place(
+                        self.add_target(
                             path,
                             target,
                             Some((spec.key(), port.target_port)),
@@ -255,7 +255,7 @@ impl TopologyBuilder {
                         );
                     }
                     Ok(None) => {}
-                    Err(message) => self.wrong(path, message),
+                    Err(message) => self.add_problem(path, message),
                 }
             }
         }
@@ -270,7 +270,7 @@ impl TopologyBuilder {
                     "expected namespace/name of a Service listed above, got {}",
                     ingress.service
                 );
-                self.wrong(format!("{path}.service"), message);
+                self.add_problem(format!("{path}.service"), message);
                 continue;
             };
             let wanted: &[(u16, &str)] = if ingress.tls {
@@ -290,13 +290,13 @@ impl TopologyBuilder {
                 .collect();
             if ports.is_empty() {
                 let message = format!("the Service {} has neither port 80 nor 443", ingress.service);
-                self.wrong(format!("{path}.service"), message);
+                self.add_problem(format!("{path}.service"), message);
             }
             for (j, host) in ingress.hosts.iter().enumerate() {
                 let path = format!("{path}.hosts[{j}]");
                 let name = format!("{}/{}", ingress.namespace, ingress.name);
                 if let Some(owner) = owners.insert(host, name) {
-                    self.wrong(
+                    self.add_problem(
                         path,
                         format!("the host {host} is claimed by the Ingress {owner} already"),
                     );
@@ -308,7 +308,7 @@ impl TopologyBuilder {
                     service: ingress.service.clone(),
                 });
                 for (scheme, target_port) in &ports {
-                    let spec = TargetSpec::of(format!("{scheme}://{host}/"));
+                    let spec = TargetSpec::new(format!("{scheme}://{host}/"));
                     self.target(&path, spec, Some((ingress.service.clone(), *target_port)));
                 }
             }
@@ -325,7 +325,7 @@ impl TopologyBuilder {
                     "expected namespace/name and port of a Service listed above, got {} port {}",
                     spec.service, spec.port
                 );
-                self.wrong(format!("{path}.service"), message);
+                self.add_problem(format!("{path}.service"), message);
                 continue;
             };
             let entry = (spec.service.clone(), port.target_port);
@@ -339,9 +339,9 @@ impl TopologyBuilder {
                             service: spec.service,
                         });
                     }
-                    self.place(&path, target, Some(entry), None, (routed, spec.origin));
+                    self.add_target(&path, target, Some(entry), None, (routed, spec.origin));
                 }
-                Err(problem) => self.wrong(format!("{path}.target"), problem.to_string()),
+                Err(problem) => self.add_problem(format!("{path}.target"), problem.to_string()),
             }
         }
     }
@@ -352,9 +352,9 @@ impl TopologyBuilder {
                 // A given entry is that of an Ingress; otherwise it is the Service's own.
                 let routed = entry.is_some();
                 let entry = entry.or_else(|| self.entry_of(&target));
-                self.place(path, target, entry, None, (routed, None));
+                self.add_target(path, target, entry, None, (routed, None));
             }
-            Err(problem) => self.wrong(path, problem.to_string()),
+            Err(problem) => self.add_problem(path, problem.to_string()),
         }
     }
 
@@ -376,7 +376,7 @@ impl TopologyBuilder {
         Some((key, port.target_port))
     }
 
-    fn place(
+    fn add_target(
         &mut self,
         path: &str,
         target: Target,
@@ -385,11 +385,11 @@ impl TopologyBuilder {
         (routed, origin): (bool, Option<ServiceKey>),
     ) {
         let id = target.id.clone();
-        let forbidden = target.forbidden.clone();
+        let forbidden = target.forbidden_probes.clone();
         let placed = PlacedTarget {
             target,
             entry,
-            dial,
+            dial_address: dial,
             origin,
             routed,
         };
@@ -401,14 +401,14 @@ impl TopologyBuilder {
                     .map(|question| (question.id.clone(), question));
                 self.topology.forbidden.extend(questions);
             }
-            Entry::Occupied(mut taken) => match taken.get_mut().target.forbid(&placed.target) {
+            Entry::Occupied(mut taken) => match taken.get_mut().target.add_forbidden(&placed.target) {
                 Ok(()) => {
                     let questions = forbidden
                         .into_iter()
                         .map(|question| (question.id.clone(), question));
                     self.topology.forbidden.extend(questions);
                 }
-                Err(message) => self.wrong(path, message),
+                Err(message) => self.add_problem(path, message),
             },
         }
     }

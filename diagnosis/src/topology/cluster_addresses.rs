@@ -14,7 +14,7 @@ pub(super) fn cluster_ip_target(
 ) -> Result<Option<Target>, String> {
     let host = HostName::new(format!("{}.{}.svc", spec.name, spec.namespace))
         .map_err(|_| "the Service's name is too long for a host name".to_owned())?;
-    let scheme = match (spec.probe.wanted, speaks(port)) {
+    let scheme = match (spec.probe.enabled, scheme_of(port)) {
         (Some(true) | None, Some(Scheme::Http)) => Some(Scheme::Http),
         // It is unknown which certificate name would be valid for a cluster address, so TLS is not attempted.
         (Some(true), Some(Scheme::Https) | None) => None,
@@ -40,14 +40,14 @@ pub(super) fn cluster_ip_target(
         probe,
         interval: spec.probe.interval_ms.map(Micros::from_millis),
         timeout: None,
-        forbidden: Vec::new(),
+        forbidden_probes: Vec::new(),
         pending: spec.probe.pending,
     }))
 }
 
 /// Returns the HTTP scheme of a port by its `appProtocol` or name. The port number is not used: to a database, a
 /// bare TCP connect from every node looks like an attack.
-fn speaks(port: &PortSpec) -> Option<Scheme> {
+fn scheme_of(port: &PortSpec) -> Option<Scheme> {
     let word = port.app_protocol.as_ref().or(port.name.as_ref())?.as_str();
     match word {
         "http" => Some(Scheme::Http),

@@ -43,8 +43,8 @@ impl Exposure {
 
 /// Returns all pairs of a class's hosts and other classes' balancer fronts on the same port, and each host at its
 /// own front.
-pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<TargetId, Exposure> {
-    let classes = classes(topology, claims);
+pub(super) fn build_exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<TargetId, Exposure> {
+    let classes = service_classes(topology, claims);
     let host_classes: BTreeMap<&HostName, &ObjectName> = claims
         .iter()
         .filter_map(|claim| Some((&claim.host, claim.class.as_ref().or(classes.get(&claim.service))?)))
@@ -58,7 +58,7 @@ pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<T
     let mut all = BTreeMap::new();
     for (id, placed) in &topology.targets {
         let (ProbeSpec::Http(http), Some((service, _)), None) =
-            (&placed.target.probe, &placed.entry, placed.dial)
+            (&placed.target.probe, &placed.entry, placed.dial_address)
         else {
             continue;
         };
@@ -89,8 +89,8 @@ pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<T
                 front: **front,
                 front_class: (*front_class).clone(),
                 probe: HttpProbe {
-                    any_certificate: http.scheme == Scheme::Https,
-                    print: true,
+                    accept_invalid_certificate: http.scheme == Scheme::Https,
+                    report_fingerprint: true,
                     ..HttpProbe::get(http.scheme, http.host.clone(), http.port, http.path.clone())
                 },
             };
@@ -101,7 +101,7 @@ pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<T
 }
 
 /// Returns the class of each Service: its own if configured, else the only class of the hosts it serves.
-fn classes(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<ServiceKey, ObjectName> {
+fn service_classes(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<ServiceKey, ObjectName> {
     let mut named: BTreeMap<&ServiceKey, BTreeSet<&ObjectName>> = BTreeMap::new();
     for claim in claims {
         if let Some(class) = &claim.class {

@@ -4,18 +4,18 @@
 //! (`usable_endpoints`).
 
 mod address;
-pub(crate) mod askers;
+pub(crate) mod balancer_quota;
 mod build;
 mod cluster_addresses;
 mod exposure;
-mod facts;
-pub(crate) mod former;
-mod machines;
+pub(crate) mod former_pods;
+mod node_facts;
+mod node_listeners;
 mod placement;
-pub(crate) mod quota;
 pub(crate) mod rings;
+pub(crate) mod sampling;
 mod spec;
-mod tls;
+mod tls_termination;
 mod usable_endpoints;
 mod withdrawals;
 
@@ -31,10 +31,10 @@ use parallax_model::{
 
 pub(crate) use self::withdrawals::EndpointWithdrawals;
 pub(crate) use address::is_private;
-pub(crate) use askers::PlanIndex;
 pub use build::TopologyProblem;
 pub use exposure::Exposure;
-pub(crate) use facts::{nodes_with, stale};
+pub(crate) use node_facts::{nodes_matching, stale_kube_proxies};
+pub(crate) use sampling::PlanIndex;
 pub use spec::{
     BalancerSpec, EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeReadiness, NodeSpec,
     Platform, PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, ResolversSpec, ServiceProbe,
@@ -43,7 +43,7 @@ pub use spec::{
 pub use usable_endpoints::HintPreference;
 pub(crate) use usable_endpoints::entry_nodes;
 
-use machines::NodeListeners;
+use node_listeners::NodeListeners;
 
 /// The cluster as the diagnosis sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,20 +55,20 @@ pub struct Topology {
     targets: BTreeMap<TargetId, PlacedTarget>,
     fronts: BTreeMap<Front, FrontInfo>,
     /// What nodes serve at their own addresses.
-    machines: NodeListeners,
+    node_listeners: NodeListeners,
     /// Hosts of one ingress class at the fronts of another.
     exposures: BTreeMap<TargetId, Exposure>,
     forbidden: BTreeMap<TargetId, Forbidden>,
     public_resolvers: BTreeSet<IpAddr>,
-    authorities: bool,
+    query_authoritative: bool,
     balancers: Vec<BalancerSpec>,
     /// Fronts by Service and endpoint port, in order.
-    ways: BTreeMap<(ServiceKey, u16), Vec<Front>>,
+    fronts_by_entry: BTreeMap<(ServiceKey, u16), Vec<Front>>,
     /// Probers without a node: the local prober of `parallax up`, and outside vantages.
     extra_vantages: Vec<Vantage>,
     /// Sampling of vantages per target.
-    index: PlanIndex,
-    written: SourceForm,
+    plan_index: PlanIndex,
+    source: SourceForm,
 }
 
 /// The spec a topology was built from, for recordings. Ignored in comparisons: different specs may build equal
@@ -190,7 +190,7 @@ pub struct PlacedTarget {
     /// The Service that selects the entry endpoints, and the endpoints' port.
     pub entry: Option<(ServiceKey, u16)>,
     /// The address to connect to, if it is not the one that the name resolves to.
-    pub dial: Option<SocketAddr>,
+    pub dial_address: Option<SocketAddr>,
     /// The Service of the origin Pods, if the entry forwards to them.
     pub origin: Option<ServiceKey>,
     /// Whether the host is a route of the controller behind the entry (an Ingress or `HTTPRoute`), not an address
@@ -251,7 +251,7 @@ impl Topology {
 
     /// Reports whether the target's probes are kept apart: their results are no evidence of what users experience.
     #[must_use]
-    pub fn is_apart(&self, target: &TargetId) -> bool {
+    pub fn is_separate(&self, target: &TargetId) -> bool {
         self.exposures.contains_key(target) || self.forbidden.contains_key(target)
     }
 
@@ -263,8 +263,8 @@ impl Topology {
 
     /// Reports whether the authoritative servers of a host's zone may be queried.
     #[must_use]
-    pub const fn asks_authorities(&self) -> bool {
-        self.authorities
+    pub const fn queries_authoritative(&self) -> bool {
+        self.query_authoritative
     }
 
     /// Configured knowledge about load balancers, beyond the Service objects.
@@ -286,7 +286,7 @@ impl Topology {
     /// Returns all fronts that lead to a port of a Service's endpoints.
     #[must_use]
     pub fn fronts_to(&self, entry: &(ServiceKey, u16)) -> &[Front] {
-        self.ways.get(entry).map_or(&[], Vec::as_slice)
+        self.fronts_by_entry.get(entry).map_or(&[], Vec::as_slice)
     }
 
     /// Returns a Service by key.
@@ -298,7 +298,7 @@ impl Topology {
     /// Returns the Service behind a front.
     #[must_use]
     pub fn service_of(&self, front: &Front) -> Option<&Service> {
-        self.behind(front).map(|(_, service)| service)
+        self.front_and_service(front).map(|(_, service)| service)
     }
 
     /// Returns all vantages that should report, sorted.
@@ -317,13 +317,13 @@ impl Topology {
     }
 
     pub(crate) const fn plan_index(&self) -> &PlanIndex {
-        &self.index
+        &self.plan_index
     }
 
     /// The spec this topology was built from; with [`Self::extra_vantages`] sufficient to rebuild it.
     #[must_use]
     pub fn spec(&self) -> &TopologySpec {
-        &self.written.0
+        &self.source.0
     }
 
     /// Vantages without a node.

@@ -12,7 +12,7 @@ impl Topology {
     /// (`syncEndpoint`). A `ClusterIP` follows the internal policy.
     #[must_use]
     pub fn eligible(&self, front: &Front, client: &NodeName) -> Vec<&Endpoint> {
-        let Some((info, service)) = self.behind(front) else {
+        let Some((info, service)) = self.front_and_service(front) else {
             return Vec::new();
         };
         let from = |node: &NodeName| {
@@ -24,12 +24,12 @@ impl Topology {
                 TrafficPolicy::Cluster => from(client),
                 TrafficPolicy::Local => service.usable_on(client),
             },
-            FrontKind::LoadBalancer(_) => self.external(service, client, from(client)),
+            FrontKind::LoadBalancer(_) => self.external_endpoints(service, client, from(client)),
             // The node with this address selects the endpoint. For its own Pods it applies the rules of a balancer
             // address.
             FrontKind::NodePort => match self.node_at(&front.address.ip()) {
                 Some(node) if service.external_traffic_policy == TrafficPolicy::Cluster => from(node),
-                Some(node) if node == client => self.external(service, node, from(node)),
+                Some(node) if node == client => self.external_endpoints(service, node, from(node)),
                 Some(node) => service.usable_on(node),
                 None => Vec::new(),
             },
@@ -38,7 +38,7 @@ impl Topology {
     }
 
     /// Returns the endpoints that a node selects for its own Pods at an external address of a Service.
-    fn external<'a>(
+    fn external_endpoints<'a>(
         &self,
         service: &'a Service,
         node: &NodeName,
@@ -54,8 +54,8 @@ impl Topology {
     /// Reports whether a node has a usable endpoint of the Service behind a front; `None` if the front is unknown.
     #[must_use]
     pub fn has_local(&self, front: &Front, node: &NodeName) -> Option<bool> {
-        self.behind(front)?;
-        Some(self.holders(front).contains(node))
+        self.front_and_service(front)?;
+        Some(self.entry_nodes(front).contains(node))
     }
 
     /// Returns the placement of a probe: the vantage relative to the entries of the front, or to the entry that

@@ -194,7 +194,8 @@ pub struct NodeFacts {
     pub conntrack_percent: Option<u8>,
     /// Whether the node drops packets whose source is one of its own addresses (`in_martian_src` rises).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drops_own_sources: Option<bool>,
+    #[serde(rename = "dropsOwnSources")]
+    pub drops_own_source_addresses: Option<bool>,
     /// Whether kube-proxy reports itself healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_healthy: Option<bool>,
@@ -212,7 +213,7 @@ impl NodeFacts {
 
     /// Fills the unknown facts from another source. Facts present here take precedence.
     #[must_use]
-    pub fn or(&self, other: &Self) -> Self {
+    pub fn or_else_from(&self, other: &Self) -> Self {
         let mut local_endpoints = other.local_endpoints.clone();
         local_endpoints.extend(self.local_endpoints.clone());
         Self {
@@ -229,7 +230,9 @@ impl NodeFacts {
                 .or_else(|| other.ipvs_addresses.clone()),
             strict_rp_filter: self.strict_rp_filter.or(other.strict_rp_filter),
             conntrack_percent: self.conntrack_percent.or(other.conntrack_percent),
-            drops_own_sources: self.drops_own_sources.or(other.drops_own_sources),
+            drops_own_source_addresses: self
+                .drops_own_source_addresses
+                .or(other.drops_own_source_addresses),
             proxy_healthy: self.proxy_healthy.or(other.proxy_healthy),
             local_endpoints,
         }
@@ -319,7 +322,8 @@ pub struct ServiceSpec {
     /// `NetworkPolicies` that restrict ingress to the Pods, as far as the selector shows; absent if policies cannot
     /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guarded_by: Option<BTreeSet<ObjectName>>,
+    #[serde(rename = "guardedBy")]
+    pub network_policies: Option<BTreeSet<ObjectName>>,
     /// Whether the endpoints are the mesh's own probers: failures during their restarts are not reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
@@ -335,7 +339,8 @@ pub struct ServiceProbe {
     /// `true`: probes every port, with a TCP connect unless it speaks HTTP; `false`: no port. If absent, only
     /// ports with `http` in `appProtocol` or the port name are probed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<bool>,
+    #[serde(rename = "wanted")]
+    pub enabled: Option<bool>,
     /// Path of HTTP probes; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -411,7 +416,7 @@ pub struct EndpointSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
     /// `conditions.ready`; defaults to true.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub ready: bool,
     /// `conditions.serving`; defaults to `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -444,7 +449,7 @@ impl TopologyHints {
     }
 }
 
-const fn yes() -> bool {
+const fn default_true() -> bool {
     true
 }
 

@@ -36,7 +36,7 @@ impl Service {
 
     /// Returns the number of ready endpoints on a node.
     #[must_use]
-    pub fn ready_on(&self, node: &NodeName) -> usize {
+    pub fn ready_count_on(&self, node: &NodeName) -> usize {
         let ready = |e: &&Endpoint| e.node.as_ref() == Some(node) && e.condition == EndpointCondition::Ready;
         self.endpoints.iter().filter(ready).count()
     }
@@ -51,7 +51,7 @@ impl Service {
     /// Returns the endpoints for new connections from a node with policy `Cluster`.
     #[must_use]
     pub fn usable_from(&self, node: &NodeName, zone: Option<&ZoneName>) -> Vec<&Endpoint> {
-        let admitted = |endpoint: &Endpoint| match self.preference(node, zone) {
+        let admitted = |endpoint: &Endpoint| match self.hint_preference(node, zone) {
             HintPreference::SameNode => endpoint.hints.for_nodes.contains(node),
             HintPreference::SameZone => zone.is_some_and(|zone| endpoint.hints.for_zones.contains(zone)),
             HintPreference::None => true,
@@ -62,7 +62,7 @@ impl Service {
     /// Returns the hints that apply to a node. A ready endpoint without hints disables them for all clients; hints
     /// that do not name the node or zone do not apply to it.
     #[must_use]
-    pub fn preference(&self, node: &NodeName, zone: Option<&ZoneName>) -> HintPreference {
+    pub fn hint_preference(&self, node: &NodeName, zone: Option<&ZoneName>) -> HintPreference {
         let ready = || {
             self.endpoints
                 .iter()
@@ -82,7 +82,7 @@ impl Service {
     /// Returns the nodes with an endpoint of their own. With `Local`, a draining endpoint counts while the node
     /// has no ready one; with `Cluster`, only while no endpoint is ready.
     #[must_use]
-    pub fn holders(&self, policy: TrafficPolicy) -> BTreeSet<&NodeName> {
+    pub fn entry_nodes(&self, policy: TrafficPolicy) -> BTreeSet<&NodeName> {
         match policy {
             TrafficPolicy::Cluster => self
                 .usable()

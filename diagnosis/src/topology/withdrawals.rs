@@ -9,14 +9,14 @@ use super::{Endpoint, EndpointCondition, NodeReadiness, Service, Topology};
 /// Rounds after the return of the endpoints in which failures may still result from the withdrawal, because a
 /// node's Service rules may lag behind: measured 20 s and 26 s after an absence of the API server; kube-proxy
 /// waits up to a minute between two attempts to watch.
-const AFTERMATH: i64 = 12;
+const AFTERMATH_ROUNDS: i64 = 12;
 
 /// Rounds for which a withdrawal is kept: the maximum length of an evidence window.
-const REMEMBERED: i64 = 120;
+const RETENTION_ROUNDS: i64 = 120;
 
 /// Rounds after the nodes are ready again in which their Pods may still be unready: a kubelet corrects the
 /// conditions once its watch has reconnected to the API server, which may take up to a minute.
-const RETURN: i64 = 24;
+const RETURN_ROUNDS: i64 = 24;
 
 /// Last withdrawal of each Service's endpoints. Kept for longer than the withdrawal, because evidence windows are
 /// longer.
@@ -32,18 +32,18 @@ pub(crate) struct EndpointWithdrawals {
 #[derive(Debug)]
 struct WithdrawnService {
     /// Last round without endpoints.
-    last: Round,
+    last_withdrawn: Round,
     /// Last round in which one of the nodes was not ready.
-    not_ready: Round,
+    last_not_ready: Round,
     nodes: BTreeSet<NodeName>,
     pods: BTreeSet<PodName>,
 }
 
 impl WithdrawnService {
     /// Reports whether none of the endpoints has returned yet.
-    fn lasts(&self, round: Round, service: &Service) -> bool {
+    fn is_ongoing(&self, round: Round, service: &Service) -> bool {
         let mut endpoints = service.endpoints.iter();
-        round.0 - self.not_ready.0 <= RETURN
+        round.0 - self.last_not_ready.0 <= RETURN_ROUNDS
             && service.has_only_unready_endpoints()
             && endpoints.all(|endpoint| self.pods.contains(&endpoint.pod))
     }
@@ -51,16 +51,16 @@ impl WithdrawnService {
 
 impl EndpointWithdrawals {
     /// Adds the topology of one round.
-    pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
+    pub(crate) fn update(&mut self, round: Round, topology: &Topology) {
         self.services
-            .retain(|_, withdrawn| round.0 - withdrawn.last.0 <= REMEMBERED);
+            .retain(|_, withdrawn| round.0 - withdrawn.last_withdrawn.0 <= RETENTION_ROUNDS);
         for (key, withdrawn) in &mut self.services {
             let service = topology.service(key);
             // A withdrawal that has ended does not resume when a Pod fails for its own reason.
-            if round.0 - withdrawn.last.0 <= 1
-                && service.is_some_and(|service| withdrawn.lasts(round, service))
+            if round.0 - withdrawn.last_withdrawn.0 <= 1
+                && service.is_some_and(|service| withdrawn.is_ongoing(round, service))
             {
-                withdrawn.last = round;
+                withdrawn.last_withdrawn = round;
             }
         }
         let not_ready = topology
@@ -69,12 +69,12 @@ impl EndpointWithdrawals {
             .filter(|node| node.readiness == NodeReadiness::NotReady);
         self.nodes
             .extend(not_ready.map(|node| (node.name.clone(), round)));
-        self.nodes.retain(|_, last| round.0 - last.0 <= RETURN);
+        self.nodes.retain(|_, last| round.0 - last.0 <= RETURN_ROUNDS);
         if self.nodes.is_empty() {
             return;
         }
         for (key, service) in topology.services() {
-            if let Some(withdrawn) = self.withdrawn(round, key, service) {
+            if let Some(withdrawn) = self.detect(round, key, service) {
                 self.services.insert(key.clone(), withdrawn);
             }
         }
@@ -83,7 +83,7 @@ impl EndpointWithdrawals {
     /// Returns the withdrawal of a Service: all endpoints are unready, and each of their nodes is not ready or
     /// recently was not. In the latter case only once: endpoints that returned and disappeared again have another
     /// reason.
-    fn withdrawn(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<WithdrawnService> {
+    fn detect(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<WithdrawnService> {
         if !service.has_only_unready_endpoints() {
             return None;
         }
@@ -94,12 +94,12 @@ impl EndpointWithdrawals {
         }
         let (first, not_ready) = (*nodes.values().min()?, *nodes.values().max()?);
         let before = self.services.get(key);
-        if first < round && before.is_some_and(|before| round.0 - before.not_ready.0 <= RETURN) {
+        if first < round && before.is_some_and(|before| round.0 - before.last_not_ready.0 <= RETURN_ROUNDS) {
             return None;
         }
         Some(WithdrawnService {
-            last: round,
-            not_ready,
+            last_withdrawn: round,
+            last_not_ready: not_ready,
             nodes: nodes.into_keys().collect(),
             pods: service
                 .endpoints
@@ -111,9 +111,9 @@ impl EndpointWithdrawals {
 
     /// Returns the nodes whose unreadiness withdrew the endpoints of a Service, if this explains failures as late
     /// as round `failed`.
-    pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
+    pub(crate) fn nodes_explaining(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
         let withdrawn = self.services.get(key)?;
-        (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
+        (failed.0 - withdrawn.last_withdrawn.0 <= AFTERMATH_ROUNDS).then_some(&withdrawn.nodes)
     }
 
     /// Returns all Services with a recent withdrawal, in order.
@@ -126,7 +126,7 @@ impl Topology {
     /// Reports whether a Service's endpoints are currently withdrawn because of their nodes: every endpoint is
     /// unready and its node `NotReady`. The node lifecycle controller marks the Pods of such a node unready, and
     /// the EndpointSlice controller follows.
-    pub(crate) fn has_withdrawn(&self, service: &Service) -> bool {
+    pub(crate) fn is_withdrawn(&self, service: &Service) -> bool {
         let not_ready = |endpoint: &Endpoint| {
             let node = endpoint.node.as_ref().and_then(|name| self.nodes.get(name));
             node.is_some_and(|node| node.readiness == NodeReadiness::NotReady)
@@ -170,13 +170,13 @@ mod tests {
     }
 
     /// Returns the nodes of a withdrawal, given the readiness of two endpoints and of their nodes.
-    fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
+    fn withdrawn_nodes(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
         let topology = topology([("web-1", endpoints[0]), ("web-2", endpoints[1])], nodes);
         let service = topology.services().values().next().unwrap();
         let mut withdrawals = EndpointWithdrawals::default();
-        withdrawals.take(Round(0), &topology);
-        let nodes = withdrawals.nodes_of(&service.key, Round(0));
-        assert_eq!(topology.has_withdrawn(service), nodes.is_some());
+        withdrawals.update(Round(0), &topology);
+        let nodes = withdrawals.nodes_explaining(&service.key, Round(0));
+        assert_eq!(topology.is_withdrawn(service), nodes.is_some());
         Some(nodes?.iter().map(ToString::to_string).collect())
     }
 
@@ -193,8 +193,8 @@ mod tests {
                 } else {
                     topology(after(round), ["Ready"; 2])
                 };
-                withdrawals.take(Round(round), &now);
-                withdrawals.nodes_of(key, Round(round)).is_some()
+                withdrawals.update(Round(round), &now);
+                withdrawals.nodes_explaining(key, Round(round)).is_some()
             })
             .collect()
     }
@@ -229,9 +229,9 @@ mod tests {
             let day = (0..60).map(|round| {
                 let nodes = if round < 5 { "NotReady" } else { "Ready" };
                 let now = topology([("web-1", after(round)), ("web-2", after(round))], [nodes; 2]);
-                withdrawals.take(Round(round), &now);
+                withdrawals.update(Round(round), &now);
                 let key = now.services().keys().next().unwrap();
-                withdrawals.nodes_of(key, Round(round)).is_some()
+                withdrawals.nodes_explaining(key, Round(round)).is_some()
             });
             let day: Vec<bool> = day.collect();
             let first = day.iter().position(|explained| *explained);
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn endpoints_are_withdrawn_where_all_are_unready_on_nodes_that_are_not_ready() {
         let both = Some(vec!["n1".to_owned(), "n2".to_owned()]);
-        assert_eq!(withdrawn([false, false], ["NotReady", "NotReady"]), both);
+        assert_eq!(withdrawn_nodes([false, false], ["NotReady", "NotReady"]), both);
         // An unready Pod on a ready node has its own reason.
-        assert_eq!(withdrawn([false, false], ["NotReady", "Ready"]), None);
-        assert_eq!(withdrawn([false, false], ["NotReady", "Unknown"]), None);
-        assert_eq!(withdrawn([false, true], ["NotReady", "NotReady"]), None);
+        assert_eq!(withdrawn_nodes([false, false], ["NotReady", "Ready"]), None);
+        assert_eq!(withdrawn_nodes([false, false], ["NotReady", "Unknown"]), None);
+        assert_eq!(withdrawn_nodes([false, true], ["NotReady", "NotReady"]), None);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         .unwrap();
         let empty = Topology::try_from(spec).unwrap();
         let service = empty.services().values().next().unwrap();
-        assert!(!topology.has_withdrawn(service));
+        assert!(!topology.is_withdrawn(service));
         assert!(!service.is_api_server());
     }
 }

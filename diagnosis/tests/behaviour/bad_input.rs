@@ -5,7 +5,7 @@ use parallax_model::{EventTime, Micros, Recorded};
 use serde_json::json;
 
 use crate::{
-    mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local},
+    simulated_mesh::{INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local},
     splitmix::SplitMix,
 };
 
@@ -15,12 +15,12 @@ fn healthy(_: &Probe) -> Outcome {
     None
 }
 
-fn three_nodes() -> Mesh {
-    Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"))
+fn three_nodes() -> SimulatedMesh {
+    SimulatedMesh::new(cluster(3, &[1, 2, 3], 2, "Local"))
 }
 
 /// Returns all probes of a round as they would be reported.
-fn reports(mesh: &mut Mesh, round: i64, fault: &crate::mesh::Fault<'_>) -> Vec<Recorded> {
+fn reports(mesh: &mut SimulatedMesh, round: i64, fault: &crate::simulated_mesh::Fault<'_>) -> Vec<Recorded> {
     let probes = mesh.probes(round);
     probes.iter().map(|probe| mesh.record(probe, fault)).collect()
 }
@@ -28,7 +28,7 @@ fn reports(mesh: &mut Mesh, round: i64, fault: &crate::mesh::Fault<'_>) -> Vec<R
 #[test]
 fn a_report_sent_again_and_again_counts_once_and_moves_no_number_of_a_verdict() {
     let run = |times: usize| {
-        let mut mesh = Mesh::new(cluster(3, &[1], 2, "Local"));
+        let mut mesh = SimulatedMesh::new(cluster(3, &[1], 2, "Local"));
         for round in 0..6 {
             let refused = refused_without_local(&["n1"]);
             let fault = |p: &Probe| if round < 3 { None } else { refused(p) };
@@ -45,7 +45,7 @@ fn a_report_sent_again_and_again_counts_once_and_moves_no_number_of_a_verdict() 
     let (once, thrice) = (run(1), run(3));
     assert_eq!(once.incidents.len(), 1);
     assert_eq!(once.incidents, thrice.incidents);
-    assert_eq!(once.counters.counted, thrice.counters.counted);
+    assert_eq!(once.counters.accepted, thrice.counters.accepted);
     assert_eq!(once.matrix, thrice.matrix);
 }
 
@@ -56,14 +56,14 @@ fn a_duplicate_is_told_from_a_new_life_of_the_prober_with_the_same_numbers() {
     for recorded in &sent {
         assert!(matches!(
             mesh.engine.observe(recorded),
-            ObservationResult::Counted { .. }
+            ObservationResult::Accepted { .. }
         ));
         assert_eq!(mesh.engine.observe(recorded), ObservationResult::Late);
         let mut reborn = recorded.clone();
         reborn.incarnation = "a-life-after".parse().unwrap();
         assert!(matches!(
             mesh.engine.observe(&reborn),
-            ObservationResult::Counted { .. }
+            ObservationResult::Accepted { .. }
         ));
     }
 }
@@ -83,14 +83,14 @@ fn what_comes_after_its_round_was_judged_is_counted_as_late_and_blames_nobody() 
     }
     let view = mesh.round(6, &healthy);
     assert_eq!(view.counters.late, u64::try_from(old.len()).unwrap());
-    assert!(view.incidents.is_empty() && view.investigating.is_empty());
+    assert!(view.incidents.is_empty() && view.investigations.is_empty());
 }
 
 /// One prober's clock is off by up to two rounds; event time assigns its probes to other rounds.
 #[test]
 fn a_skewed_clock_never_names_anything_in_a_healthy_mesh_and_the_fault_is_still_named() {
     for skew in [-9_000_000_i64, -2_000_000, 700_000, 2_500_000, 9_000_000] {
-        let mut mesh = Mesh::new(cluster(4, &[1, 2, 3, 4], 2, "Local"));
+        let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2, 3, 4], 2, "Local"));
         let mut named = None;
         for round in 0..14 {
             if round == 4 {
@@ -100,7 +100,7 @@ fn a_skewed_clock_never_names_anything_in_a_healthy_mesh_and_the_fault_is_still_
             let fault = |p: &Probe| if round < 4 { None } else { refused(p) };
             for mut recorded in reports(&mut mesh, round, &fault) {
                 if recorded.vantage.to_string() == "n4/pod" {
-                    recorded.observation.at = recorded.observation.at.shifted(skew);
+                    recorded.observation.started = recorded.observation.started.shifted(skew);
                 }
                 mesh.engine.observe(&recorded);
             }
@@ -125,19 +125,19 @@ fn a_clock_that_is_hours_ahead_is_implausible_counted_and_holds_up_nobody() {
             (p.client == "n3").then_some(("connect", "connect_timeout"))
         }) {
             if recorded.vantage.to_string() == "n3/pod" {
-                recorded.observation.at = recorded.observation.at.plus(Micros::from_secs(7_200));
+                recorded.observation.started = recorded.observation.started.plus(Micros::from_secs(7_200));
                 assert_eq!(mesh.engine.observe(&recorded), ObservationResult::Implausible);
             } else {
                 mesh.engine.observe(&recorded);
             }
         }
         let vantage = "n3/pod".parse().unwrap();
-        mesh.engine.progress(
+        mesh.engine.record_progress(
             &vantage,
             EventTime(round * INTERVAL).plus(Micros::from_secs(7_200)),
         );
         let view = mesh.finish(round);
-        assert_eq!(view.judged.unwrap().0, round);
+        assert_eq!(view.last_judged_round.unwrap().0, round);
         assert!(view.incidents.is_empty());
     }
     let view = mesh.engine.view(EventTime(40 * INTERVAL));
@@ -155,13 +155,13 @@ fn times_at_both_ends_of_the_range_are_taken_or_refused_and_never_panic() {
     {
         for (j, recorded) in sample.iter().enumerate() {
             let mut odd = recorded.clone();
-            odd.observation.at = EventTime(at);
+            odd.observation.started = EventTime(at);
             odd.observation.seq.0 = u64::MAX - u64::try_from(i * 1_000 + j).unwrap();
             odd.observation.times.total = Some(Micros(u64::MAX));
             odd.observation.times.connect = Some(Micros(u64::MAX));
             mesh.engine.observe(&odd);
         }
-        mesh.engine.progress(&sample[0].vantage, EventTime(at));
+        mesh.engine.record_progress(&sample[0].vantage, EventTime(at));
         assert!(mesh.engine.view(EventTime(at)).incidents.is_empty());
     }
     // Valid observations before and after still form rounds.
@@ -215,7 +215,7 @@ fn strangers_are_counted_and_change_neither_view_nor_verdict() {
     let view = mesh.engine.view(EventTime(6 * INTERVAL));
     assert!(view.counters.unknown > 0);
     assert_eq!(view.vantages.len(), 3);
-    assert!(view.incidents.is_empty() && view.investigating.is_empty());
+    assert!(view.incidents.is_empty() && view.investigations.is_empty());
 }
 
 /// Mesh probes of an unknown peer, an unknown endpoint, and an unknown front.
@@ -267,7 +267,7 @@ fn unknown_peers_endpoints_and_fronts_of_known_vantages_blame_nobody_else() {
 #[test]
 fn the_topology_may_change_in_the_middle_of_any_round_without_a_false_word() {
     let mut random = SplitMix::new(7);
-    let mut mesh = Mesh::new(cluster(5, &[1, 2, 3], 2, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(5, &[1, 2, 3], 2, "Cluster"));
     for round in 0..40 {
         let probes = mesh.probes(round);
         let cut = random.below(probes.len());
@@ -311,7 +311,7 @@ fn the_topology_may_change_in_the_middle_of_any_round_without_a_false_word() {
 fn whatever_is_sent_in_whatever_order_the_engine_goes_on() {
     for seed in 0..20 {
         let mut random = SplitMix::new(seed);
-        let mut mesh = Mesh::new(cluster(4, &[1, 2], 2, "Local"));
+        let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2], 2, "Local"));
         let kinds = [
             "refused",
             "connect_timeout",
@@ -339,9 +339,9 @@ fn whatever_is_sent_in_whatever_order_the_engine_goes_on() {
                 );
                 let mut recorded = mesh.record(&probe, &|_| failing.then_some(words));
                 if random.happens(0.05) {
-                    recorded.observation.at = recorded
+                    recorded.observation.started = recorded
                         .observation
-                        .at
+                        .started
                         .shifted(i64::try_from(random.below(60_000_000)).unwrap() - 30_000_000);
                 }
                 if random.happens(0.05) {

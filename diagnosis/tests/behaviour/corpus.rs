@@ -129,7 +129,7 @@ fn trial(fault: Fault, at: &[usize], setup: &Setup, random: &mut SplitMix) -> Ve
             "proxyMode": "cilium"},
         "backends": at.iter().enumerate().map(|(b, n)| json!({"pod": format!("b{b}"), "node": name(*n)})).collect::<Vec<_>>(),
     });
-    let mut out = replay.line(1, &topology.to_string());
+    let mut out = replay.read_line(1, &topology.to_string());
     for round in 0..setup.rounds {
         for c in 0..NODES {
             let stalled = random.happens(setup.stalls);
@@ -184,22 +184,22 @@ fn trial(fault: Fault, at: &[usize], setup: &Setup, random: &mut SplitMix) -> Ve
                 let line = json!({"type": "obs", "trial": 0, "t": t, "node": name(c), "channel": channel,
                     "backend": known, "dst_node": (*channel == "mesh").then(|| name(path.node)),
                     "ok": !fails, "kind": fails.then_some(kind)});
-                out.extend(replay.line(2, &line.to_string()));
+                out.extend(replay.read_line(2, &line.to_string()));
             }
         }
     }
-    out.extend(replay.line(3, "{\"type\":\"end\",\"trial\":0}"));
+    out.extend(replay.read_line(3, "{\"type\":\"end\",\"trial\":0}"));
     out.iter()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-fn placed(random: &mut SplitMix) -> Vec<usize> {
+fn random_backend_nodes(random: &mut SplitMix) -> Vec<usize> {
     (0..BACKENDS).map(|_| random.below(NODES)).collect()
 }
 
 /// Reports whether the last named class contains the true cause.
-fn right(out: &[Value], fault: Fault) -> Option<bool> {
+fn is_correct(out: &[Value], fault: Fault) -> Option<bool> {
     let verdicts: Vec<&Value> = out.iter().filter(|v| v["type"] == "verdict").collect();
     let (region, members) = fault.named();
     let truth = json!([region, members]);
@@ -218,12 +218,12 @@ fn score(setup: &Setup, trials: u64) -> BTreeMap<&'static str, Score> {
     let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
     for seed in 0..trials {
         let mut random = SplitMix::new(seed);
-        let at = placed(&mut random);
+        let at = random_backend_nodes(&mut random);
         for fault in all(&mut random, &at) {
             let out = trial(fault, &at, setup, &mut random);
             let score = scores.entry(fault.named().0).or_default();
             score.all += 1;
-            if let Some(right) = right(&out, fault) {
+            if let Some(right) = is_correct(&out, fault) {
                 score.named += 1;
                 score.right += usize::from(right);
                 if !right {
@@ -268,7 +268,7 @@ fn hard_faults_are_named_rightly() {
 fn a_healthy_cluster_with_stalling_clients_gets_no_verdict() {
     for seed in 100..120 {
         let mut random = SplitMix::new(seed);
-        let at = placed(&mut random);
+        let at = random_backend_nodes(&mut random);
         let setup = Setup {
             rounds: 24,
             theta1: 0.0,

@@ -1,6 +1,6 @@
 //! I1: the cluster cannot reach its own public name, from observations to the sentence.
 
-use crate::mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local};
+use crate::simulated_mesh::{INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local};
 use parallax_diagnosis::{verdict::IncidentState, view::CellState};
 use parallax_model::Placement;
 
@@ -9,8 +9,8 @@ fn healthy(_: &Probe) -> Option<(&'static str, &'static str)> {
 }
 
 /// Three nodes with an ingress Pod each; at `fault_us` only the one on n1 is left.
-fn after_the_move(fault_us: i64) -> (Mesh, Option<(i64, parallax_diagnosis::view::View)>) {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
+fn after_the_move(fault_us: i64) -> (SimulatedMesh, Option<(i64, parallax_diagnosis::view::View)>) {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
     for node in ["n1", "n2", "n3"] {
         mesh.ttl.insert(node.to_owned(), 64);
     }
@@ -68,7 +68,7 @@ fn the_evidence_is_what_the_operator_needed_days_to_collect() {
 
 #[test]
 fn failures_show_in_the_matrix_at_once_and_silence_is_never_ok() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     let probes = mesh.probes(0);
     for probe in &probes {
         let recorded = mesh.record(probe, &refused_without_local(&["n1"]));
@@ -88,7 +88,7 @@ fn failures_show_in_the_matrix_at_once_and_silence_is_never_ok() {
         placements,
         [Placement::SameNode, Placement::NoLocal, Placement::NoLocal]
     );
-    assert_eq!(row.cells[1].failure.as_deref(), Some("refused in connect"));
+    assert_eq!(row.cells[1].last_failure.as_deref(), Some("refused in connect"));
 
     let later = mesh.engine.view(parallax_model::EventTime(60_000_000));
     assert!(

@@ -1,8 +1,8 @@
 //! From verdicts to incidents: grouping, suppression, recovery and recurrence.
 
 use crate::{
-    day::{Day, open, with},
-    mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local},
+    scripted_mesh::{ScriptedMesh, open_sentences, with_outcome},
+    simulated_mesh::{INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local},
 };
 use parallax_diagnosis::{ObservationResult, verdict::IncidentState, view::VantageState};
 use parallax_model::{EventTime, Micros};
@@ -16,7 +16,7 @@ fn healthy(_: &Probe) -> Outcome {
 
 #[test]
 fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 50, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 50, "Local"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -37,7 +37,7 @@ fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
 /// Found in the lab: a prober dials the former address of a moved Pod until its plan is updated.
 #[test]
 fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 1, "Local"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -62,7 +62,7 @@ fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() 
     let direct = verdict
         .evidence
         .iter()
-        .find(|row| row.who.starts_with("direct connections"))
+        .find(|row| row.clients.starts_with("direct connections"))
         .unwrap();
     assert!(direct.probes > 0 && direct.kinds.is_empty(), "{direct:?}");
 }
@@ -70,7 +70,7 @@ fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() 
 /// The client's node sends only some of its refusals: the kernel rate-limits ICMP errors per destination.
 #[test]
 fn one_refusal_says_what_the_silence_of_the_other_hosts_on_the_front_is() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 50, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 50, "Local"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -93,7 +93,7 @@ fn one_refusal_says_what_the_silence_of_the_other_hosts_on_the_front_is() {
 
 #[test]
 fn an_incident_recovers_closes_and_comes_back_with_a_count() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 2, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 2, "Local"));
     let refused = refused_without_local(&["n1"]);
     let mut states = Vec::new();
     for round in 0..60 {
@@ -116,7 +116,7 @@ fn an_incident_recovers_closes_and_comes_back_with_a_count() {
 
 #[test]
 fn what_never_worked_is_investigated_and_opens_no_incident() {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 2, "Cluster"));
     let mut view = None;
     for round in 0..6 {
         view = Some(mesh.round(round, &|p| {
@@ -128,17 +128,17 @@ fn what_never_worked_is_investigated_and_opens_no_incident() {
     let broken: Vec<_> = view
         .matrix
         .iter()
-        .filter(|row| row.never_ok)
+        .filter(|row| row.never_succeeded)
         .map(|r| r.target.as_str())
         .collect();
     assert_eq!(broken, ["http://h0.example.test/", "http://h1.example.test/"]);
     assert_eq!(view.incidents, []);
     assert!(
-        view.investigating
+        view.investigations
             .iter()
             .any(|i| i.sentence.contains("never worked")),
         "{:?}",
-        view.investigating
+        view.investigations
     );
 }
 
@@ -146,7 +146,7 @@ fn what_never_worked_is_investigated_and_opens_no_incident() {
 #[test]
 fn what_never_worked_supports_no_cause_of_another_target() {
     let targets = ["http://127.0.0.1:8001/", "http://127.0.0.1:8002/"];
-    let mut day = Day::new(json!({
+    let mut day = ScriptedMesh::new(json!({
         "nodes": [{"name": "n0", "prober": {"pod": "prober-n0", "address": "10.244.0.5:9095"}}],
         "targets": targets.map(|url| json!({"url": url})),
     }));
@@ -161,10 +161,10 @@ fn what_never_worked_supports_no_cause_of_another_target() {
                 round,
                 0,
                 offset,
-                with(line, refused.then_some(("connect", "refused"))),
+                with_outcome(line, refused.then_some(("connect", "refused"))),
             );
         }
-        named.extend(open(&day.close(round, &[0])));
+        named.extend(open_sentences(&day.close(round, &[0])));
     }
     named.dedup();
     assert!(!named.is_empty());
@@ -176,7 +176,7 @@ fn what_never_worked_supports_no_cause_of_another_target() {
 
 #[test]
 fn endpoints_that_forbid_direct_probes_are_left_out_not_blamed() {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 2, "Cluster"));
     for round in 0..8 {
         let view = mesh.round(round, &|p| {
             (p.channel == "direct").then_some(("connect", "connect_timeout"))
@@ -188,7 +188,7 @@ fn endpoints_that_forbid_direct_probes_are_left_out_not_blamed() {
 /// Found in the lab: an ingress that requires the balancer's PROXY header closes connections without one.
 #[test]
 fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_works() {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 2, "Cluster"));
     for round in 0..8 {
         let view = mesh.round(round, &|p| {
             (p.channel == "direct").then_some(("first-byte", "eof"))
@@ -218,7 +218,7 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
 /// recovery.
 #[test]
 fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_its_clients_still_fail() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -254,7 +254,7 @@ fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_i
 /// Found in the lab: a prober does not respond to echo requests before its first plan.
 #[test]
 fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered_before_is() {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 1, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -286,7 +286,7 @@ fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered
 /// responses arrive after the node is known.
 #[test]
 fn a_node_whose_prober_refuses_the_echo_is_reached() {
-    let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2], 1, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -294,14 +294,14 @@ fn a_node_whose_prober_refuses_the_echo_is_reached() {
         |p: &Probe| (p.channel == "mesh" && p.node.as_deref() == Some("n4")).then_some(("check", "status"));
     for round in 3..12 {
         let view = mesh.round(round, &refuses);
-        assert_eq!((view.incidents, view.investigating), (Vec::new(), Vec::new()));
+        assert_eq!((view.incidents, view.investigations), (Vec::new(), Vec::new()));
     }
 }
 
 /// Found in the lab: a suspended prober does not respond to echo requests either.
 #[test]
 fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answers() {
-    let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2], 1, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -313,7 +313,7 @@ fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answer
         assert_eq!(view.incidents, []);
     }
     let view = mesh.round(9, &no_echo);
-    let said: Vec<_> = view.investigating.iter().map(|i| i.sentence.as_str()).collect();
+    let said: Vec<_> = view.investigations.iter().map(|i| i.sentence.as_str()).collect();
     assert_eq!(
         said,
         [
@@ -338,7 +338,7 @@ fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answer
 
 #[test]
 fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
-    let mut mesh = Mesh::new(cluster(5, &[1, 2], 3, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(5, &[1, 2], 3, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -360,7 +360,7 @@ fn a_broken_node_is_one_incident_about_the_node_over_all_fronts() {
 
 #[test]
 fn a_stale_node_is_told_from_a_broken_one() {
-    let mut mesh = Mesh::new(cluster(5, &[1, 2], 1, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(5, &[1, 2], 1, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -383,7 +383,7 @@ fn a_stale_node_is_told_from_a_broken_one() {
 
 #[test]
 fn an_error_of_one_host_never_blames_the_front() {
-    let mut mesh = Mesh::new(cluster(4, &[1, 2], 5, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2], 5, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -420,7 +420,7 @@ fn an_error_of_one_host_never_blames_the_front() {
 
 #[test]
 fn a_front_that_closes_before_the_first_byte_for_all_hosts_is_the_fronts_fault() {
-    let mut mesh = Mesh::new(cluster(4, &[1, 2], 5, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2], 5, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -442,7 +442,7 @@ fn a_front_that_closes_before_the_first_byte_for_all_hosts_is_the_fronts_fault()
 
 #[test]
 fn an_endpoint_that_fails_everywhere_is_named_by_its_pod() {
-    let mut mesh = Mesh::new(cluster(4, &[1, 2, 3], 2, "Cluster"));
+    let mut mesh = SimulatedMesh::new(cluster(4, &[1, 2, 3], 2, "Cluster"));
     for round in 0..3 {
         mesh.round(round, &healthy);
     }
@@ -463,7 +463,7 @@ fn an_endpoint_that_fails_everywhere_is_named_by_its_pod() {
 
 #[test]
 fn an_open_incident_whose_witnesses_fall_silent_stays_open_and_says_so() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     for round in 0..8 {
         let refused = refused_without_local(&["n1"]);
         mesh.round(round, &|p| if round < 3 { None } else { refused(p) });
@@ -476,46 +476,47 @@ fn an_open_incident_whose_witnesses_fall_silent_stays_open_and_says_so() {
 
 #[test]
 fn every_observation_counts_once_or_is_accounted_for() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     mesh.round(0, &healthy);
-    let first = mesh.sent[0].clone();
+    let first = mesh.observed[0].clone();
     assert_eq!(mesh.engine.observe(&first), ObservationResult::Late);
     let mut stranger = first.clone();
     stranger.vantage = "n9/pod".parse().unwrap();
     assert_eq!(mesh.engine.observe(&stranger), ObservationResult::Unknown);
     let mut ahead = first.clone();
     ahead.observation.seq = parallax_model::ReportSeq(900);
-    ahead.observation.at = EventTime(2 * 3_600_000_000);
+    ahead.observation.started = EventTime(2 * 3_600_000_000);
     assert_eq!(mesh.engine.observe(&ahead), ObservationResult::Implausible);
-    ahead.observation.at = EventTime(-1);
+    ahead.observation.started = EventTime(-1);
     assert_eq!(mesh.engine.observe(&ahead), ObservationResult::Implausible);
     let mut late = first;
     late.observation.seq = parallax_model::ReportSeq(901);
     assert_eq!(mesh.engine.observe(&late), ObservationResult::Late);
     let counters = mesh.engine.view(EventTime(6_000_000)).counters;
     assert_eq!((counters.late, counters.unknown, counters.implausible), (1, 1, 2));
-    assert_eq!(counters.counted, u64::try_from(mesh.sent.len()).unwrap());
+    assert_eq!(counters.accepted, u64::try_from(mesh.observed.len()).unwrap());
 }
 
 #[test]
 fn a_round_closes_early_only_when_every_speaking_vantage_is_past_it() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     for probe in mesh.probes(0) {
         let recorded = mesh.record(&probe, &healthy);
         mesh.engine.observe(&recorded);
     }
     let end = EventTime(INTERVAL);
     for node in ["n1", "n2"] {
-        mesh.engine.progress(&format!("{node}/pod").parse().unwrap(), end);
+        mesh.engine
+            .record_progress(&format!("{node}/pod").parse().unwrap(), end);
     }
     assert!(!mesh.engine.advance(end.shifted(500_000)));
-    mesh.engine.progress(&"n3/pod".parse().unwrap(), end);
+    mesh.engine.record_progress(&"n3/pod".parse().unwrap(), end);
     assert!(mesh.engine.advance(end.shifted(500_000)));
 }
 
 #[test]
 fn a_round_closes_by_time_when_a_vantage_never_says_that_it_is_complete() {
-    let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
     for probe in mesh.probes(0) {
         let recorded = mesh.record(&probe, &healthy);
         mesh.engine.observe(&recorded);
@@ -527,7 +528,7 @@ fn a_round_closes_by_time_when_a_vantage_never_says_that_it_is_complete() {
 #[test]
 fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_probes() {
     let mut spec = cluster(3, &[1], 1, "Local");
-    let mut mesh = Mesh::new(spec.clone());
+    let mut mesh = SimulatedMesh::new(spec.clone());
     spec["targets"] = serde_json::json!([{"url": "http://slow.example.test/", "timeoutMs": 10_000}]);
     mesh.change(spec, 0);
     for probe in mesh.probes(0) {

@@ -1,19 +1,19 @@
 //! Black-box tests of the crate: observations in; verdicts, incidents and replay lines out.
 
-mod answers;
-mod asking;
 mod bad_input;
-mod balancer;
+mod baselines;
 mod corpus;
-mod day;
+mod follow_up_probes;
 mod incident_one;
 mod incidents;
-mod mesh;
-mod night;
-mod ordinary;
+mod latency;
+mod load_balancer;
+mod ordinary_events;
+mod ordinary_night;
 mod replay;
 mod restart;
-mod slow;
+mod scripted_mesh;
+mod sentences;
+mod simulated_mesh;
 mod splitmix;
-mod unread;
-mod words;
+mod unreadable_topology;

@@ -4,7 +4,7 @@
     reason = "an invalid fixture fails the test that uses it"
 )]
 
-use crate::mesh::{INTERVAL, Mesh, cluster, refused_without_local};
+use crate::simulated_mesh::{INTERVAL, SimulatedMesh, cluster, refused_without_local};
 use crate::splitmix::SplitMix;
 use parallax_diagnosis::replay::Replay;
 use serde_json::{Value, json};
@@ -15,13 +15,13 @@ fn run<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut replay = Replay::new();
     let mut out = Vec::new();
     for (i, line) in lines.into_iter().enumerate() {
-        out.extend(replay.line(i + 1, line));
+        out.extend(replay.read_line(i + 1, line));
     }
     out.extend(replay.finish());
     out
 }
 
-fn of(out: &[String], trial: u64, kind: &str) -> Vec<Value> {
+fn records_of(out: &[String], trial: u64, kind: &str) -> Vec<Value> {
     out.iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|v| v["trial"] == trial && v["type"] == kind)
@@ -32,11 +32,11 @@ fn of(out: &[String], trial: u64, kind: &str) -> Vec<Value> {
 fn a_broken_client_nothing_and_two_faults_at_once() {
     let out = run(TRIALS.lines());
     insta::assert_snapshot!("three_trials", out.join("\n"));
-    let client = of(&out, 0, "verdict");
+    let client = records_of(&out, 0, "verdict");
     assert_eq!(client.last().unwrap()["region"], "client");
     assert_eq!(client.last().unwrap()["members"], json!(["node-03"]));
-    assert!(of(&out, 1, "verdict").is_empty());
-    let two = of(&out, 2, "verdict");
+    assert!(records_of(&out, 1, "verdict").is_empty());
+    let two = records_of(&out, 2, "verdict");
     assert!(two.iter().any(|v| v["region"] == "nolocal"));
     let other = two.iter().find(|v| v["region"] != "nolocal").unwrap();
     let mut class: Vec<_> = other["class"]
@@ -47,7 +47,7 @@ fn a_broken_client_nothing_and_two_faults_at_once() {
         .collect();
     class.sort_unstable();
     assert_eq!(class, ["same", "same-vip"]);
-    assert_eq!(of(&out, 0, "trial")[0]["observations"], 159);
+    assert_eq!(records_of(&out, 0, "trial")[0]["observations"], 159);
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn arrival_order_within_a_round_does_not_show_in_a_trial() {
 }
 
 /// Incident I1 in the native recording format: healthy, then only one ingress Pod is left.
-fn record() -> Vec<String> {
-    let mut mesh = Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
+fn native_recording() -> Vec<String> {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
     let mut lines = vec![
         json!({"type": "settings", "interval_us": 5_000_000, "timeout_us": 3_000_000}).to_string(),
         json!({"type": "topology_spec", "t_us": 0, "spec": mesh.spec}).to_string(),
@@ -125,10 +125,10 @@ fn record() -> Vec<String> {
 
 #[test]
 fn the_own_record_replays_to_the_same_verdict_in_any_order_within_a_round() {
-    let lines = record();
+    let lines = native_recording();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let expected = run(lines.iter().copied());
-    let verdicts = of(&expected, 0, "verdict");
+    let verdicts = records_of(&expected, 0, "verdict");
     assert_eq!(verdicts.len(), 1, "{expected:?}");
     assert_eq!(verdicts[0]["region"], "nolocal");
     assert_eq!(verdicts[0]["t"], 25.0);
@@ -156,7 +156,7 @@ fn malformed_lines_are_counted_reported_with_their_number_and_skipped() {
         .collect();
     let numbers: Vec<_> = reported.iter().map(|v| v["line"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [4, 8]);
-    let trial = &of(&out, 0, "trial")[0];
+    let trial = &records_of(&out, 0, "trial")[0];
     assert_eq!(
         (&trial["malformed"], &trial["observations"]),
         (&json!(2), &json!(159))
@@ -167,8 +167,8 @@ fn malformed_lines_are_counted_reported_with_their_number_and_skipped() {
 fn a_stream_that_stops_without_an_end_is_judged_as_far_as_it_goes() {
     let lines: Vec<&str> = TRIALS.lines().take(158).collect();
     let out = run(lines);
-    assert_eq!(of(&out, 0, "verdict")[0]["region"], "client");
-    assert_eq!(of(&out, 0, "trial").len(), 1);
+    assert_eq!(records_of(&out, 0, "verdict")[0]["region"], "client");
+    assert_eq!(records_of(&out, 0, "trial").len(), 1);
 }
 
 /// One round is never enough for a verdict; the end of the recording still reports the likeliest region.
@@ -194,13 +194,16 @@ fn a_recording_that_ends_before_a_verdict_says_what_is_likeliest() {
         lines.push(obs(0.3, node, "mesh", Value::Null, peer, true));
     }
     let out = run(lines.iter().map(String::as_str));
-    assert!(of(&out, 0, "verdict").is_empty(), "{out:?}");
-    let likeliest = &of(&out, 0, "trial")[0]["likeliest"][0];
+    assert!(records_of(&out, 0, "verdict").is_empty(), "{out:?}");
+    let likeliest = &records_of(&out, 0, "trial")[0]["likeliest"][0];
     assert_eq!(likeliest["region"], "target", "{out:?}");
     assert!(likeliest["probability"].as_f64().unwrap() > 0.5);
     // If there is a verdict, or no fault, nothing is reported as likeliest.
     let out = run(TRIALS.lines());
-    assert!(of(&out, 0, "trial")[0]["likeliest"].is_null() && of(&out, 1, "trial")[0]["likeliest"].is_null());
+    assert!(
+        records_of(&out, 0, "trial")[0]["likeliest"].is_null()
+            && records_of(&out, 1, "trial")[0]["likeliest"].is_null()
+    );
 }
 
 #[test]

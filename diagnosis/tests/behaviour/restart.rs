@@ -14,8 +14,10 @@ use parallax_model::{EventTime, Recorded};
 use serde_json::{Value, json};
 
 use crate::{
-    answers::{ask_shop, shop},
-    day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with},
+    baselines::{probe_shop, shop_spec},
+    scripted_mesh::{
+        ALL, INTERVAL, NODES, ScriptedMesh, cluster, nodes, open_sentences, succeeds, with_outcome,
+    },
 };
 
 const REFUSED: Option<(&str, &str)> = Some(("connect", "connect_refused"));
@@ -25,10 +27,14 @@ fn spec() -> Value {
 }
 
 /// Observes rounds in which the Pods of the ClusterIP refuse connections while `down` returns true.
-fn live(day: &mut Day, rounds: std::ops::Range<i64>, down: impl Fn(i64) -> bool) -> Vec<View> {
+fn observe_rounds(
+    day: &mut ScriptedMesh,
+    rounds: std::ops::Range<i64>,
+    down: impl Fn(i64) -> bool,
+) -> Vec<View> {
     rounds
         .map(|round| {
-            day.mesh(round, &ALL, well);
+            day.mesh(round, &ALL, succeeds);
             let refused = down(round);
             day.web(round, &ALL, |_, _| REFUSED.filter(|_| refused));
             day.close(round, &ALL)
@@ -36,85 +42,89 @@ fn live(day: &mut Day, rounds: std::ops::Range<i64>, down: impl Fn(i64) -> bool)
         .collect()
 }
 
-fn start(of: i64) -> EventTime {
+fn round_start(of: i64) -> EventTime {
     EventTime(of * INTERVAL)
 }
 
 /// Creates the process that takes over from `before`, which ended `away` rounds earlier. The probers resend their
 /// observations since then, and of `remembered` rounds before.
-fn restarted(before: &Day, round: i64, (away, remembered): (i64, i64)) -> Day {
-    let mut next = Day::unread();
-    let ended = start(round - away);
+fn restarted(before: &ScriptedMesh, round: i64, (away, remembered): (i64, i64)) -> ScriptedMesh {
+    let mut next = ScriptedMesh::without_topology();
+    let ended = round_start(round - away);
     let text = serde_json::to_string(&before.engine.checkpoint(ended)).unwrap();
     let checkpoint: Checkpoint = serde_json::from_str(&text).unwrap();
-    next.engine.restore(&checkpoint, start(round));
-    next.change(spec(), start(round).0);
-    next.hear_again(before, start(round - away - remembered));
+    next.engine.restore(&checkpoint, round_start(round));
+    next.change(spec(), round_start(round).0);
+    next.resend_from(before, round_start(round - away - remembered));
     next
 }
 
-fn only(view: &View) -> &Incident {
+fn only_open(view: &View) -> &Incident {
     let mut open = view
         .incidents
         .iter()
         .filter(|i| !matches!(i.state, IncidentState::Closed { .. }));
     let incident = open.next().expect("an open incident");
-    assert!(open.next().is_none(), "{:?}", crate::day::open(view));
+    assert!(
+        open.next().is_none(),
+        "{:?}",
+        crate::scripted_mesh::open_sentences(view)
+    );
     incident
 }
 
 #[test]
 fn an_outage_goes_on_under_its_id_whatever_the_probers_remember() {
-    let mut before = Day::new(spec());
-    let views = live(&mut before, 0..30, |round| round >= 20);
-    let first = only(&views[29]).clone();
+    let mut before = ScriptedMesh::new(spec());
+    let views = observe_rounds(&mut before, 0..30, |round| round >= 20);
+    let first = only_open(&views[29]).clone();
     for remembered in [0, 5, 30] {
         let mut after = restarted(&before, 30, (0, remembered));
-        let at_once = after.engine.view(start(30));
+        let at_once = after.engine.view(round_start(30));
         assert_eq!(
-            (&only(&at_once).id, only(&at_once).opened),
+            (&only_open(&at_once).id, only_open(&at_once).opened),
             (&first.id, first.opened),
             "at once"
         );
-        let views = live(&mut after, 30..60, |_| true);
+        let views = observe_rounds(&mut after, 30..60, |_| true);
         for view in &views {
-            let incident = only(view);
+            let incident = only_open(view);
             assert_eq!((&incident.id, incident.since), (&first.id, first.since));
-            assert!(view.investigating.is_empty(), "{:?}", view.investigating);
+            assert!(view.investigations.is_empty(), "{:?}", view.investigations);
         }
-        let views = live(&mut after, 60..75, |_| false);
-        assert_eq!(open(&views[14]), [""; 0], "fixed");
+        let views = observe_rounds(&mut after, 60..75, |_| false);
+        assert_eq!(open_sentences(&views[14]), [""; 0], "fixed");
     }
 }
 
 #[test]
 fn without_what_the_former_one_left_an_outage_that_the_probers_remember_is_named_again() {
-    let mut before = Day::new(spec());
-    live(&mut before, 0..30, |round| round >= 20);
-    let mut after = Day::unread();
-    after.engine.restore(&Checkpoint::default(), start(30));
-    after.change(spec(), start(30).0);
-    after.hear_again(&before, start(0));
-    let views = live(&mut after, 30..32, |_| true);
-    assert_eq!(only(&views[1]).since, start(20), "since it began");
+    let mut before = ScriptedMesh::new(spec());
+    observe_rounds(&mut before, 0..30, |round| round >= 20);
+    let mut after = ScriptedMesh::without_topology();
+    after.engine.restore(&Checkpoint::default(), round_start(30));
+    after.change(spec(), round_start(30).0);
+    after.resend_from(&before, round_start(0));
+    let views = observe_rounds(&mut after, 30..32, |_| true);
+    assert_eq!(only_open(&views[1]).since, round_start(20), "since it began");
 }
 
 #[test]
 fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
-    let mut before = Day::new(spec());
-    let views = live(&mut before, 0..30, |round| round >= 20);
-    let id = only(&views[29]).id.clone();
+    let mut before = ScriptedMesh::new(spec());
+    let views = observe_rounds(&mut before, 0..30, |round| round >= 20);
+    let id = only_open(&views[29]).id.clone();
     // The mesh continues without an aggregator.
-    let text = serde_json::to_string(&before.engine.checkpoint(start(30))).unwrap();
-    live(&mut before, 30..60, |round| (44..50).contains(&round));
-    let mut after = Day::unread();
+    let text = serde_json::to_string(&before.engine.checkpoint(round_start(30))).unwrap();
+    observe_rounds(&mut before, 30..60, |round| (44..50).contains(&round));
+    let mut after = ScriptedMesh::without_topology();
     after
         .engine
-        .restore(&serde_json::from_str(&text).unwrap(), start(60));
-    after.change(spec(), start(60).0);
-    after.hear_again(&before, start(0));
-    for view in live(&mut after, 60..80, |_| false) {
-        assert_eq!(open(&view), [""; 0]);
+        .restore(&serde_json::from_str(&text).unwrap(), round_start(60));
+    after.change(spec(), round_start(60).0);
+    after.resend_from(&before, round_start(0));
+    for view in observe_rounds(&mut after, 60..80, |_| false) {
+        assert_eq!(open_sentences(&view), [""; 0]);
         assert!(
             view.incidents.iter().any(|incident| incident.id == id),
             "the closed incident is still listed"
@@ -124,90 +134,90 @@ fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
 
 #[test]
 fn rounds_that_were_judged_are_not_judged_again() {
-    let mut before = Day::new(spec());
+    let mut before = ScriptedMesh::new(spec());
     // Fixed and closed long before the restart.
-    let views = live(&mut before, 0..60, |round| (20..30).contains(&round));
-    assert_eq!(open(&views[59]), [""; 0]);
+    let views = observe_rounds(&mut before, 0..60, |round| (20..30).contains(&round));
+    assert_eq!(open_sentences(&views[59]), [""; 0]);
     let mut after = restarted(&before, 60, (0, 60));
-    let views = live(&mut after, 60..80, |_| false);
+    let views = observe_rounds(&mut after, 60..80, |_| false);
     for view in views {
         assert_eq!(view.incidents.len(), 1, "only the closed incident");
-        assert_eq!(open(&view), [""; 0]);
+        assert_eq!(open_sentences(&view), [""; 0]);
     }
 }
 
 #[test]
 fn what_left_the_cluster_meanwhile_closes_with_that_reason() {
-    let mut before = Day::new(spec());
-    live(&mut before, 0..30, |round| round >= 20);
-    let mut after = Day::unread();
+    let mut before = ScriptedMesh::new(spec());
+    observe_rounds(&mut before, 0..30, |round| round >= 20);
+    let mut after = ScriptedMesh::without_topology();
     after
         .engine
-        .restore(&before.engine.checkpoint(start(30)), start(40));
+        .restore(&before.engine.checkpoint(round_start(30)), round_start(40));
     let mut spec = spec();
     spec["services"].as_array_mut().unwrap().pop();
-    after.change(spec, start(40).0);
+    after.change(spec, round_start(40).0);
     let mut view = None;
     for round in 40..43 {
-        after.mesh(round, &ALL, well);
+        after.mesh(round, &ALL, succeeds);
         view = Some(after.close(round, &ALL));
     }
     let view = view.unwrap();
-    assert_eq!(open(&view), [""; 0]);
+    assert_eq!(open_sentences(&view), [""; 0]);
     assert_eq!(
-        view.incidents[0].departed.as_deref(),
+        view.incidents[0].departure_reason.as_deref(),
         Some("Service apps/web is gone")
     );
 }
 
 #[test]
 fn what_worked_before_does_not_wait_to_have_worked() {
-    let mut before = Day::new(spec());
-    live(&mut before, 0..30, |_| false);
+    let mut before = ScriptedMesh::new(spec());
+    observe_rounds(&mut before, 0..30, |_| false);
     let mut after = restarted(&before, 40, (0, 0));
-    let views = live(&mut after, 40..46, |_| true);
-    assert!(!views[5].incidents.is_empty(), "{:?}", views[5].investigating);
-    let mut nothing = Day::unread();
-    nothing.change(spec(), start(40).0);
-    let views = live(&mut nothing, 40..46, |_| true);
+    let views = observe_rounds(&mut after, 40..46, |_| true);
+    assert!(!views[5].incidents.is_empty(), "{:?}", views[5].investigations);
+    let mut nothing = ScriptedMesh::without_topology();
+    nothing.change(spec(), round_start(40).0);
+    let views = observe_rounds(&mut nothing, 40..46, |_| true);
     assert!(views[5].incidents.is_empty(), "never worked");
 }
 
 #[test]
 fn a_baseline_outlives_the_process() {
-    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
-    let mut before = Day::new(spec.clone());
-    let ask = |day: &mut Day, round, status| {
-        day.mesh(round, &ALL, well);
-        ask_shop(day, round, status, None);
+    let spec = shop_spec(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut before = ScriptedMesh::new(spec.clone());
+    let ask = |day: &mut ScriptedMesh, round, status| {
+        day.mesh(round, &ALL, succeeds);
+        probe_shop(day, round, status, None);
         day.close(round, &ALL)
     };
     for round in 0..12 {
         ask(&mut before, round, 200);
     }
-    let mut after = Day::unread();
+    let mut after = ScriptedMesh::without_topology();
     after
         .engine
-        .restore(&before.engine.checkpoint(start(12)), start(12));
-    after.change(spec, start(12).0);
+        .restore(&before.engine.checkpoint(round_start(12)), round_start(12));
+    after.change(spec, round_start(12).0);
     let mut last = None;
     for round in 12..20 {
         last = Some(ask(&mut after, round, 404));
     }
     assert_eq!(
-        open(&last.unwrap()).len(),
+        open_sentences(&last.unwrap()).len(),
         1,
         "a worse answer than before the restart"
     );
 }
 
 /// A shop that responds 503 since round 12, at the end of round 29.
-fn shop_down() -> (Value, Day) {
-    let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
-    let mut day = Day::new(spec.clone());
+fn shop_down() -> (Value, ScriptedMesh) {
+    let spec = shop_spec(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut day = ScriptedMesh::new(spec.clone());
     for round in 0..30 {
-        day.mesh(round, &ALL, well);
-        shop_from(&mut day, round, &ALL, round >= 12);
+        day.mesh(round, &ALL, succeeds);
+        probe_shop_from(&mut day, round, &ALL, round >= 12);
         day.close(round, &ALL);
     }
     (spec, day)
@@ -215,26 +225,26 @@ fn shop_down() -> (Value, Day) {
 
 /// Creates the process that takes over from `before` at round 30. It restores the checkpoint and gets no earlier
 /// observation.
-fn successor(before: &Day, spec: &Value) -> Day {
-    let mut day = Day::unread();
-    let checkpoint = before.engine.checkpoint(start(30));
-    day.engine.restore(&checkpoint, start(30));
-    day.change(spec.clone(), start(30).0);
+fn successor(before: &ScriptedMesh, spec: &Value) -> ScriptedMesh {
+    let mut day = ScriptedMesh::without_topology();
+    let checkpoint = before.engine.checkpoint(round_start(30));
+    day.engine.restore(&checkpoint, round_start(30));
+    day.change(spec.clone(), round_start(30).0);
     day
 }
 
 #[test]
 fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
     let (spec, before) = shop_down();
-    let views = before.engine.view(start(30));
-    let first = only(&views).clone();
+    let views = before.engine.view(round_start(30));
+    let first = only_open(&views).clone();
     for alone in ALL {
         let mut after = successor(&before, &spec);
         for round in 30..46 {
-            after.mesh(round, &[alone], well);
-            shop_from(&mut after, round, &[alone], true);
+            after.mesh(round, &[alone], succeeds);
+            probe_shop_from(&mut after, round, &[alone], true);
             let view = after.close(round, &[alone]);
-            let incident = only(&view);
+            let incident = only_open(&view);
             assert_eq!(incident.id, first.id);
             assert_eq!(
                 incident.verdict.region, first.verdict.region,
@@ -249,11 +259,11 @@ fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
 #[test]
 fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
     let (spec, before) = shop_down();
-    let first = only(&before.engine.view(start(30))).clone();
+    let first = only_open(&before.engine.view(round_start(30))).clone();
     let mut after = successor(&before, &spec);
     let mut named = Vec::new();
     for round in 30..60 {
-        after.mesh(round, &ALL, well);
+        after.mesh(round, &ALL, succeeds);
         for node in [1, 2] {
             for controller in [1, 2] {
                 let broken = controller == 1;
@@ -262,7 +272,7 @@ fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
                         "front": if channel == "vip" { "10.96.0.50:80".to_owned() } else { format!("10.244.{controller}.30:8000") },
                         "entry": format!("controller-{controller}"), "status": if broken { 503 } else { 200 }});
                     let failure = broken.then_some(("check", "status"));
-                    after.probe(round, node, 600_000, with(line, failure));
+                    after.probe(round, node, 600_000, with_outcome(line, failure));
                 }
             }
         }
@@ -288,7 +298,7 @@ fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
 /// so far.
 #[test]
 fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
-    let mut spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
+    let mut spec = shop_spec(&[("shop-1", 0), ("shop-2", 3)]);
     let hosts = ["shop", "shop2", "shop3"].map(|host| format!("http://{host}.example.test/"));
     spec["published"] = hosts
         .iter()
@@ -297,7 +307,7 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
             "origin": "shop/shop"})
         })
         .collect();
-    let ask = |day: &mut Day, round: i64, nodes: &[usize], down: bool| {
+    let ask = |day: &mut ScriptedMesh, round: i64, nodes: &[usize], down: bool| {
         let failure = down.then_some(("check", "status"));
         for (node, host) in nodes
             .iter()
@@ -305,22 +315,22 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
         {
             let mut line = json!({"channel": "vip", "target": host, "front": "10.96.0.50:80",
                 "status": if down { 503 } else { 200 }});
-            day.probe(round, node, 600_000, with(line.clone(), failure));
+            day.probe(round, node, 600_000, with_outcome(line.clone(), failure));
             line["channel"] = json!("direct");
             for controller in [1, 2] {
                 line["front"] = json!(format!("10.244.{controller}.30:8000"));
                 line["entry"] = json!(format!("controller-{controller}"));
-                day.probe(round, node, 650_000, with(line.clone(), failure));
+                day.probe(round, node, 650_000, with_outcome(line.clone(), failure));
             }
         }
     };
-    let mut before = Day::new(spec.clone());
+    let mut before = ScriptedMesh::new(spec.clone());
     for round in 0..30 {
-        before.mesh(round, &ALL, well);
+        before.mesh(round, &ALL, succeeds);
         ask(&mut before, round, &ALL, round >= 12);
         before.close(round, &ALL);
     }
-    assert_eq!(open(&before.engine.view(start(30))).len(), 1);
+    assert_eq!(open_sentences(&before.engine.view(round_start(30))).len(), 1);
     for alone in ALL {
         let mut after = successor(&before, &spec);
         for round in 30..40 {
@@ -328,7 +338,7 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
             ask(&mut after, round, &[alone], true);
             let view = after.close(round, &[alone]);
             assert_eq!(
-                only(&view).verdict.region.region,
+                only_open(&view).verdict.region.region,
                 "target",
                 "n{alone}, round {round}"
             );
@@ -338,61 +348,61 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
 
 /// Observes the shop's host, through the address and through each controller; both respond 503 while the
 /// application is down.
-fn shop_from(day: &mut Day, round: i64, nodes: &[usize], down: bool) {
+fn probe_shop_from(day: &mut ScriptedMesh, round: i64, nodes: &[usize], down: bool) {
     let failure = down.then_some(("check", "status"));
     for node in nodes {
         let mut line =
             json!({"channel": "vip", "target": "http://shop.example.test/", "front": "10.96.0.50:80"});
         line["status"] = json!(if down { 503 } else { 200 });
-        day.probe(round, *node, 600_000, with(line.clone(), failure));
+        day.probe(round, *node, 600_000, with_outcome(line.clone(), failure));
         for controller in [1, 2] {
             line["channel"] = json!("direct");
             line["front"] = json!(format!("10.244.{controller}.30:8000"));
             line["entry"] = json!(format!("controller-{controller}"));
-            day.probe(round, *node, 650_000, with(line.clone(), failure));
+            day.probe(round, *node, 650_000, with_outcome(line.clone(), failure));
         }
     }
 }
 
 #[test]
 fn a_checkpoint_changes_with_what_matters_only() {
-    let mut day = Day::new(spec());
-    live(&mut day, 0..12, |_| false);
-    let first = day.engine.checkpoint(start(12));
-    live(&mut day, 12..20, |_| false);
-    let second = day.engine.checkpoint(start(20));
-    assert!(first.agrees_with(&second) && first != second);
-    live(&mut day, 20..26, |_| true);
+    let mut day = ScriptedMesh::new(spec());
+    observe_rounds(&mut day, 0..12, |_| false);
+    let first = day.engine.checkpoint(round_start(12));
+    observe_rounds(&mut day, 12..20, |_| false);
+    let second = day.engine.checkpoint(round_start(20));
+    assert!(first.is_equivalent_to(&second) && first != second);
+    observe_rounds(&mut day, 20..26, |_| true);
     assert!(
-        !second.agrees_with(&day.engine.checkpoint(start(26))),
+        !second.is_equivalent_to(&day.engine.checkpoint(round_start(26))),
         "an incident opened"
     );
 }
 
 #[test]
 fn a_checkpoint_taken_up_and_taken_out_again_says_the_same() {
-    let mut day = Day::new(spec());
-    live(&mut day, 0..30, |round| round >= 20);
-    let left = day.engine.checkpoint(start(30));
+    let mut day = ScriptedMesh::new(spec());
+    observe_rounds(&mut day, 0..30, |round| round >= 20);
+    let left = day.engine.checkpoint(round_start(30));
     let after = restarted(&day, 30, (0, 0));
-    assert!(after.engine.checkpoint(start(30)).agrees_with(&left));
+    assert!(after.engine.checkpoint(round_start(30)).is_equivalent_to(&left));
     // Even if no topology was ever read.
-    let mut unread = Day::unread();
-    unread.engine.restore(&left, start(30));
-    assert!(unread.engine.checkpoint(start(31)).agrees_with(&left));
+    let mut unread = ScriptedMesh::without_topology();
+    unread.engine.restore(&left, round_start(30));
+    assert!(unread.engine.checkpoint(round_start(31)).is_equivalent_to(&left));
 }
 
-impl Day {
+impl ScriptedMesh {
     /// An aggregator that has not read a topology yet.
-    fn unread() -> Self {
+    fn without_topology() -> Self {
         Self::new(serde_json::json!({"proxyMode": "iptables"}))
     }
 
     /// Resends the observations of another day since a time.
-    fn hear_again(&mut self, before: &Self, since: EventTime) {
+    fn resend_from(&mut self, before: &Self, since: EventTime) {
         for line in &before.sent {
             let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();
-            if recorded.observation.at >= since {
+            if recorded.observation.started >= since {
                 self.engine.observe(&recorded);
             }
         }

@@ -7,16 +7,16 @@ use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordResult {
     Written,
-    Lost,
+    Dropped,
 }
 
 impl RecordResult {
-    const ALL: [Self; 2] = [Self::Written, Self::Lost];
+    const ALL: [Self; 2] = [Self::Written, Self::Dropped];
 
     const fn label(self) -> &'static str {
         match self {
             Self::Written => "written",
-            Self::Lost => "lost",
+            Self::Dropped => "lost",
         }
     }
 }
@@ -51,7 +51,7 @@ impl RecordMetrics {
     }
 
     /// Adds to the number of lines.
-    pub(crate) fn recorded(&self, result: RecordResult, lines: u64) {
+    pub(crate) fn add_lines(&self, result: RecordResult, lines: u64) {
         let result = result.label();
         self.recorded.get_or_create(&ResultLabel { result }).inc_by(lines);
     }
@@ -63,7 +63,7 @@ impl RecordMetrics {
     }
 
     /// Sets whether writing the recording currently fails.
-    pub(crate) fn fails(&self, fails: bool) {
+    pub(crate) fn set_failing(&self, fails: bool) {
         self.failing.set(i64::from(fails));
     }
 }

@@ -35,7 +35,7 @@ pub use metrics::RecordMetrics;
 pub use writer::RecordWriter;
 
 /// Capacity of the queue, in entries; each is at most one report of a prober.
-const QUEUE: usize = 512;
+const QUEUE_CAPACITY: usize = 512;
 
 /// Where and how to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl RecordOptions {
     /// Default of `max_bytes`: hours of a small mesh.
     pub const DEFAULT_BYTES: u64 = 256 << 20;
     /// Minimum of `max_bytes`; less holds nothing worth reading.
-    pub const LEAST_BYTES: u64 = 1 << 20;
+    pub const MIN_BYTES: u64 = 1 << 20;
 }
 
 /// Why a recording cannot start.
@@ -60,7 +60,7 @@ impl RecordOptions {
 pub enum RecordError {
     /// The folder cannot be used.
     #[error("cannot record in {}: {source}; name a writable folder", dir.display())]
-    Folder {
+    UnusableFolder {
         /// The folder.
         dir: PathBuf,
         /// The error of the operating system.
@@ -68,12 +68,12 @@ pub enum RecordError {
     },
     /// Pseudonyms need a random key.
     #[error("cannot record with pseudonyms: the system supplies no random numbers")]
-    NoRandom,
+    NoRandomness,
 }
 
 /// An input of the engine.
 #[derive(Debug)]
-enum Event {
+enum EngineInput {
     /// Only the closing of rounds.
     Advance,
     /// `replace_settings`.
@@ -81,11 +81,11 @@ enum Event {
     /// `replace_topology`.
     Topology,
     /// `topology_unread`.
-    Unread,
+    TopologyUnread,
     /// `restore`.
-    Restored(Box<Checkpoint>),
+    Restore(Box<Checkpoint>),
     /// `reset_baseline`.
-    BaselineReset(TargetId),
+    ResetBaseline(TargetId),
     /// `observe` for each, then `progress`.
     Report {
         observations: Vec<Recorded>,
@@ -102,29 +102,29 @@ struct RecordEntry {
     /// The current topology.
     topology: Arc<Topology>,
     /// Since when the source of the topology cannot be read, if so.
-    unread: Option<EventTime>,
+    topology_unread_since: Option<EventTime>,
     /// Number of lines dropped before this entry.
-    lost: u64,
+    dropped_lines: u64,
     /// The time of the last `advance` before the event, if there was one.
-    advanced: Option<EventTime>,
-    event: Event,
+    advanced_to: Option<EventTime>,
+    input: EngineInput,
 }
 
 impl RecordEntry {
-    fn lines(&self) -> u64 {
-        let event = match &self.event {
-            Event::Advance => 0,
-            Event::Settings
-            | Event::Topology
-            | Event::Unread
-            | Event::Restored(_)
-            | Event::BaselineReset(_) => 1,
-            Event::Report {
+    fn line_count(&self) -> u64 {
+        let event = match &self.input {
+            EngineInput::Advance => 0,
+            EngineInput::Settings
+            | EngineInput::Topology
+            | EngineInput::TopologyUnread
+            | EngineInput::Restore(_)
+            | EngineInput::ResetBaseline(_) => 1,
+            EngineInput::Report {
                 observations,
                 progress,
             } => observations.len() as u64 + u64::from(progress.is_some()),
         };
-        event + u64::from(self.advanced.is_some())
+        event + u64::from(self.advanced_to.is_some())
     }
 }
 
@@ -134,10 +134,10 @@ pub struct Recorder {
     queue: SyncSender<RecordEntry>,
     metrics: RecordMetrics,
     settings: Settings,
-    unread: Option<EventTime>,
+    topology_unread_since: Option<EventTime>,
     /// The engine's time since the last entry, if it advanced without closing a round.
-    advanced: Option<EventTime>,
-    lost: u64,
+    advanced_to: Option<EventTime>,
+    dropped_lines: u64,
 }
 
 impl Recorder {
@@ -149,13 +149,13 @@ impl Recorder {
         start: EventTime,
         metrics: &RecordMetrics,
     ) -> Result<(Self, RecordWriter), RecordError> {
-        let (queue, entries) = sync_channel(QUEUE);
+        let (queue, entries) = sync_channel(QUEUE_CAPACITY);
         let header = RecordSettings {
             interval: settings.interval,
             timeout: settings.timeout,
             clock: RecordClock::Advance,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            recording: Some(segments::name(start)),
+            recording: Some(segments::recording_name(start)),
             segment: 0,
             pseudonyms: options.pseudonyms,
         };
@@ -171,51 +171,56 @@ impl Recorder {
             queue,
             metrics: metrics.clone(),
             settings,
-            unread: None,
-            advanced: None,
-            lost: 0,
+            topology_unread_since: None,
+            advanced_to: None,
+            dropped_lines: 0,
         };
         Ok((recorder, writer))
     }
 
     /// After `engine.advance(now)`. A time at which no round was judged is kept for the next entry: it limits how far
     /// ahead an observation may be.
-    pub fn advanced(&mut self, now: EventTime, judged: bool, topology: &Arc<Topology>) {
-        self.advanced = Some(now);
+    pub fn record_advance(&mut self, now: EventTime, judged: bool, topology: &Arc<Topology>) {
+        self.advanced_to = Some(now);
         if judged {
-            self.send(now, topology, Event::Advance);
+            self.enqueue(now, topology, EngineInput::Advance);
         }
     }
 
     /// After `engine.replace_settings(settings, at)`.
-    pub fn settings(&mut self, at: EventTime, settings: Settings, topology: &Arc<Topology>) {
+    pub fn record_settings(&mut self, at: EventTime, settings: Settings, topology: &Arc<Topology>) {
         self.settings = settings;
-        self.send(at, topology, Event::Settings);
+        self.enqueue(at, topology, EngineInput::Settings);
     }
 
     /// After `engine.replace_topology(topology, at)`.
-    pub fn topology(&mut self, at: EventTime, topology: &Arc<Topology>) {
-        self.send(at, topology, Event::Topology);
+    pub fn record_topology(&mut self, at: EventTime, topology: &Arc<Topology>) {
+        self.enqueue(at, topology, EngineInput::Topology);
     }
 
     /// After `engine.topology_unread(since)`.
-    pub fn unread(&mut self, at: EventTime, since: Option<EventTime>, topology: &Arc<Topology>) {
-        self.unread = since;
-        self.send(at, topology, Event::Unread);
+    pub fn record_topology_unread(
+        &mut self,
+        at: EventTime,
+        since: Option<EventTime>,
+        topology: &Arc<Topology>,
+    ) {
+        self.topology_unread_since = since;
+        self.enqueue(at, topology, EngineInput::TopologyUnread);
     }
 
     /// After `engine.restore(checkpoint, at)`.
-    pub fn restored(&mut self, at: EventTime, checkpoint: Checkpoint, topology: &Arc<Topology>) {
-        self.send(at, topology, Event::Restored(Box::new(checkpoint)));
+    pub fn record_restore(&mut self, at: EventTime, checkpoint: Checkpoint, topology: &Arc<Topology>) {
+        self.enqueue(at, topology, EngineInput::Restore(Box::new(checkpoint)));
     }
 
     /// After `engine.reset_baseline(target)`.
-    pub fn baseline_reset(&mut self, at: EventTime, target: TargetId, topology: &Arc<Topology>) {
-        self.send(at, topology, Event::BaselineReset(target));
+    pub fn record_baseline_reset(&mut self, at: EventTime, target: TargetId, topology: &Arc<Topology>) {
+        self.enqueue(at, topology, EngineInput::ResetBaseline(target));
     }
 
     /// After the observations of a report were recorded by the engine.
-    pub fn report(
+    pub fn record_report(
         &mut self,
         at: EventTime,
         topology: &Arc<Topology>,
@@ -223,10 +228,10 @@ impl Recorder {
         progress: Option<RecordProgress>,
     ) {
         if !observations.is_empty() || progress.is_some() {
-            self.send(
+            self.enqueue(
                 at,
                 topology,
-                Event::Report {
+                EngineInput::Report {
                     observations,
                     progress,
                 },
@@ -234,26 +239,26 @@ impl Recorder {
         }
     }
 
-    fn send(&mut self, at: EventTime, topology: &Arc<Topology>, event: Event) {
+    fn enqueue(&mut self, at: EventTime, topology: &Arc<Topology>, event: EngineInput) {
         let entry = RecordEntry {
             at,
             settings: self.settings,
             topology: Arc::clone(topology),
-            unread: self.unread,
-            lost: self.lost,
-            advanced: self.advanced.take(),
-            event,
+            topology_unread_since: self.topology_unread_since,
+            dropped_lines: self.dropped_lines,
+            advanced_to: self.advanced_to.take(),
+            input: event,
         };
         match self.queue.try_send(entry) {
-            Ok(()) => self.lost = 0,
+            Ok(()) => self.dropped_lines = 0,
             Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => {
-                if self.lost == 0 {
+                if self.dropped_lines == 0 {
                     tracing::warn!(
                         "the recording falls behind; lines that do not fit in the queue are dropped and marked"
                     );
                 }
-                self.lost += entry.lines();
-                self.metrics.recorded(RecordResult::Lost, entry.lines());
+                self.dropped_lines += entry.line_count();
+                self.metrics.add_lines(RecordResult::Dropped, entry.line_count());
             }
         }
     }

@@ -12,17 +12,17 @@ use flate2::{Compression, write::GzEncoder};
 use parallax_model::EventTime;
 
 /// Prefix and suffix of a segment's file name.
-const PREFIX: &str = "record-";
-const SUFFIX: &str = ".ndjson.gz";
+const FILE_PREFIX: &str = "record-";
+const FILE_SUFFIX: &str = ".ndjson.gz";
 
 /// A recording has at least this many segments at its size limit, so that deleting the oldest loses little.
-const SHARES: u64 = 8;
+const MIN_SEGMENTS: u64 = 8;
 /// Maximum size of a segment: small enough to attach to a mail or an issue.
-const LARGEST: u64 = 16 << 20;
+const MAX_SEGMENT_BYTES: u64 = 16 << 20;
 
 /// The common part of a recording's file names. Names sort by time.
-pub(super) fn name(start: EventTime) -> String {
-    format!("{PREFIX}{:016}", start.0)
+pub(super) fn recording_name(start: EventTime) -> String {
+    format!("{FILE_PREFIX}{:016}", start.0)
 }
 
 /// Counts the bytes written to the file.
@@ -49,11 +49,11 @@ impl Write for CountingWriter {
 pub(super) struct SegmentFolder {
     dir: PathBuf,
     name: String,
-    limit: u64,
-    next: u64,
+    max_bytes: u64,
+    next_number: u64,
     open: Option<(PathBuf, GzEncoder<CountingWriter>)>,
     /// Finished segments of this and of earlier recordings, oldest first.
-    kept: VecDeque<(PathBuf, u64)>,
+    finished: VecDeque<(PathBuf, u64)>,
 }
 
 impl SegmentFolder {
@@ -67,7 +67,7 @@ impl SegmentFolder {
             let file = entry.file_name();
             let ours = file
                 .to_str()
-                .is_some_and(|file| file.starts_with(PREFIX) && file.ends_with(SUFFIX));
+                .is_some_and(|file| file.starts_with(FILE_PREFIX) && file.ends_with(FILE_SUFFIX));
             if ours {
                 kept.push((entry.path(), entry.metadata()?.len()));
             }
@@ -76,24 +76,28 @@ impl SegmentFolder {
         Ok(Self {
             dir: dir.to_owned(),
             name,
-            limit,
-            next: 0,
+            max_bytes: limit,
+            next_number: 0,
             open: None,
-            kept: kept.into(),
+            finished: kept.into(),
         })
     }
 
-    const fn share(&self) -> u64 {
-        let share = self.limit / SHARES;
-        if share < LARGEST { share } else { LARGEST }
+    const fn segment_bytes(&self) -> u64 {
+        let share = self.max_bytes / MIN_SEGMENTS;
+        if share < MAX_SEGMENT_BYTES {
+            share
+        } else {
+            MAX_SEGMENT_BYTES
+        }
     }
 
     /// Starts the next segment and returns its number.
     pub(super) fn begin(&mut self) -> io::Result<u64> {
         self.finish()?;
-        let mut total: u64 = self.kept.iter().map(|(_, bytes)| bytes).sum();
-        while total + self.share() > self.limit {
-            let Some((oldest, bytes)) = self.kept.pop_front() else {
+        let mut total: u64 = self.finished.iter().map(|(_, bytes)| bytes).sum();
+        while total + self.segment_bytes() > self.max_bytes {
+            let Some((oldest, bytes)) = self.finished.pop_front() else {
                 break;
             };
             match fs::remove_file(&oldest) {
@@ -101,12 +105,12 @@ impl SegmentFolder {
                 _ => total -= bytes,
             }
         }
-        let number = self.next;
-        let path = self.dir.join(format!("{}-{number:06}{SUFFIX}", self.name));
+        let number = self.next_number;
+        let path = self.dir.join(format!("{}-{number:06}{FILE_SUFFIX}", self.name));
         let file = File::options().write(true).create_new(true).open(&path)?;
         let counted = CountingWriter { file, written: 0 };
         self.open = Some((path, GzEncoder::new(counted, Compression::fast())));
-        self.next += 1;
+        self.next_number += 1;
         Ok(number)
     }
 
@@ -125,7 +129,7 @@ impl SegmentFolder {
     pub(super) fn is_full(&self) -> bool {
         self.open
             .as_ref()
-            .is_some_and(|(_, out)| out.get_ref().written >= self.share())
+            .is_some_and(|(_, out)| out.get_ref().written >= self.segment_bytes())
     }
 
     /// Makes the lines written so far readable.
@@ -141,7 +145,7 @@ impl SegmentFolder {
         let written = out.get_ref().written;
         let finished = out.finish();
         let bytes = finished.as_ref().map_or(written, |out| out.written);
-        self.kept.push_back((path, bytes));
+        self.finished.push_back((path, bytes));
         finished.map(drop)
     }
 }

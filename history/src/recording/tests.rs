@@ -56,7 +56,7 @@ fn topology(spec: &Value) -> Arc<Topology> {
 }
 
 /// An engine and its recorder, which get the same inputs.
-struct Live {
+struct LiveEngine {
     folder: tempfile::TempDir,
     engine: Engine,
     topology: Arc<Topology>,
@@ -67,7 +67,7 @@ struct Live {
     now: EventTime,
 }
 
-impl Live {
+impl LiveEngine {
     fn start(pseudonyms: bool, max_bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let topology = topology(&spec(&[1, 2, 3]));
@@ -94,18 +94,18 @@ impl Live {
     fn advance(&mut self, now: i64) {
         self.now = EventTime(START + now);
         let judged = self.engine.advance(self.now);
-        self.recorder.advanced(self.now, judged, &self.topology);
+        self.recorder.record_advance(self.now, judged, &self.topology);
     }
 
-    fn retime(&mut self, settings: Settings) {
+    fn replace_settings(&mut self, settings: Settings) {
         self.engine.replace_settings(settings, self.now);
-        self.recorder.settings(self.now, settings, &self.topology);
+        self.recorder.record_settings(self.now, settings, &self.topology);
     }
 
-    fn replace(&mut self, topology: Arc<Topology>) {
+    fn replace_topology(&mut self, topology: Arc<Topology>) {
         self.topology = topology;
         self.engine.replace_topology(Arc::clone(&self.topology), self.now);
-        self.recorder.topology(self.now, &self.topology);
+        self.recorder.record_topology(self.now, &self.topology);
     }
 
     fn report(&mut self, vantage: &str, lines: Vec<Value>, complete: i64) {
@@ -126,9 +126,9 @@ impl Live {
             vantage: vantage.parse().unwrap(),
             complete: EventTime(START + complete),
         };
-        self.engine.progress(&progress.vantage, progress.complete);
+        self.engine.record_progress(&progress.vantage, progress.complete);
         self.recorder
-            .report(self.now, &self.topology, observations, Some(progress));
+            .record_report(self.now, &self.topology, observations, Some(progress));
     }
 
     /// One round of a mesh in which clients without an ingress Pod are refused, as in incident I1.
@@ -194,8 +194,8 @@ impl Live {
             self.round(round, &[1, 2, 3]);
         }
         // The source was briefly unreadable: the same topology again.
-        self.replace(Arc::clone(&self.topology));
-        self.replace(topology(&spec(&[1])));
+        self.replace_topology(Arc::clone(&self.topology));
+        self.replace_topology(topology(&spec(&[1])));
         for round in 3..9 {
             self.round(round, &[1]);
         }
@@ -218,7 +218,7 @@ fn segments(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn unpacked(file: &Path) -> String {
+fn decompress(file: &Path) -> String {
     let mut text = String::new();
     MultiGzDecoder::new(std::fs::File::open(file).unwrap())
         .read_to_string(&mut text)
@@ -226,12 +226,12 @@ fn unpacked(file: &Path) -> String {
     text
 }
 
-fn replayed(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
+fn replay(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
     let mut replay = Replay::new();
     let mut said = Vec::new();
     for file in files {
-        for (i, line) in unpacked(file).lines().enumerate() {
-            said.extend(replay.line(i + 1, line));
+        for (i, line) in decompress(file).lines().enumerate() {
+            said.extend(replay.read_line(i + 1, line));
         }
     }
     let view = replay.view(now).unwrap();
@@ -243,7 +243,7 @@ fn replayed(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
     (view, said)
 }
 
-fn bytes(view: &View) -> String {
+fn rendered(view: &View) -> String {
     let mut text = serde_json::to_string(view).unwrap();
     for incident in &view.incidents {
         text.push_str(&parallax_terminal::incident(incident, view.at, ColorMode::Plain));
@@ -253,13 +253,13 @@ fn bytes(view: &View) -> String {
 
 #[test]
 fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byte() {
-    let mut live = Live::start(false, RecordOptions::DEFAULT_BYTES);
+    let mut live = LiveEngine::start(false, RecordOptions::DEFAULT_BYTES);
     live.incident();
     let (folder, view) = live.finish();
     assert_eq!(view.incidents[0].verdict.region.region, "nolocal");
-    assert!(view.counters.unknown > 0 && view.counters.implausible > 0 && view.counters.own_faults > 0);
-    let (again, said) = replayed(&segments(folder.path()), view.at);
-    assert_eq!(bytes(&again), bytes(&view));
+    assert!(view.counters.unknown > 0 && view.counters.implausible > 0 && view.counters.prober_faults > 0);
+    let (again, said) = replay(&segments(folder.path()), view.at);
+    assert_eq!(rendered(&again), rendered(&view));
     assert!(
         said.iter()
             .all(|line| line["type"] != "malformed" && line["type"] != "gap"),
@@ -270,7 +270,7 @@ fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byt
 #[test]
 fn a_baseline_that_was_reset_replays_as_reset_and_is_learned_anew() {
     for pseudonyms in [false, true] {
-        let mut live = Live::start(pseudonyms, RecordOptions::DEFAULT_BYTES);
+        let mut live = LiveEngine::start(pseudonyms, RecordOptions::DEFAULT_BYTES);
         let target: TargetId = "http://oat.bakery.example/".parse().unwrap();
         let learned = |view: &View| view.matrix.iter().filter(|row| !row.baseline.is_empty()).count();
         for round in 0..12 {
@@ -279,40 +279,43 @@ fn a_baseline_that_was_reset_replays_as_reset_and_is_learned_anew() {
         assert_eq!(learned(&live.engine.view(live.now)), 2);
         assert!(live.engine.reset_baseline(&target));
         live.recorder
-            .baseline_reset(live.now, target.clone(), &live.topology);
+            .record_baseline_reset(live.now, target.clone(), &live.topology);
         live.round(12, &[1, 2, 3]);
         let view = live.engine.view(live.now);
         assert_eq!(learned(&view), 1, "one baseline is learned again");
         let (folder, view) = live.finish();
-        let (again, said) = replayed(&segments(folder.path()), view.at);
+        let (again, said) = replay(&segments(folder.path()), view.at);
         assert_eq!(learned(&again), 1);
         assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
         if !pseudonyms {
-            assert_eq!(bytes(&again), bytes(&view));
+            assert_eq!(rendered(&again), rendered(&view));
         }
     }
 }
 
 #[test]
-fn each_segment_says_whether_the_cluster_could_be_read_when_it_began() {
-    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+fn each_segment_records_whether_the_topology_was_readable_when_it_began() {
+    let mut live = LiveEngine::start(false, RecordOptions::MIN_BYTES);
     let since = EventTime(START - 7);
-    live.recorder.unread(live.now, Some(since), &live.topology);
+    live.recorder
+        .record_topology_unread(live.now, Some(since), &live.topology);
     let mut round = 0;
     // Random-looking numbers do not compress, so the segments fill.
     while segments(live.folder.path()).len() < 3 {
         live.round(round, &[1, 2, 3]);
         round += 1;
     }
-    live.recorder.unread(live.now, None, &live.topology);
+    live.recorder
+        .record_topology_unread(live.now, None, &live.topology);
     // An entry that does not fit in the queue is dropped; the next one reports the state.
-    while live.recorder.lost > 0 {
+    while live.recorder.dropped_lines > 0 {
         std::thread::yield_now();
-        live.recorder.unread(live.now, None, &live.topology);
+        live.recorder
+            .record_topology_unread(live.now, None, &live.topology);
     }
     let (folder, _) = live.finish();
     let unread = |file: &PathBuf| -> Vec<Value> {
-        let text = unpacked(file);
+        let text = decompress(file);
         let lines = text
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -327,14 +330,14 @@ fn each_segment_says_whether_the_cluster_could_be_read_when_it_began() {
 
 #[test]
 fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
-    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+    let mut live = LiveEngine::start(false, RecordOptions::MIN_BYTES);
     live.incident();
     let before = live.engine.view(live.now);
     let shorter = Settings {
         interval: Micros::from_secs(2),
         timeout: Micros::from_secs(1),
     };
-    live.retime(shorter);
+    live.replace_settings(shorter);
     let after = live.engine.view(live.now);
     assert_eq!(after.interval, shorter.interval);
     let open = |view: &View| -> Vec<_> {
@@ -345,7 +348,9 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
     assert_eq!((open(&before).len(), open(&after)), (1, open(&before)));
     let shown = |view: &View| -> Vec<_> {
         let cells = view.matrix.iter().flat_map(|row| &row.cells);
-        cells.map(|cell| (cell.last, cell.failure.is_some())).collect()
+        cells
+            .map(|cell| (cell.last_probe, cell.last_failure.is_some()))
+            .collect()
     };
     assert_eq!(
         shown(&after).iter().map(|(last, _)| *last).collect::<Vec<_>>(),
@@ -380,17 +385,17 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
         "it closes on evidence of the new rounds"
     );
     let files = segments(folder.path());
-    let (again, said) = replayed(&files, view.at);
-    assert_eq!(bytes(&again), bytes(&view));
+    let (again, said) = replay(&files, view.at);
+    assert_eq!(rendered(&again), rendered(&view));
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
     assert_eq!(said.iter().filter(|line| line["type"] == "trial").count(), 1);
-    let (later, _) = replayed(&files[2..], view.at);
+    let (later, _) = replay(&files[2..], view.at);
     assert_eq!(later.interval, shorter.interval);
 }
 
 #[test]
 fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
-    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+    let mut live = LiveEngine::start(false, RecordOptions::MIN_BYTES);
     live.incident();
     // Random-looking numbers do not compress, so the segments fill.
     let mut round = 9;
@@ -402,12 +407,12 @@ fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
     }
     let (folder, view) = live.finish();
     let files = segments(folder.path());
-    let (again, said) = replayed(&files, view.at);
-    assert_eq!(bytes(&again), bytes(&view));
+    let (again, said) = replay(&files, view.at);
+    assert_eq!(rendered(&again), rendered(&view));
     let recordings = said.iter().filter(|line| line["type"] == "trial").count();
     assert_eq!(recordings, 1);
 
-    let (from_the_middle, said) = replayed(&files[1..], view.at);
+    let (from_the_middle, said) = replay(&files[1..], view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
     // The last report of a vantage with a wrong clock may be in the missing part.
     let heard = |view: &View| -> Vec<_> {
@@ -418,8 +423,8 @@ fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
 }
 
 #[test]
-fn the_oldest_segments_go_when_all_together_grow_too_large() {
-    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+fn the_oldest_segments_are_deleted_beyond_the_size_limit() {
+    let mut live = LiveEngine::start(false, RecordOptions::MIN_BYTES);
     let first = segments(live.folder.path());
     let mut round = 0;
     while segments(live.folder.path()).contains(&first[0]) {
@@ -432,13 +437,13 @@ fn the_oldest_segments_go_when_all_together_grow_too_large() {
     let files = segments(folder.path());
     let total: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
     // Compressed lines are written in blocks: a segment may exceed its share by a few of them.
-    assert!(total <= RecordOptions::LEAST_BYTES + (64 << 10), "{total}");
-    let (_, said) = replayed(&files, view.at);
+    assert!(total <= RecordOptions::MIN_BYTES + (64 << 10), "{total}");
+    let (_, said) = replay(&files, view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"));
 }
 
 #[test]
-fn what_the_queue_does_not_take_is_counted_and_marked_in_the_recording() {
+fn dropped_lines_are_counted_and_marked_in_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let topology = topology(&spec(&[1]));
     let options = RecordOptions {
@@ -450,20 +455,20 @@ fn what_the_queue_does_not_take_is_counted_and_marked_in_the_recording() {
     let start = EventTime(START);
     let (mut recorder, writer) = Recorder::open(&options, SETTINGS, &topology, start, &metrics).unwrap();
     // No writer runs yet.
-    for i in 0..QUEUE + 7 {
+    for i in 0..QUEUE_CAPACITY + 7 {
         let now = start.plus(Micros(i as u64));
-        recorder.advanced(now, true, &topology);
+        recorder.record_advance(now, true, &topology);
     }
     let writing = std::thread::spawn(move || writer.run());
-    while recorder.lost > 0 {
-        recorder.advanced(start.plus(Micros(9_999)), true, &topology);
+    while recorder.dropped_lines > 0 {
+        recorder.record_advance(start.plus(Micros(9_999)), true, &topology);
         std::thread::yield_now();
     }
     drop(recorder);
     writing.join().unwrap();
     let text: String = segments(folder.path())
         .iter()
-        .map(|file| unpacked(file))
+        .map(|file| decompress(file))
         .collect();
     let gap = text
         .lines()
@@ -474,7 +479,7 @@ fn what_the_queue_does_not_take_is_counted_and_marked_in_the_recording() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_known_at_the_start() {
+fn an_unusable_folder_is_an_error_at_the_start() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let options = RecordOptions {
         dir: file.path().to_owned(),
@@ -494,8 +499,8 @@ fn a_folder_that_cannot_be_used_is_known_at_the_start() {
 
 /// The folder disappears under the recorder: later lines are counted as lost, and the engine's thread is not affected.
 #[test]
-fn a_disk_that_takes_no_more_shows_in_the_metrics_and_stops_nobody() {
-    let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
+fn an_unwritable_disk_shows_in_the_metrics_and_stops_nothing() {
+    let mut live = LiveEngine::start(false, RecordOptions::MIN_BYTES);
     std::fs::remove_dir_all(live.folder.path().join("records")).unwrap();
     let metrics = live.metrics.clone();
     let mut round = 0;
@@ -506,7 +511,7 @@ fn a_disk_that_takes_no_more_shows_in_the_metrics_and_stops_nobody() {
             round += 1;
         }
     }
-    assert!(live.engine.view(live.now).judged.is_some());
+    assert!(live.engine.view(live.now).last_judged_round.is_some());
     live.finish();
 }
 
@@ -547,11 +552,11 @@ const SECRETS: [&str; 31] = [
 
 #[test]
 fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() {
-    let mut live = Live::start(true, RecordOptions::DEFAULT_BYTES);
+    let mut live = LiveEngine::start(true, RecordOptions::DEFAULT_BYTES);
     live.incident();
     let (folder, view) = live.finish();
     let files = segments(folder.path());
-    let text: String = files.iter().map(|file| unpacked(file)).collect();
+    let text: String = files.iter().map(|file| decompress(file)).collect();
     for secret in SECRETS {
         assert!(!text.contains(secret), "{secret} survived");
     }
@@ -559,7 +564,7 @@ fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() 
         text.contains(".svc.cluster.local"),
         "the cluster's domain is kept"
     );
-    let (again, said) = replayed(&files, view.at);
+    let (again, said) = replay(&files, view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
     assert_eq!(again.incidents.len(), view.incidents.len());
     for (veiled, plain) in again.incidents.iter().zip(&view.incidents) {
@@ -611,12 +616,12 @@ fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() 
 #[test]
 fn two_recordings_of_the_same_mesh_share_no_pseudonym() {
     let words = || -> BTreeSet<String> {
-        let mut live = Live::start(true, RecordOptions::DEFAULT_BYTES);
+        let mut live = LiveEngine::start(true, RecordOptions::DEFAULT_BYTES);
         live.round(0, &[1]);
         let (folder, _) = live.finish();
         let text: String = segments(folder.path())
             .iter()
-            .map(|file| unpacked(file))
+            .map(|file| decompress(file))
             .collect();
         text.split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| word.len() == 11 && word.starts_with('x'))
@@ -636,7 +641,7 @@ fn odd_word() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_it_is_called_no_name_comes_through_the_veil_and_the_topology_still_holds_together(
+    fn no_name_survives_pseudonymization_and_the_topology_stays_consistent(
         words in prop::collection::vec(odd_word(), 12),
         octets in prop::collection::vec(1_u8..250, 4),
         upper in any::<bool>(),
@@ -669,7 +674,7 @@ proptest! {
         })).unwrap();
         let plain = Topology::try_from(spec.clone()).unwrap();
         let mut veil = pseudonyms::Pseudonymizer::new().unwrap();
-        let veiled_spec = veil.spec(&spec);
+        let veiled_spec = veil.topology_spec(&spec);
         let text = serde_json::to_string(&veiled_spec).unwrap();
         for word in &words {
             prop_assert!(!text.to_lowercase().contains(word.as_str()), "{word} in {text}");
@@ -684,7 +689,7 @@ proptest! {
             let recorded: Recorded = serde_json::from_value(json!({"vantage": format!("{}.{}/pod", words[0], words[1]),
                 "incarnation": words[0], "seq": 1, "t_us": 2, "target": id, "channel": "vip", "result": "ok",
                 "entry": words[10], "front": format!("{}:80", ip(3))})).unwrap();
-            let seen = veil.recorded(&recorded);
+            let seen = veil.recorded_observation(&recorded);
             let placed_again = veiled.targets().get(&seen.observation.target);
             prop_assert!(placed_again.is_some(), "{id} became {}", seen.observation.target);
             prop_assert_eq!(placed_again.unwrap().entry.is_some(), placed.entry.is_some(), "{}", id);

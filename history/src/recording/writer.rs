@@ -20,17 +20,17 @@ use parallax_diagnosis::{
 use parallax_model::EventTime;
 
 use super::{
-    Event, RecordEntry, RecordError, RecordOptions,
+    EngineInput, RecordEntry, RecordError, RecordOptions,
     metrics::{RecordMetrics, RecordResult},
     pseudonyms::Pseudonymizer,
     segments::SegmentFolder,
 };
 
 /// Maximum age of a line that is not visible to readers of the file yet.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time until the next attempt after a failed write.
-const REST: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// The writing end of a recording.
 #[derive(Debug)]
@@ -38,15 +38,15 @@ pub struct RecordWriter {
     entries: Receiver<RecordEntry>,
     segments: SegmentFolder,
     settings: RecordSettings,
-    veil: Option<Pseudonymizer>,
+    pseudonymizer: Option<Pseudonymizer>,
     metrics: RecordMetrics,
     /// The topology last written.
-    told: Arc<Topology>,
+    written_topology: Arc<Topology>,
     /// The state of the topology's source last written.
-    unread: Option<EventTime>,
+    written_unread: Option<EventTime>,
     /// Number of lines dropped since the last written line.
-    missing: u64,
-    resting_until: Option<Instant>,
+    dropped_lines: u64,
+    retry_at: Option<Instant>,
     line: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl RecordWriter {
         metrics: RecordMetrics,
         entries: Receiver<RecordEntry>,
     ) -> Result<Self, RecordError> {
-        let refused = |source| RecordError::Folder {
+        let refused = |source| RecordError::UnusableFolder {
             dir: options.dir.clone(),
             source,
         };
@@ -70,16 +70,16 @@ impl RecordWriter {
             entries,
             segments,
             settings,
-            veil,
+            pseudonymizer: veil,
             metrics,
-            told: topology,
-            unread: None,
-            missing: 0,
-            resting_until: None,
+            written_topology: topology,
+            written_unread: None,
+            dropped_lines: 0,
+            retry_at: None,
             line: Vec::new(),
         };
         writer
-            .begin(start)
+            .begin_segment(start)
             .and_then(|()| writer.segments.flush())
             .map_err(refused)?;
         Ok(writer)
@@ -89,180 +89,186 @@ impl RecordWriter {
     pub fn run(mut self) {
         let mut flushed = Instant::now();
         loop {
-            match self.entries.recv_timeout(FLUSH) {
-                Ok(entry) => self.take(&entry),
+            match self.entries.recv_timeout(FLUSH_INTERVAL) {
+                Ok(entry) => self.handle(&entry),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if flushed.elapsed() >= FLUSH {
+            if flushed.elapsed() >= FLUSH_INTERVAL {
                 if let Err(error) = self.segments.flush() {
-                    self.fail(&error);
+                    self.abandon_segment(&error);
                 }
                 flushed = Instant::now();
             }
         }
         if let Err(error) = self.segments.finish() {
-            self.fail(&error);
+            self.abandon_segment(&error);
         }
     }
 
-    fn take(&mut self, entry: &RecordEntry) {
-        self.missing += entry.lost;
-        let resting = self.resting_until.is_some_and(|until| Instant::now() < until);
-        let written = if resting { None } else { Some(self.put(entry)) };
+    fn handle(&mut self, entry: &RecordEntry) {
+        self.dropped_lines += entry.dropped_lines;
+        let resting = self.retry_at.is_some_and(|until| Instant::now() < until);
+        let written = if resting {
+            None
+        } else {
+            Some(self.write_entry(entry))
+        };
         match written {
             Some(Ok(())) => {
-                if self.resting_until.take().is_some() {
+                if self.retry_at.take().is_some() {
                     tracing::info!("the recording continues");
-                    self.metrics.fails(false);
+                    self.metrics.set_failing(false);
                 }
-                self.metrics.recorded(RecordResult::Written, entry.lines());
+                self.metrics.add_lines(RecordResult::Written, entry.line_count());
                 return;
             }
-            Some(Err(error)) => self.fail(&error),
+            Some(Err(error)) => self.abandon_segment(&error),
             None => {}
         }
-        self.missing += entry.lines();
-        self.metrics.recorded(RecordResult::Lost, entry.lines());
+        self.dropped_lines += entry.line_count();
+        self.metrics.add_lines(RecordResult::Dropped, entry.line_count());
     }
 
     /// Abandons the segment, because its last lines may be incomplete. The next one is tried after `REST`.
-    fn fail(&mut self, error: &io::Error) {
-        if self.resting_until.is_none() {
+    fn abandon_segment(&mut self, error: &io::Error) {
+        if self.retry_at.is_none() {
             tracing::error!(%error, "cannot write the recording; probing and judging continue without it");
         }
-        self.metrics.fails(true);
-        self.resting_until = Some(Instant::now() + REST);
+        self.metrics.set_failing(true);
+        self.retry_at = Some(Instant::now() + RETRY_DELAY);
         // Closing it may fail for the same reason.
         drop(self.segments.finish());
     }
 
-    fn put(&mut self, entry: &RecordEntry) -> io::Result<()> {
+    fn write_entry(&mut self, entry: &RecordEntry) -> io::Result<()> {
         if !self.segments.is_open() || self.segments.is_full() {
-            self.begin(entry.at)?;
+            self.begin_segment(entry.at)?;
         }
-        if self.missing > 0 {
-            self.write(&RecordLine::Gap { lines: self.missing })?;
-            self.missing = 0;
+        if self.dropped_lines > 0 {
+            self.write_line(&RecordLine::Gap {
+                lines: self.dropped_lines,
+            })?;
+            self.dropped_lines = 0;
         }
-        if let Some(at) = entry.advanced {
-            self.write(&RecordLine::Advance { at })?;
+        if let Some(at) = entry.advanced_to {
+            self.write_line(&RecordLine::Advance { at })?;
         }
         let Settings { interval, timeout } = entry.settings;
         if (self.settings.interval, self.settings.timeout) != (interval, timeout) {
             let at = entry.at;
-            self.write(&RecordLine::SettingsChanged(RecordSettingsChanged {
+            self.write_line(&RecordLine::SettingsChanged(RecordSettingsChanged {
                 at,
                 interval,
                 timeout,
             }))?;
             (self.settings.interval, self.settings.timeout) = (interval, timeout);
         }
-        let known = Arc::ptr_eq(&self.told, &entry.topology);
-        match &entry.event {
-            Event::Topology if known => {
+        let known = Arc::ptr_eq(&self.written_topology, &entry.topology);
+        match &entry.input {
+            EngineInput::Topology if known => {
                 let mut line = RecordTopology::of(&entry.topology, entry.at);
                 line.spec = None;
                 line.vantages = std::borrow::Cow::Borrowed(&[]);
-                self.write(&RecordLine::TopologySpec(line))?;
+                self.write_line(&RecordLine::TopologySpec(line))?;
             }
             _ if !known => {
-                self.topology(&entry.topology, entry.at, false)?;
-                self.told = Arc::clone(&entry.topology);
+                self.write_topology(&entry.topology, entry.at, false)?;
+                self.written_topology = Arc::clone(&entry.topology);
             }
             _ => {}
         }
-        if self.unread != entry.unread {
-            self.unread = entry.unread;
-            self.source(entry.at)?;
+        if self.written_unread != entry.topology_unread_since {
+            self.written_unread = entry.topology_unread_since;
+            self.write_topology_unread(entry.at)?;
         }
-        if let Event::Restored(checkpoint) = &entry.event {
+        if let EngineInput::Restore(checkpoint) = &entry.input {
             // A checkpoint is full of names. Without them earlier incidents are unknown, but no round is judged twice.
             let veiled = Checkpoint {
-                judged: checkpoint.judged,
+                judged_until: checkpoint.judged_until,
                 ..Checkpoint::default()
             };
-            let checkpoint = if self.veil.is_some() {
+            let checkpoint = if self.pseudonymizer.is_some() {
                 &veiled
             } else {
                 &**checkpoint
             };
-            self.write(&RecordLine::Restored(RecordRestored {
+            self.write_line(&RecordLine::Restored(RecordRestored {
                 at: entry.at,
                 checkpoint: std::borrow::Cow::Borrowed(checkpoint),
             }))?;
         }
-        if let Event::BaselineReset(target) = &entry.event {
+        if let EngineInput::ResetBaseline(target) = &entry.input {
             let line = RecordBaselineReset {
                 at: entry.at,
-                target: match &mut self.veil {
+                target: match &mut self.pseudonymizer {
                     Some(veil) => veil.target(target),
                     None => target.clone(),
                 },
             };
-            self.write(&RecordLine::BaselineReset(&line))?;
+            self.write_line(&RecordLine::BaselineReset(&line))?;
         }
-        if let Event::Report {
+        if let EngineInput::Report {
             observations,
             progress,
-        } = &entry.event
+        } = &entry.input
         {
             for recorded in observations {
-                match &mut self.veil {
+                match &mut self.pseudonymizer {
                     Some(veil) => {
-                        let recorded = veil.recorded(recorded);
-                        self.write(&RecordLine::Observation(&recorded))?;
+                        let recorded = veil.recorded_observation(recorded);
+                        self.write_line(&RecordLine::Observation(&recorded))?;
                     }
-                    None => self.write(&RecordLine::Observation(recorded))?,
+                    None => self.write_line(&RecordLine::Observation(recorded))?,
                 }
             }
             if let Some(progress) = progress {
                 let veiled = RecordProgress {
-                    vantage: match &mut self.veil {
+                    vantage: match &mut self.pseudonymizer {
                         Some(veil) => veil.vantage(&progress.vantage),
                         None => progress.vantage.clone(),
                     },
                     complete: progress.complete,
                 };
-                self.write(&RecordLine::Progress(&veiled))?;
+                self.write_line(&RecordLine::Progress(&veiled))?;
             }
         }
         Ok(())
     }
 
     /// Starts a new segment, which can be read without the previous ones.
-    fn begin(&mut self, at: EventTime) -> io::Result<()> {
+    fn begin_segment(&mut self, at: EventTime) -> io::Result<()> {
         self.settings.segment = self.segments.begin()?;
         let settings = self.settings.clone();
-        self.write(&RecordLine::Settings(&settings))?;
-        let topology = Arc::clone(&self.told);
-        self.topology(&topology, at, settings.segment > 0)?;
-        if self.unread.is_some() {
-            self.source(at)?;
+        self.write_line(&RecordLine::Settings(&settings))?;
+        let topology = Arc::clone(&self.written_topology);
+        self.write_topology(&topology, at, settings.segment > 0)?;
+        if self.written_unread.is_some() {
+            self.write_topology_unread(at)?;
         }
         Ok(())
     }
 
-    fn source(&mut self, at: EventTime) -> io::Result<()> {
-        let since = self.unread;
-        self.write(&RecordLine::TopologyUnread(RecordTopologyUnread { at, since }))
+    fn write_topology_unread(&mut self, at: EventTime) -> io::Result<()> {
+        let since = self.written_unread;
+        self.write_line(&RecordLine::TopologyUnread(RecordTopologyUnread { at, since }))
     }
 
-    fn topology(&mut self, topology: &Topology, at: EventTime, again: bool) -> io::Result<()> {
+    fn write_topology(&mut self, topology: &Topology, at: EventTime, again: bool) -> io::Result<()> {
         let mut line = RecordTopology::of(topology, at);
-        line.again = again;
-        if let Some(veil) = &mut self.veil {
-            line.spec = Some(std::borrow::Cow::Owned(veil.spec(topology.spec())));
+        line.repeated = again;
+        if let Some(veil) = &mut self.pseudonymizer {
+            line.spec = Some(std::borrow::Cow::Owned(veil.topology_spec(topology.spec())));
             line.vantages = topology
                 .extra_vantages()
                 .iter()
                 .map(|vantage| veil.vantage(vantage))
                 .collect();
         }
-        self.write(&RecordLine::TopologySpec(line))
+        self.write_line(&RecordLine::TopologySpec(line))
     }
 
-    fn write(&mut self, line: &RecordLine<'_>) -> io::Result<()> {
+    fn write_line(&mut self, line: &RecordLine<'_>) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line)?;
         self.line.push(b'\n');

@@ -7,9 +7,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentKind {
     /// Actions on an incident, by the incident's id.
-    Handling,
+    IncidentActions,
     /// A maintenance window.
-    Window,
+    MaintenanceWindow,
     /// A completed run.
     Run,
     /// The outbox of notifications.
@@ -21,8 +21,8 @@ pub enum DocumentKind {
 impl DocumentKind {
     pub(super) const fn label(self) -> &'static str {
         match self {
-            Self::Handling => "handling",
-            Self::Window => "window",
+            Self::IncidentActions => "handling",
+            Self::MaintenanceWindow => "window",
             Self::Run => "run",
             Self::Outbox => "outbox",
             Self::Checkpoint => "checkpoint",
@@ -34,11 +34,11 @@ impl DocumentKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredDocument {
     /// The kind of document.
-    pub sort: DocumentKind,
+    pub kind: DocumentKind,
     /// Unique within its kind.
     pub id: String,
     /// When it was last changed.
-    pub at: EventTime,
+    pub changed_at: EventTime,
     /// The content, as in the API.
     pub value: Value,
 }

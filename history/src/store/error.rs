@@ -4,13 +4,13 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// The folder is missing or the disk does not respond.
-    Missing,
+    Unavailable,
     /// The file is read-only.
     ReadOnly,
     /// The disk is full, or the configured size is reached.
     Full,
     /// Another process has the file open.
-    Held,
+    Locked,
     /// The content is damaged.
     Corrupt,
     /// The file is intact but must not be written: it belongs to another program or to a newer version.
@@ -23,7 +23,7 @@ pub enum StoreErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    pub sort: StoreErrorKind,
+    pub kind: StoreErrorKind,
     /// Names operation and object, and says what to do.
     pub message: String,
 }
@@ -31,7 +31,7 @@ pub struct StoreError {
 impl StoreError {
     pub fn new(sort: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
-            sort,
+            kind: sort,
             message: message.into(),
         }
     }

@@ -12,26 +12,26 @@ use super::{
 };
 
 /// Timeout of a query.
-const PATIENCE: Duration = Duration::from_secs(5);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// No store is configured.
     #[error("no store is configured, so only the history in memory is available; set `store` to keep more")]
-    Off,
+    NotConfigured,
     /// The store does not work.
     #[error("the store is unavailable: {0}")]
-    Down(String),
+    Unavailable(String),
     /// The store is busy, or its disk is slow.
     #[error("the store is busy; retry later")]
-    Slow,
+    Busy,
 }
 
 /// Handle to query the store.
 #[derive(Debug, Clone)]
 pub struct StoreHandle {
-    pub(super) waiting: Option<Arc<WriteQueue>>,
+    pub(super) queue: Option<Arc<WriteQueue>>,
     /// The state of the store.
     pub state: watch::Receiver<Arc<StoreState>>,
 }
@@ -42,23 +42,23 @@ impl StoreHandle {
     pub fn off() -> Self {
         // The value stays readable after the sender is dropped.
         let (_, state) = watch::channel(Arc::new(StoreState::off()));
-        Self { waiting: None, state }
+        Self { queue: None, state }
     }
 
     /// The current state.
     #[must_use]
-    pub fn now(&self) -> Arc<StoreState> {
+    pub fn current_state(&self) -> Arc<StoreState> {
         self.state.borrow().clone()
     }
 
     /// Runs a query on the store's thread, after the writes before it.
-    pub async fn ask<T: Send + 'static>(
+    pub async fn query<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, QueryError> {
-        let waiting = self.waiting.as_ref().ok_or(QueryError::Off)?;
+        let waiting = self.queue.as_ref().ok_or(QueryError::NotConfigured)?;
         let (tell, told) = oneshot::channel();
-        let asked = waiting.ask(Box::new(move |store| {
+        let asked = waiting.push_query(Box::new(move |store| {
             let answer = question(store);
             let trouble = answer.as_ref().err().cloned();
             // The caller may have timed out.
@@ -66,16 +66,16 @@ impl StoreHandle {
             trouble
         }));
         if !asked {
-            return Err(QueryError::Slow);
+            return Err(QueryError::Busy);
         }
-        match tokio::time::timeout(PATIENCE, told).await {
+        match tokio::time::timeout(QUERY_TIMEOUT, told).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
-            Ok(Ok(Err(trouble))) => Err(QueryError::Down(trouble.message)),
-            Ok(Err(_)) => Err(QueryError::Down(match &self.state.borrow().status {
+            Ok(Ok(Err(trouble))) => Err(QueryError::Unavailable(trouble.message)),
+            Ok(Err(_)) => Err(QueryError::Unavailable(match &self.state.borrow().status {
                 Status::Down { reason, .. } => reason.clone(),
                 Status::Off | Status::Opening | Status::Up => "it is being opened".to_owned(),
             })),
-            Err(_) => Err(QueryError::Slow),
+            Err(_) => Err(QueryError::Busy),
         }
     }
 }

@@ -12,23 +12,23 @@ use parallax_model::{Channel, EventTime, Micros, Outcome, Placement, Recorded, R
 
 use super::{
     StoreMetrics,
-    rollup::{NOT_ASKED, OK, ProbeRollup, RollupKey, RollupStep},
-    stored::{ChangeRow, IncidentRow},
+    rollup::{NOT_ASKED_RESULT, OK_RESULT, ProbeRollup, RollupKey, RollupStep},
+    stored::{IncidentRow, VerdictRow},
     write_queue::WriteQueue,
 };
 
 /// Time between two flushes of roll-ups: the most that a killed process loses.
-const FLUSH: Micros = Micros::from_secs(60);
+const FLUSH_INTERVAL: Micros = Micros::from_secs(60);
 
 /// Time after which an open incident is written again if only its counts changed.
-const REFRESH: Micros = Micros::from_secs(60);
+const REFRESH_INTERVAL: Micros = Micros::from_secs(60);
 
 /// Raw failures kept per target and hour; roll-ups count all of them.
-const FAILURES: u32 = 100;
+const MAX_FAILURES_PER_HOUR: u32 = 100;
 
 /// The state of an incident when it was last written, without counts: they change with every round.
 #[derive(Debug, PartialEq)]
-struct KeptIncidentKey {
+struct WrittenIncidentKey {
     state: IncidentState,
     occurrences: u32,
     verdict: VerdictKey,
@@ -44,7 +44,7 @@ struct VerdictKey {
     targets: Vec<TargetId>,
 }
 
-impl KeptIncidentKey {
+impl WrittenIncidentKey {
     fn of(incident: &Incident) -> Self {
         let verdict = &incident.verdict;
         Self {
@@ -67,14 +67,14 @@ type TargetTally = BTreeMap<(EventTime, Channel, Placement), ProbeRollup>;
 /// The engine task's end of the store.
 #[derive(Debug)]
 pub struct HistoryWriter {
-    waiting: Arc<WriteQueue>,
+    queue: Arc<WriteQueue>,
     hold: Arc<StoreHold>,
     metrics: StoreMetrics,
-    told: BTreeMap<String, (KeptIncidentKey, EventTime)>,
+    written: BTreeMap<String, (WrittenIncidentKey, EventTime)>,
     /// The last judged round for which incidents were written.
-    judged: Option<Round>,
+    last_judged: Option<Round>,
     tallies: BTreeMap<TargetId, TargetTally>,
-    flushed: Option<EventTime>,
+    flushed_at: Option<EventTime>,
     /// The current hour, and the raw failures kept in it.
     hour: EventTime,
     failures: BTreeMap<TargetId, u32>,
@@ -84,12 +84,12 @@ impl HistoryWriter {
     pub(super) fn new(waiting: Arc<WriteQueue>, metrics: StoreMetrics) -> Self {
         Self {
             hold: Arc::new(StoreHold(Arc::clone(&waiting))),
-            waiting,
+            queue: waiting,
             metrics,
-            told: BTreeMap::new(),
-            judged: None,
+            written: BTreeMap::new(),
+            last_judged: None,
             tallies: BTreeMap::new(),
-            flushed: None,
+            flushed_at: None,
             hour: EventTime::default(),
             failures: BTreeMap::new(),
         }
@@ -102,97 +102,106 @@ impl HistoryWriter {
     }
 
     /// After `engine.observe(recorded)`. History includes late observations.
-    pub fn observed(&mut self, recorded: &Recorded, booked: ObservationResult, topology: &Topology) {
+    pub fn record_observation(
+        &mut self,
+        recorded: &Recorded,
+        result: ObservationResult,
+        topology: &Topology,
+    ) {
         let seen = &recorded.observation;
-        let placement = match booked {
+        let placement = match result {
             ObservationResult::Unknown | ObservationResult::Implausible => return,
-            ObservationResult::Counted { placement } => placement,
-            ObservationResult::Late | ObservationResult::OwnFault => {
+            ObservationResult::Accepted { placement } => placement,
+            ObservationResult::Late | ObservationResult::ProberFault => {
                 topology.placement(&recorded.vantage, seen.front.as_ref(), seen.entry.as_ref())
             }
         };
         let result = match &seen.outcome {
-            Outcome::Ok { .. } => OK,
+            Outcome::Ok { .. } => OK_RESULT,
             Outcome::Failed { kind, .. } => kind.metric_label(),
-            Outcome::NotAsked { .. } => NOT_ASKED,
+            Outcome::NotProbed { .. } => NOT_ASKED_RESULT,
         };
         if !self.tallies.contains_key(&seen.target) {
             self.tallies.insert(seen.target.clone(), TargetTally::new());
         }
         if let Some(tally) = self.tallies.get_mut(&seen.target) {
             tally
-                .entry((RollupStep::Fine.start(seen.at), seen.channel, placement))
+                .entry((
+                    RollupStep::FiveMinutes.start(seen.started),
+                    seen.channel,
+                    placement,
+                ))
                 .or_default()
                 .count(result, seen.times.total);
         }
         if seen.outcome.is_failure() {
-            self.failed(recorded);
+            self.record_failure(recorded);
         }
     }
 
-    fn failed(&mut self, recorded: &Recorded) {
+    fn record_failure(&mut self, recorded: &Recorded) {
         let target = &recorded.observation.target;
-        let hour = RollupStep::Coarse.start(recorded.observation.at);
+        let hour = RollupStep::Hour.start(recorded.observation.started);
         if hour > self.hour {
             self.hour = hour;
             self.failures.clear();
         }
         let kept = self.failures.entry(target.clone()).or_default();
-        if *kept < FAILURES {
+        if *kept < MAX_FAILURES_PER_HOUR {
             *kept += 1;
-            self.waiting.failure(recorded.clone());
+            self.queue.push_failure(recorded.clone());
         } else {
-            self.metrics.surplus_failure();
+            self.metrics.add_surplus_failure();
         }
     }
 
     /// Writes what is new in a view.
-    pub fn published(&mut self, view: &View) {
-        if self.judged != view.judged {
-            self.judged = view.judged;
-            self.incidents(view);
+    pub fn record_view(&mut self, view: &View) {
+        if self.last_judged != view.last_judged_round {
+            self.last_judged = view.last_judged_round;
+            self.write_incidents(view);
         }
-        match self.flushed {
-            Some(flushed) if view.at - flushed < FLUSH => {}
+        match self.flushed_at {
+            Some(flushed) if view.at - flushed < FLUSH_INTERVAL => {}
             _ => {
-                self.flushed = Some(view.at);
+                self.flushed_at = Some(view.at);
                 self.flush();
             }
         }
     }
 
-    fn incidents(&mut self, view: &View) {
+    fn write_incidents(&mut self, view: &View) {
         for incident in &view.incidents {
-            let told = KeptIncidentKey::of(incident);
-            let before = self.told.get(&incident.id);
+            let told = WrittenIncidentKey::of(incident);
+            let before = self.written.get(&incident.id);
             let is_open = !matches!(incident.state, IncidentState::Closed { .. });
-            let stale =
-                before.is_none_or(|(before, at)| *before != told || is_open && view.at - *at >= REFRESH);
+            let stale = before
+                .is_none_or(|(before, at)| *before != told || is_open && view.at - *at >= REFRESH_INTERVAL);
             if !stale {
                 continue;
             }
             if before.is_none_or(|(before, _)| before.verdict != told.verdict) {
-                self.waiting.change(ChangeRow {
+                self.queue.push_change(VerdictRow {
                     incident: incident.id.clone(),
-                    at: view.at,
+                    changed_at: view.at,
                     verdict: incident.verdict.clone(),
                 });
             }
-            self.told.insert(incident.id.clone(), (told, view.at));
-            self.waiting.incident(IncidentRow {
+            self.written.insert(incident.id.clone(), (told, view.at));
+            self.queue.push_incident(IncidentRow {
                 incident: incident.clone(),
-                seen: view.at,
+                seen_at: view.at,
             });
         }
-        self.told
+        self.written
             .retain(|id, _| view.incidents.iter().any(|incident| incident.id == *id));
     }
 
     /// Queues the counts as roll-ups of both lengths.
     fn flush(&mut self) {
         let tallies = std::mem::take(&mut self.tallies);
-        self.waiting
-            .rollups(tallies.into_iter().flat_map(|(target, tally)| {
+        self.queue
+            .push_rollups(tallies.into_iter().flat_map(|(target, tally)| {
                 tally
                     .into_iter()
                     .flat_map(move |((start, channel, placement), rollup)| {

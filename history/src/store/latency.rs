@@ -7,7 +7,7 @@ use parallax_model::Micros;
 use serde::{Deserialize, Serialize};
 
 /// 2^(k/8) / 2: upper bounds of the mantissas in [0.5, 1) of the eight buckets of a power of two.
-const BOUNDS: [f64; 8] = [
+const MANTISSA_BOUNDS: [f64; 8] = [
     0.5,
     0.545_253_866_332_628_8,
     0.594_603_557_501_360_5,
@@ -25,7 +25,7 @@ pub struct LatencyHistogram(BTreeMap<i16, u64>);
 
 impl LatencyHistogram {
     pub(crate) fn add(&mut self, time: Micros) {
-        *self.0.entry(index(time)).or_default() += 1;
+        *self.0.entry(bucket_index(time)).or_default() += 1;
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -66,13 +66,16 @@ impl LatencyHistogram {
 }
 
 /// The bucket of a time; zero is treated as a microsecond.
-fn index(time: Micros) -> i16 {
+fn bucket_index(time: Micros) -> i16 {
     let seconds = Micros(time.0.max(1)).as_secs_f64();
     // A positive normal number: take the exponent's bits, and scale the mantissa into [0.5, 1).
     let bits = seconds.to_bits();
     let exponent = i16::try_from(bits >> 52 & 0x7ff).unwrap_or(i16::MAX) - 1_022;
     let mantissa = f64::from_bits(bits & !(0x7ff << 52) | 1_022 << 52);
-    let within = BOUNDS.iter().position(|bound| mantissa <= *bound).unwrap_or(8);
+    let within = MANTISSA_BOUNDS
+        .iter()
+        .position(|bound| mantissa <= *bound)
+        .unwrap_or(8);
     (exponent - 1) * 8 + i16::try_from(within).unwrap_or(8)
 }
 
@@ -92,7 +95,7 @@ mod tests {
             (10_000_000, 27),
             (60_000_000, 48),
         ] {
-            assert_eq!(index(Micros(micros)), bucket, "{micros} µs");
+            assert_eq!(bucket_index(Micros(micros)), bucket, "{micros} µs");
         }
     }
 

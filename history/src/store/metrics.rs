@@ -20,7 +20,7 @@ pub struct StoreMetrics {
     /// Rows dropped because the queue was full, by kind.
     pub dropped: Family<PendingKindLabel, Counter>,
     /// Raw failures beyond the limit per target and hour.
-    pub surplus: Counter,
+    pub surplus_failures: Counter,
 }
 
 impl Default for StoreMetrics {
@@ -36,7 +36,7 @@ impl StoreMetrics {
         let metrics = Self {
             written: Family::default(),
             dropped: Family::default(),
-            surplus: Counter::default(),
+            surplus_failures: Counter::default(),
         };
         for what in PendingKind::ALL.map(PendingKind::label) {
             drop(metrics.written.get_or_create(&PendingKindLabel { what }));
@@ -46,20 +46,20 @@ impl StoreMetrics {
     }
 
     /// Adds to the number of rows written.
-    pub(crate) fn written(&self, what: PendingKind, n: u64) {
+    pub(crate) fn add_written(&self, what: PendingKind, n: u64) {
         let what = what.label();
         self.written.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
     /// Adds to the number of rows dropped.
-    pub(crate) fn dropped(&self, what: PendingKind, n: u64) {
+    pub(crate) fn add_dropped(&self, what: PendingKind, n: u64) {
         let what = what.label();
         self.dropped.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
     /// Counts a raw failure beyond the limit.
-    pub(crate) fn surplus_failure(&self) {
-        self.surplus.inc();
+    pub(crate) fn add_surplus_failure(&self) {
+        self.surplus_failures.inc();
     }
 
     /// The value of the counter.

@@ -54,23 +54,23 @@ pub trait HistoryStore: Send {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError>;
 
     /// Incidents that have ended, latest first, from the cursor on.
-    fn ended(
+    fn ended_incidents(
         &mut self,
         before: Option<&HistoryCursor>,
         limit: usize,
     ) -> Result<Vec<StoredIncident>, StoreError>;
 
     /// The same without the verdicts, for lists.
-    fn summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError>;
+    fn incident_summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError>;
 
     /// Incidents without a known end.
-    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError>;
+    fn unended_incidents(&mut self) -> Result<Vec<IncidentSummary>, StoreError>;
 
     /// One incident.
     fn incident(&mut self, id: &str) -> Result<Option<StoredIncident>, StoreError>;
 
     /// The changes of one incident's verdict, oldest first.
-    fn changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError>;
+    fn verdict_changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError>;
 
     /// At most `limit` roll-ups of one target that start within `span`, in order.
     fn rollups(
@@ -90,7 +90,7 @@ pub trait HistoryStore: Send {
     ) -> Result<Vec<serde_json::Value>, StoreError>;
 
     /// Writes a document and replaces its earlier state.
-    fn put(&mut self, document: &StoredDocument) -> Result<(), StoreError>;
+    fn put_document(&mut self, document: &StoredDocument) -> Result<(), StoreError>;
 
     /// Documents of a kind, latest first.
     fn documents(&mut self, sort: DocumentKind, limit: usize) -> Result<Vec<StoredDocument>, StoreError>;
@@ -99,10 +99,10 @@ pub trait HistoryStore: Send {
     fn document(&mut self, sort: DocumentKind, id: &str) -> Result<Option<StoredDocument>, StoreError>;
 
     /// Runs one step of retention and of returning free space. Returns whether there is more to do.
-    fn tidy(&mut self, now: EventTime) -> Result<bool, StoreError>;
+    fn prune_step(&mut self, now: EventTime) -> Result<bool, StoreError>;
 
     /// Size on disk in bytes.
-    fn bytes(&mut self) -> Result<u64, StoreError>;
+    fn size_bytes(&mut self) -> Result<u64, StoreError>;
 }
 
 /// Opens the store, again after errors.
@@ -111,5 +111,5 @@ pub trait StoreOpener: Send {
     fn open(&mut self, now: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError>;
 
     /// The location, for people.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 }

@@ -21,13 +21,13 @@ pub struct StoreOptions {
 
 impl StoreOptions {
     /// Minimum of `max_bytes`; less does not hold a day.
-    pub const LEAST_BYTES: u64 = 1 << 20;
+    pub const MIN_BYTES: u64 = 1 << 20;
 
     const DAY: Micros = Micros::from_secs(24 * 3_600);
 
     /// The default limits: 256 MiB, incidents a year, failures a week, roll-ups ninety days.
     #[must_use]
-    pub fn at(path: impl Into<PathBuf>) -> Self {
+    pub fn with_defaults(path: impl Into<PathBuf>) -> Self {
         let days = |n: u64| Micros(Self::DAY.0 * n);
         Self {
             path: path.into(),
@@ -39,7 +39,7 @@ impl StoreOptions {
     }
 
     /// How long roll-ups per five minutes are kept.
-    pub(crate) fn keep_fine(&self) -> Micros {
+    pub(crate) fn keep_fine_rollups(&self) -> Micros {
         self.keep_rollups.min(Micros(Self::DAY.0 * 7))
     }
 }

@@ -10,20 +10,20 @@ use super::latency::LatencyHistogram;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RollupStep {
     /// Five minutes.
-    Fine,
+    FiveMinutes,
     /// An hour.
-    Coarse,
+    Hour,
 }
 
 impl RollupStep {
-    pub(crate) const ALL: [Self; 2] = [Self::Fine, Self::Coarse];
+    pub(crate) const ALL: [Self; 2] = [Self::FiveMinutes, Self::Hour];
 
     /// The length in seconds, as in the API and the store.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         match self {
-            Self::Fine => 300,
-            Self::Coarse => 3_600,
+            Self::FiveMinutes => 300,
+            Self::Hour => 3_600,
         }
     }
 
@@ -59,7 +59,7 @@ pub struct ProbeRollup {
 impl ProbeRollup {
     pub(crate) fn count(&mut self, result: &'static str, total: Option<Micros>) {
         *self.results.entry(Cow::Borrowed(result)).or_default() += 1;
-        if let (OK, Some(total)) = (result, total) {
+        if let (OK_RESULT, Some(total)) = (result, total) {
             self.latency.add(total);
         }
     }
@@ -78,14 +78,14 @@ impl ProbeRollup {
         let asked: u64 = self
             .results
             .iter()
-            .filter(|(result, _)| *result != NOT_ASKED)
+            .filter(|(result, _)| *result != NOT_ASKED_RESULT)
             .map(|(_, n)| n)
             .sum();
-        let ok = self.results.get(OK).copied().unwrap_or(0);
+        let ok = self.results.get(OK_RESULT).copied().unwrap_or(0);
         (asked, asked.saturating_sub(ok))
     }
 }
 
 /// The result of a probe that succeeded, and of one that the prober could not make.
-pub(crate) const OK: &str = "ok";
-pub(crate) const NOT_ASKED: &str = "not_asked";
+pub(crate) const OK_RESULT: &str = "ok";
+pub(crate) const NOT_ASKED_RESULT: &str = "not_asked";

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::stored::IncidentSummary;
 
 /// Maximum number of notices on the page; all are logged.
-const NOTICES: usize = 5;
+const MAX_NOTICES: usize = 5;
 
 /// Whether the store works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ pub struct StoreState {
     /// Whether the store works.
     pub status: Status,
     /// The location; empty without a store.
-    pub place: String,
+    pub location: String,
     /// Size on disk in bytes, as last measured.
     pub bytes: u64,
     /// Notices for the operator, oldest first.
@@ -49,25 +49,25 @@ impl StoreState {
     /// The state without a store.
     #[must_use]
     pub fn off() -> Self {
-        Self::at(Status::Off, String::new())
+        Self::with_status(Status::Off, String::new())
     }
 
     pub(super) fn opening(place: String) -> Self {
-        Self::at(Status::Opening, place)
+        Self::with_status(Status::Opening, place)
     }
 
-    fn at(status: Status, place: String) -> Self {
+    fn with_status(status: Status, place: String) -> Self {
         Self {
             status,
-            place,
+            location: place,
             bytes: 0,
             notices: Vec::new(),
             history: Arc::default(),
         }
     }
 
-    pub(super) fn notice(&mut self, at: EventTime, text: String) {
-        if self.notices.len() == NOTICES {
+    pub(super) fn add_notice(&mut self, at: EventTime, text: String) {
+        if self.notices.len() == MAX_NOTICES {
             self.notices.remove(0);
         }
         self.notices.push((at, text));

@@ -26,9 +26,9 @@ pub enum IncidentEnding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentEnd {
     /// When it ended, or was last known to be open.
-    pub at: EventTime,
+    pub ended_at: EventTime,
     /// Why it ended.
-    pub how: IncidentEnding,
+    pub ending: IncidentEnding,
 }
 
 /// The summary of an incident for lists.
@@ -57,11 +57,11 @@ pub struct IncidentSummary {
 impl IncidentSummary {
     /// The summary of an incident, last seen at this time.
     #[must_use]
-    pub fn of(incident: &Incident, seen: EventTime) -> Self {
+    pub fn from_incident(incident: &Incident, seen: EventTime) -> Self {
         let end = match incident.state {
             IncidentState::Closed { closed } => Some(IncidentEnd {
-                at: closed,
-                how: IncidentEnding::Judged,
+                ended_at: closed,
+                ending: IncidentEnding::Judged,
             }),
             IncidentState::Open | IncidentState::Recovering => None,
         };
@@ -90,7 +90,7 @@ impl IncidentSummary {
     pub fn cursor(&self) -> Option<HistoryCursor> {
         let end = self.end.as_ref()?;
         Some(HistoryCursor {
-            at: end.at,
+            ended_at: end.ended_at,
             id: Some(self.id.clone()),
         })
     }
@@ -112,7 +112,7 @@ impl StoredIncident {
     pub fn into_json(self) -> Value {
         let mut value = self.incident;
         let (at, how) = match &self.summary.end {
-            Some(end) => (end.at, serde_json::to_value(&end.how).ok()),
+            Some(end) => (end.ended_at, serde_json::to_value(&end.ending).ok()),
             None => (self.summary.seen, Some(serde_json::json!({"how": "interrupted"}))),
         };
         if let Some(fields) = value.as_object_mut() {
@@ -128,7 +128,7 @@ impl StoredIncident {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VerdictChange {
     /// When the verdict changed.
-    pub at: EventTime,
+    pub changed_at: EventTime,
     pub verdict: Value,
 }
 
@@ -137,14 +137,14 @@ pub struct VerdictChange {
 pub(crate) struct IncidentRow {
     pub incident: Incident,
     /// When it was in this state.
-    pub seen: EventTime,
+    pub seen_at: EventTime,
 }
 
 /// A changed verdict to write.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ChangeRow {
+pub(crate) struct VerdictRow {
     pub incident: String,
-    pub at: EventTime,
+    pub changed_at: EventTime,
     pub verdict: Verdict,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct ChangeRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryCursor {
     /// The end of the last incident before this position.
-    pub at: EventTime,
+    pub ended_at: EventTime,
     /// Its id; without one the position is before every incident that ended at that time.
     pub id: Option<String>,
 }
@@ -162,13 +162,13 @@ impl HistoryCursor {
     /// Whether an incident with this end and id follows the position.
     #[must_use]
     pub fn precedes(&self, at: EventTime, id: &str) -> bool {
-        at < self.at || at == self.at && self.id.as_deref().is_some_and(|own| own < id)
+        at < self.ended_at || at == self.ended_at && self.id.as_deref().is_some_and(|own| own < id)
     }
 }
 
 impl fmt::Display for HistoryCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.at.0)?;
+        write!(f, "{}", self.ended_at.0)?;
         match &self.id {
             Some(id) => write!(f, "-{id}"),
             None => Ok(()),
@@ -193,7 +193,7 @@ impl FromStr for HistoryCursor {
         };
         let at = at.parse().map_err(|_| InvalidCursor)?;
         Ok(Self {
-            at: EventTime(at),
+            ended_at: EventTime(at),
             id,
         })
     }

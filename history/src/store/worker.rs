@@ -16,42 +16,42 @@ use super::{
     error::{StoreError, StoreErrorKind},
     state::{Status, StoreState},
     stored::{IncidentEnd, IncidentEnding, IncidentSummary},
-    write_queue::{PendingKind, ROOM, StoreWork, WriteBatch, WriteQueue},
+    write_queue::{CAPACITY, PendingKind, StoreWork, WriteBatch, WriteQueue},
 };
 use crate::store::StoreMetrics;
 
 /// Longest time until data other than incidents is written.
-const PERIOD: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of roll-ups and failures in one transaction.
-const PORTION: usize = 4_000;
+const MAX_ROWS_PER_TRANSACTION: usize = 4_000;
 
 /// Shortest and longest delay before a retry.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+const RETRY_DELAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// Time between two searches for old data.
-const TIDY: Duration = Duration::from_mins(1);
+const RETENTION_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Number of ended incidents on the page.
-const HISTORY: usize = 100;
+const MAX_LISTED_INCIDENTS: usize = 100;
 
 /// How long after the start an interrupted incident may still be found again; after that it gets an end.
-const ADOPTION: Micros = Micros::from_secs(600);
+const ADOPTION_PERIOD: Micros = Micros::from_secs(600);
 
 /// Owns the store.
 pub struct StoreWorker {
     opener: Box<dyn StoreOpener>,
-    waiting: Arc<WriteQueue>,
+    queue: Arc<WriteQueue>,
     clock: Clock,
     metrics: StoreMetrics,
     state: watch::Sender<Arc<StoreState>>,
     store: Option<Box<dyn HistoryStore>>,
     /// Incidents that the previous process left without an end; `None` until the store is open.
-    former: Option<BTreeMap<String, IncidentSummary>>,
-    trouble: Option<OngoingError>,
+    interrupted: Option<BTreeMap<String, IncidentSummary>>,
+    error: Option<OngoingError>,
     retry_at: Instant,
-    pause: Duration,
-    tidy_at: Instant,
+    retry_delay: Duration,
+    retention_at: Instant,
 }
 
 /// The current error and its first time.
@@ -59,13 +59,13 @@ struct OngoingError {
     since: EventTime,
     reason: String,
     /// A write failed: only a successful write ends the error. Otherwise opening the store does.
-    writing: bool,
+    write_failed: bool,
 }
 
 impl fmt::Debug for StoreWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreWorker")
-            .field("place", &self.opener.place())
+            .field("place", &self.opener.location())
             .field("open", &self.store.is_some())
             .finish_non_exhaustive()
     }
@@ -80,33 +80,33 @@ impl StoreWorker {
         clock: Clock,
         metrics: &StoreMetrics,
     ) -> (HistoryWriter, Self, StoreHandle) {
-        Self::with_room(opener, clock, metrics, ROOM)
+        Self::with_capacity(opener, clock, metrics, CAPACITY)
     }
 
-    pub(super) fn with_room(
+    pub(super) fn with_capacity(
         opener: Box<dyn StoreOpener>,
         clock: Clock,
         metrics: &StoreMetrics,
         room: usize,
     ) -> (HistoryWriter, Self, StoreHandle) {
         let waiting = WriteQueue::new(room, metrics.clone());
-        let (state, state_out) = watch::channel(Arc::new(StoreState::opening(opener.place())));
+        let (state, state_out) = watch::channel(Arc::new(StoreState::opening(opener.location())));
         let now = Instant::now();
         let worker = Self {
             opener,
-            waiting: Arc::clone(&waiting),
+            queue: Arc::clone(&waiting),
             clock,
             metrics: metrics.clone(),
             state,
             store: None,
-            former: None,
-            trouble: None,
+            interrupted: None,
+            error: None,
             retry_at: now,
-            pause: RETRY.0,
-            tidy_at: now,
+            retry_delay: RETRY_DELAY.0,
+            retention_at: now,
         };
         let handle = StoreHandle {
-            waiting: Some(Arc::clone(&waiting)),
+            queue: Some(Arc::clone(&waiting)),
             state: state_out,
         };
         (HistoryWriter::new(waiting, metrics.clone()), worker, handle)
@@ -116,8 +116,8 @@ impl StoreWorker {
     pub fn run(mut self) {
         self.turn(Instant::now(), StoreWork::default());
         loop {
-            let work = self.waiting.take(PERIOD, self.store.is_some());
-            let last = work.last;
+            let work = self.queue.wait_for_work(WRITE_INTERVAL, self.store.is_some());
+            let last = work.closed;
             self.turn(Instant::now(), work);
             if last {
                 return;
@@ -127,25 +127,25 @@ impl StoreWorker {
 
     /// One turn: opens the store if that is due, then answers queries, writes and deletes old data.
     pub(super) fn turn(&mut self, now: Instant, work: StoreWork) {
-        if self.store.is_none() && (now >= self.retry_at || work.last) {
+        if self.store.is_none() && (now >= self.retry_at || work.closed) {
             self.open(now);
         }
-        for question in work.questions {
+        for question in work.queries {
             // Without a store the query is dropped; the caller then gets the store's error.
             if let Some(store) = &mut self.store
                 && let Some(trouble) = question(store.as_mut())
                 // One unreadable row is no reason to stop writing.
-                && trouble.sort != StoreErrorKind::Other
+                && trouble.kind != StoreErrorKind::Other
             {
-                self.fail(now, trouble);
+                self.close_after_error(now, trouble);
             }
         }
         self.write(now, work.batch);
-        self.end_former(now);
-        self.tidy(now);
-        if work.last {
-            let lost = self.waiting.take(Duration::ZERO, false).batch;
-            self.count(&lost, StoreMetrics::dropped);
+        self.end_interrupted(now);
+        self.prune(now);
+        if work.closed {
+            let lost = self.queue.wait_for_work(Duration::ZERO, false).batch;
+            self.count_rows(&lost, StoreMetrics::add_dropped);
         }
     }
 
@@ -153,43 +153,47 @@ impl StoreWorker {
         match self.opener.open(self.clock.now()) {
             Ok((store, said)) => {
                 self.store = Some(store);
-                self.tidy_at = now;
-                self.trouble.take_if(|trouble| !trouble.writing);
+                self.retention_at = now;
+                self.error.take_if(|trouble| !trouble.write_failed);
                 for text in said {
                     tracing::warn!("{text}");
-                    self.notice(text);
+                    self.add_notice(text);
                 }
-                if let Err(trouble) = self.opened() {
-                    self.fail(now, trouble);
+                if let Err(trouble) = self.load_state() {
+                    self.close_after_error(now, trouble);
                 }
             }
-            Err(trouble) => self.fail(now, trouble),
+            Err(trouble) => self.close_after_error(now, trouble),
         }
     }
 
-    fn opened(&mut self) -> Result<(), StoreError> {
+    fn load_state(&mut self) -> Result<(), StoreError> {
         if let Some(store) = &mut self.store
-            && self.former.is_none()
+            && self.interrupted.is_none()
         {
-            let unended = store.unended()?;
-            self.former = Some(unended.into_iter().map(|one| (one.id.clone(), one)).collect());
+            let unended = store.unended_incidents()?;
+            self.interrupted = Some(unended.into_iter().map(|one| (one.id.clone(), one)).collect());
         }
-        self.show()?;
-        let place = self.opener.place();
+        self.publish_state()?;
+        let place = self.opener.location();
         tracing::info!(%place, "the store is open");
         Ok(())
     }
 
     /// Publishes the state, and the incidents for the page.
-    fn show(&mut self) -> Result<(), StoreError> {
+    fn publish_state(&mut self) -> Result<(), StoreError> {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
-        let bytes = store.bytes()?;
-        let mut history = store.summaries(HISTORY)?;
-        history.extend(self.former.iter().flat_map(|former| former.values().cloned()));
-        let trouble = self.trouble.is_some();
-        self.change(|state| {
+        let bytes = store.size_bytes()?;
+        let mut history = store.incident_summaries(MAX_LISTED_INCIDENTS)?;
+        history.extend(
+            self.interrupted
+                .iter()
+                .flat_map(|former| former.values().cloned()),
+        );
+        let trouble = self.error.is_some();
+        self.update_state(|state| {
             // After a failed write, opening the store does not prove that it works.
             if !trouble {
                 state.status = Status::Up;
@@ -204,56 +208,56 @@ impl StoreWorker {
         let mut shown = true;
         while !batch.is_empty() {
             let Some(store) = &mut self.store else {
-                self.waiting.give_back(batch);
+                self.queue.return_batch(batch);
                 return;
             };
-            let mut portion = batch.portion(PORTION);
+            let mut portion = batch.split_off(MAX_ROWS_PER_TRANSACTION);
             portion.ends = self
-                .former
+                .interrupted
                 .as_mut()
-                .map_or_else(Vec::new, |former| adopt(former, &portion));
+                .map_or_else(Vec::new, |former| match_interrupted(former, &portion));
             shown &= portion.incidents.is_empty() && portion.ends.is_empty();
             match store.write(&portion) {
                 Ok(()) => {
-                    self.count(&portion, StoreMetrics::written);
-                    self.pause = RETRY.0;
-                    if self.trouble.take().is_some() {
+                    self.count_rows(&portion, StoreMetrics::add_written);
+                    self.retry_delay = RETRY_DELAY.0;
+                    if self.error.take().is_some() {
                         tracing::info!("the store accepts writes again");
                         shown = false;
                     }
                 }
                 // The cause is unknown; the same batch would fail again.
-                Err(trouble) if trouble.sort == StoreErrorKind::Other => {
-                    self.count(&portion, StoreMetrics::dropped);
-                    self.waiting.give_back(batch);
-                    self.fail(now, trouble);
+                Err(trouble) if trouble.kind == StoreErrorKind::Other => {
+                    self.count_rows(&portion, StoreMetrics::add_dropped);
+                    self.queue.return_batch(batch);
+                    self.close_after_error(now, trouble);
                     return;
                 }
                 Err(trouble) => {
-                    self.waiting.give_back(batch);
-                    self.waiting.give_back(portion);
-                    self.fail(now, trouble);
+                    self.queue.return_batch(batch);
+                    self.queue.return_batch(portion);
+                    self.close_after_error(now, trouble);
                     return;
                 }
             }
         }
-        if !shown && let Err(trouble) = self.show() {
-            self.fail(now, trouble);
+        if !shown && let Err(trouble) = self.publish_state() {
+            self.close_after_error(now, trouble);
         }
     }
 
     /// Ends the incidents of the previous process that were not found again: their ends were not observed.
-    fn end_former(&mut self, now: Instant) {
-        if self.clock.now() - self.clock.start() < ADOPTION || self.store.is_none() {
+    fn end_interrupted(&mut self, now: Instant) {
+        if self.clock.now() - self.clock.start() < ADOPTION_PERIOD || self.store.is_none() {
             return;
         }
-        let Some(former) = self.former.as_mut().map(std::mem::take) else {
+        let Some(former) = self.interrupted.as_mut().map(std::mem::take) else {
             return;
         };
         let ends = former.into_values().map(|one| {
             let end = IncidentEnd {
-                at: one.seen,
-                how: IncidentEnding::Restart,
+                ended_at: one.seen,
+                ending: IncidentEnding::Restart,
             };
             (one.id, end)
         });
@@ -270,69 +274,69 @@ impl StoreWorker {
         let Some(store) = &mut self.store else { return };
         if let Err(trouble) = store.write(batch) {
             // They are read again, without an end, when the store is reopened.
-            self.former = None;
-            self.fail(now, trouble);
-        } else if let Err(trouble) = self.show() {
-            self.fail(now, trouble);
+            self.interrupted = None;
+            self.close_after_error(now, trouble);
+        } else if let Err(trouble) = self.publish_state() {
+            self.close_after_error(now, trouble);
         }
     }
 
-    fn tidy(&mut self, now: Instant) {
-        if now < self.tidy_at {
+    fn prune(&mut self, now: Instant) {
+        if now < self.retention_at {
             return;
         }
         let Some(store) = &mut self.store else { return };
-        match store.tidy(self.clock.now()) {
+        match store.prune_step(self.clock.now()) {
             // The next step runs after the work that has arrived in the meantime.
             Ok(true) => {}
             Ok(false) => {
-                self.tidy_at = now + TIDY;
-                if let Err(trouble) = self.show() {
-                    self.fail(now, trouble);
+                self.retention_at = now + RETENTION_INTERVAL;
+                if let Err(trouble) = self.publish_state() {
+                    self.close_after_error(now, trouble);
                 }
             }
-            Err(trouble) => self.fail(now, trouble),
+            Err(trouble) => self.close_after_error(now, trouble),
         }
     }
 
-    fn fail(&mut self, now: Instant, trouble: StoreError) {
+    fn close_after_error(&mut self, now: Instant, trouble: StoreError) {
         // Deleting old data may make room; other errors require reopening the store.
-        if trouble.sort == StoreErrorKind::Full
+        if trouble.kind == StoreErrorKind::Full
             && let Some(store) = &mut self.store
-            && matches!(store.tidy(self.clock.now()), Ok(true))
+            && matches!(store.prune_step(self.clock.now()), Ok(true))
         {
-            self.tidy_at = now;
+            self.retention_at = now;
             return;
         }
         let opened = self.store.take().is_some();
-        self.retry_at = now + self.pause;
-        self.pause = (self.pause * 2).min(RETRY.1);
+        self.retry_at = now + self.retry_delay;
+        self.retry_delay = (self.retry_delay * 2).min(RETRY_DELAY.1);
         let reason = trouble.message;
-        let before = self.trouble.take();
+        let before = self.error.take();
         if before.as_ref().is_none_or(|before| before.reason != reason) {
             tracing::error!(%reason, "the store is unavailable; probing and judging continue without it, and it is retried");
         }
         let since = before
             .as_ref()
             .map_or_else(|| self.clock.now(), |before| before.since);
-        self.trouble = Some(OngoingError {
+        self.error = Some(OngoingError {
             since,
             reason: reason.clone(),
-            writing: opened || before.is_some_and(|before| before.writing),
+            write_failed: opened || before.is_some_and(|before| before.write_failed),
         });
-        self.change(|state| state.status = Status::Down { since, reason });
+        self.update_state(|state| state.status = Status::Down { since, reason });
     }
 
-    fn notice(&self, text: String) {
+    fn add_notice(&self, text: String) {
         let at = self.clock.now();
-        self.change(|state| state.notice(at, text));
+        self.update_state(|state| state.add_notice(at, text));
     }
 
-    fn change(&self, change: impl FnOnce(&mut StoreState)) {
+    fn update_state(&self, change: impl FnOnce(&mut StoreState)) {
         self.state.send_modify(|state| change(Arc::make_mut(state)));
     }
 
-    fn count(&self, batch: &WriteBatch, count: fn(&StoreMetrics, PendingKind, u64)) {
+    fn count_rows(&self, batch: &WriteBatch, count: fn(&StoreMetrics, PendingKind, u64)) {
         for what in PendingKind::ALL {
             count(&self.metrics, what, batch.count(what) as u64);
         }
@@ -341,11 +345,14 @@ impl StoreWorker {
 
 /// Matches the incidents of the previous process with those in the batch: the same id goes on, and the same subject and
 /// region under another id continues it.
-fn adopt(former: &mut BTreeMap<String, IncidentSummary>, portion: &WriteBatch) -> Vec<(String, IncidentEnd)> {
+fn match_interrupted(
+    former: &mut BTreeMap<String, IncidentSummary>,
+    portion: &WriteBatch,
+) -> Vec<(String, IncidentEnd)> {
     let mut ends = Vec::new();
     for (id, row) in &portion.incidents {
         former.remove(id);
-        let new = IncidentSummary::of(&row.incident, row.seen);
+        let new = IncidentSummary::from_incident(&row.incident, row.seen_at);
         let again: Vec<String> = former
             .values()
             .filter(|old| old.resembles(&new))
@@ -354,8 +361,8 @@ fn adopt(former: &mut BTreeMap<String, IncidentSummary>, portion: &WriteBatch) -
         ends.extend(again.into_iter().filter_map(|old| {
             let old = former.remove(&old)?;
             let end = IncidentEnd {
-                at: old.seen,
-                how: IncidentEnding::Continued { by: id.clone() },
+                ended_at: old.seen,
+                ending: IncidentEnding::Continued { by: id.clone() },
             };
             Some((old.id, end))
         }));

@@ -16,14 +16,14 @@ use super::{
     HistoryStore, StoreMetrics,
     error::StoreError,
     rollup::{ProbeRollup, RollupKey},
-    stored::{ChangeRow, IncidentEnd, IncidentRow},
+    stored::{IncidentEnd, IncidentRow, VerdictRow},
 };
 
 /// Capacity, in units of about a quarter of a kilobyte (16 MiB).
-pub(super) const ROOM: usize = 1 << 16;
+pub(super) const CAPACITY: usize = 1 << 16;
 
 /// Maximum number of queued queries.
-const QUESTIONS: usize = 32;
+const MAX_QUERIES: usize = 32;
 
 /// Kinds of queued data, the least valuable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ impl PendingKind {
 pub struct WriteBatch {
     /// By id: a later state replaces an earlier one.
     pub(crate) incidents: BTreeMap<String, IncidentRow>,
-    pub(crate) changes: VecDeque<ChangeRow>,
+    pub(crate) changes: VecDeque<VerdictRow>,
     /// Ordered by start, the oldest first.
     pub(crate) rollups: BTreeMap<RollupKey, ProbeRollup>,
     pub(crate) failures: VecDeque<Recorded>,
@@ -94,14 +94,14 @@ impl WriteBatch {
         self.ends.is_empty() && PendingKind::ALL.iter().all(|what| self.count(*what) == 0)
     }
 
-    fn drop_one(&mut self) -> Option<PendingKind> {
+    fn drop_least_valuable(&mut self) -> Option<PendingKind> {
         let what = *PendingKind::ALL.iter().find(|what| self.count(**what) > 0)?;
         match what {
             PendingKind::Failure => drop(self.failures.pop_front()),
             PendingKind::Rollup => drop(self.rollups.pop_first()),
             PendingKind::Verdict => drop(self.changes.pop_front()),
             PendingKind::Incident => {
-                let oldest = self.incidents.iter().min_by_key(|(_, row)| row.seen);
+                let oldest = self.incidents.iter().min_by_key(|(_, row)| row.seen_at);
                 let oldest = oldest.map(|(id, _)| id.clone())?;
                 self.incidents.remove(&oldest);
             }
@@ -110,7 +110,7 @@ impl WriteBatch {
     }
 
     /// Takes at most `most` roll-ups and failures, and everything else, so that transactions stay short.
-    pub(super) fn portion(&mut self, most: usize) -> Self {
+    pub(super) fn split_off(&mut self, most: usize) -> Self {
         let mut portion = Self {
             incidents: std::mem::take(&mut self.incidents),
             changes: std::mem::take(&mut self.changes),
@@ -130,7 +130,7 @@ impl WriteBatch {
     }
 
     /// Merges an older batch before this one.
-    fn precede(&mut self, older: Self) {
+    fn merge_older(&mut self, older: Self) {
         for (id, row) in older.incidents {
             self.incidents.entry(id).or_insert(row);
         }
@@ -151,15 +151,15 @@ pub(super) type StoreQuery = Box<dyn FnOnce(&mut dyn HistoryStore) -> Option<Sto
 #[derive(Default)]
 pub(super) struct StoreWork {
     pub(super) batch: WriteBatch,
-    pub(super) questions: Vec<StoreQuery>,
+    pub(super) queries: Vec<StoreQuery>,
     /// The queue is closed; this is the last work.
-    pub(super) last: bool,
+    pub(super) closed: bool,
 }
 
 #[derive(Default)]
 struct WriteQueueState {
     batch: WriteBatch,
-    questions: Vec<StoreQuery>,
+    queries: Vec<StoreQuery>,
     closed: bool,
 }
 
@@ -167,14 +167,14 @@ struct WriteQueueState {
 pub(crate) struct WriteQueue {
     inner: Mutex<WriteQueueState>,
     ready: Condvar,
-    room: usize,
+    capacity: usize,
     metrics: StoreMetrics,
 }
 
 impl fmt::Debug for WriteQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WriteQueue")
-            .field("room", &self.room)
+            .field("room", &self.capacity)
             .finish_non_exhaustive()
     }
 }
@@ -184,7 +184,7 @@ impl WriteQueue {
         Arc::new(Self {
             inner: Mutex::default(),
             ready: Condvar::new(),
-            room,
+            capacity: room,
             metrics,
         })
     }
@@ -194,55 +194,55 @@ impl WriteQueue {
     }
 
     /// Adds to the batch, and drops the least valuable data beyond the capacity.
-    fn add(&self, add: impl FnOnce(&mut WriteBatch)) {
+    fn update(&self, add: impl FnOnce(&mut WriteBatch)) {
         let mut inner = self.lock();
         add(&mut inner.batch);
-        self.fit(&mut inner.batch);
+        self.drop_excess(&mut inner.batch);
     }
 
-    fn fit(&self, batch: &mut WriteBatch) {
-        let mut over = batch.weight().saturating_sub(self.room);
+    fn drop_excess(&self, batch: &mut WriteBatch) {
+        let mut over = batch.weight().saturating_sub(self.capacity);
         while over > 0
-            && let Some(what) = batch.drop_one()
+            && let Some(what) = batch.drop_least_valuable()
         {
             over = over.saturating_sub(what.weight());
-            self.metrics.dropped(what, 1);
+            self.metrics.add_dropped(what, 1);
         }
     }
 
-    pub(super) fn incident(&self, row: IncidentRow) {
-        self.add(|batch| drop(batch.incidents.insert(row.incident.id.clone(), row)));
+    pub(super) fn push_incident(&self, row: IncidentRow) {
+        self.update(|batch| drop(batch.incidents.insert(row.incident.id.clone(), row)));
         // An incident is written at once; other data once a second.
         self.ready.notify_one();
     }
 
-    pub(super) fn change(&self, row: ChangeRow) {
-        self.add(|batch| batch.changes.push_back(row));
+    pub(super) fn push_change(&self, row: VerdictRow) {
+        self.update(|batch| batch.changes.push_back(row));
     }
 
-    pub(super) fn rollups(&self, rollups: impl IntoIterator<Item = (RollupKey, ProbeRollup)>) {
-        self.add(|batch| {
+    pub(super) fn push_rollups(&self, rollups: impl IntoIterator<Item = (RollupKey, ProbeRollup)>) {
+        self.update(|batch| {
             for (key, rollup) in rollups {
                 batch.rollups.entry(key).or_default().merge(&rollup);
             }
         });
     }
 
-    pub(super) fn failure(&self, recorded: Recorded) {
-        self.add(|batch| batch.failures.push_back(recorded));
+    pub(super) fn push_failure(&self, recorded: Recorded) {
+        self.update(|batch| batch.failures.push_back(recorded));
     }
 
     /// Returns a batch that could not be written to the queue.
-    pub(super) fn give_back(&self, older: WriteBatch) {
-        self.add(|batch| batch.precede(older));
+    pub(super) fn return_batch(&self, older: WriteBatch) {
+        self.update(|batch| batch.merge_older(older));
     }
 
     /// Queues a query. Returns false if too many are queued.
-    pub(super) fn ask(&self, question: StoreQuery) -> bool {
+    pub(super) fn push_query(&self, question: StoreQuery) -> bool {
         let mut inner = self.lock();
-        let fits = !inner.closed && inner.questions.len() < QUESTIONS;
+        let fits = !inner.closed && inner.queries.len() < MAX_QUERIES;
         if fits {
-            inner.questions.push(question);
+            inner.queries.push(question);
             self.ready.notify_one();
         }
         fits
@@ -256,10 +256,10 @@ impl WriteQueue {
 
     /// Waits for urgent work for at most `patience`, then takes everything. Queries are urgent, and incidents are
     /// while the store is writable.
-    pub(super) fn take(&self, patience: Duration, writable: bool) -> StoreWork {
+    pub(super) fn wait_for_work(&self, patience: Duration, writable: bool) -> StoreWork {
         let idle = |inner: &mut WriteQueueState| {
             let incident = writable && !inner.batch.incidents.is_empty();
-            !inner.closed && inner.questions.is_empty() && !incident
+            !inner.closed && inner.queries.is_empty() && !incident
         };
         let (mut inner, _) = self
             .ready
@@ -267,8 +267,8 @@ impl WriteQueue {
             .unwrap_or_else(PoisonError::into_inner);
         StoreWork {
             batch: std::mem::take(&mut inner.batch),
-            questions: std::mem::take(&mut inner.questions),
-            last: inner.closed,
+            queries: std::mem::take(&mut inner.queries),
+            closed: inner.closed,
         }
     }
 }

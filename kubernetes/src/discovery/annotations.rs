@@ -4,8 +4,8 @@
 
 use parallax_model::{ExpectedStatus, HostName, RootCertificates};
 
-use super::notes::{NoteCollector, quoted};
-use crate::objects::{ANNOTATION, KeptMetadata};
+use super::notes::{NoteCollector, quote};
+use crate::objects::{ANNOTATION_PREFIX, KeptMetadata};
 
 /// Minimum and maximum interval in milliseconds, as for configured targets.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -14,7 +14,7 @@ const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
 const EXTRA_ROOTS: &str = "extra-roots";
 
 /// Maximum length of a path in bytes.
-const LONGEST_PATH: usize = 1024;
+const MAX_PATH_LENGTH: usize = 1024;
 
 /// Parsed annotations of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,23 +36,27 @@ pub(super) struct ProbeAnnotations {
 }
 
 /// Parses the annotations of an object; `object` is its display name, such as `Ingress shop/web`.
-pub(super) fn wish(object: &str, meta: &KeptMetadata, notes: &mut NoteCollector) -> ProbeAnnotations {
+pub(super) fn parse_annotations(
+    object: &str,
+    meta: &KeptMetadata,
+    notes: &mut NoteCollector,
+) -> ProbeAnnotations {
     let mut wish = ProbeAnnotations::default();
     for (name, value) in &meta.annotations {
-        let Some(word) = name.strip_prefix(ANNOTATION) else {
+        let Some(word) = name.strip_prefix(ANNOTATION_PREFIX) else {
             continue;
         };
-        if let Err(expected) = wish.take(word, value.trim()) {
-            notes.say(
+        if let Err(expected) = wish.set(word, value.trim()) {
+            notes.add(
                 object,
                 format_args!(
                     "{}: expected {expected}, got {}",
-                    quoted(name).trim_matches('"'),
+                    quote(name).trim_matches('"'),
                     // The value may be a private key by mistake.
                     if word == EXTRA_ROOTS {
                         "something else".to_owned()
                     } else {
-                        quoted(value)
+                        quote(value)
                     }
                 ),
             );
@@ -62,7 +66,7 @@ pub(super) fn wish(object: &str, meta: &KeptMetadata, notes: &mut NoteCollector)
 }
 
 impl ProbeAnnotations {
-    fn take(&mut self, word: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
         match word {
             "probe" => {
                 self.probe = Some(match value {
@@ -80,7 +84,7 @@ impl ProbeAnnotations {
             }
             "path" => {
                 let sound = value.starts_with('/')
-                    && value.len() <= LONGEST_PATH
+                    && value.len() <= MAX_PATH_LENGTH
                     && !value
                         .chars()
                         .any(|c| c.is_whitespace() || c.is_control() || c == '#');
@@ -96,7 +100,7 @@ impl ProbeAnnotations {
             }
             "interval" => {
                 let (low, high) = INTERVAL_MS;
-                let interval = milliseconds(value).filter(|ms| (low..=high).contains(ms));
+                let interval = parse_milliseconds(value).filter(|ms| (low..=high).contains(ms));
                 self.interval_ms = Some(interval.ok_or("a time like 500ms, 10s or 5m, from 200ms to 60m")?);
             }
             "sample" => {
@@ -128,7 +132,7 @@ impl ProbeAnnotations {
 }
 
 /// Parses `500ms`, `10s`, `5m`.
-fn milliseconds(text: &str) -> Option<u64> {
+fn parse_milliseconds(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     match text.get(digits.len()..)? {
@@ -152,7 +156,7 @@ mod tests {
             ..KeptMetadata::default()
         };
         let mut notes = NoteCollector::default();
-        let wish = wish("Service shop/web", &meta, &mut notes);
+        let wish = parse_annotations("Service shop/web", &meta, &mut notes);
         (wish, notes.finish().iter().map(ToString::to_string).collect())
     }
 

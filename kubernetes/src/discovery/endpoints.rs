@@ -58,7 +58,7 @@ pub(super) fn endpoints(
         .iter()
         .filter(|slice| slice.address_type != "FQDN")
         .flat_map(|slice| &slice.endpoints)
-        .flat_map(of)
+        .flat_map(endpoint_specs)
         .collect();
     // Sort by family, then by readiness; the first entry of each address and Pod is kept.
     let prefers_v6 = prefers_v6.unwrap_or_else(|| found.iter().all(|e| e.address.is_ipv6()));
@@ -84,20 +84,20 @@ pub(super) fn endpoints(
     }
     found.sort_by(|a, b| a.pod.cmp(&b.pod));
     ServiceEndpoints {
-        all: found,
-        strangers,
+        endpoints: found,
+        unknown_nodes: strangers,
     }
 }
 
 /// The endpoints of one Service.
 #[derive(Debug)]
 pub(super) struct ServiceEndpoints {
-    pub(super) all: Vec<EndpointSpec>,
+    pub(super) endpoints: Vec<EndpointSpec>,
     /// Nodes named by endpoints that do not exist (any more). These endpoints are about to be removed.
-    pub(super) strangers: BTreeSet<NodeName>,
+    pub(super) unknown_nodes: BTreeSet<NodeName>,
 }
 
-fn of(endpoint: &Endpoint) -> impl Iterator<Item = EndpointSpec> + '_ {
+fn endpoint_specs(endpoint: &Endpoint) -> impl Iterator<Item = EndpointSpec> + '_ {
     let conditions = &endpoint.conditions;
     let terminating = conditions.terminating.unwrap_or(false);
     // A missing `ready` means true, but never while terminating.

@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// The ports on which an Ingress is served.
-const PORTS: [u16; 2] = [80, 443];
+const INGRESS_PORTS: [u16; 2] = [80, 443];
 
 /// Class annotation from before `IngressClass` existed.
-const OLD_CLASS: &str = "kubernetes.io/ingress.class";
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 /// Ingress classes and the Services that serve them.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct EntryClass {
 }
 
 impl<'a> IngressEntries<'a> {
-    pub(super) fn read(cluster: &'a ClusterState, services: &ServiceIndex<'_>) -> Self {
+    pub(super) fn new(cluster: &'a ClusterState, services: &ServiceIndex<'_>) -> Self {
         let classes: BTreeMap<&str, &IngressClass> = cluster
             .classes
             .values()
@@ -64,7 +64,9 @@ impl<'a> IngressEntries<'a> {
         };
         let mut told: BTreeMap<String, BTreeMap<ServiceKey, usize>> = BTreeMap::new();
         for ingress in cluster.ingresses.values() {
-            if let (Some(class), Some(entry)) = (entries.class(ingress), by_status(ingress, services)) {
+            if let (Some(class), Some(entry)) =
+                (entries.class_of(ingress), entry_by_status(ingress, services))
+            {
                 *told.entry(class.name).or_default().entry(entry).or_default() += 1;
             }
         }
@@ -82,12 +84,13 @@ impl<'a> IngressEntries<'a> {
                 cluster
                     .ingresses
                     .values()
-                    .filter_map(|i| Some(entries.class(i)?.name)),
+                    .filter_map(|i| Some(entries.class_of(i)?.name)),
             )
             .collect();
         for name in names {
             if !entries.by_class.contains_key(&name)
-                && let Some(key) = by_labels(&name, entries.classes.get(name.as_str()).copied(), services)
+                && let Some(key) =
+                    entry_by_labels(&name, entries.classes.get(name.as_str()).copied(), services)
             {
                 entries.by_class.insert(name, key);
             }
@@ -96,7 +99,7 @@ impl<'a> IngressEntries<'a> {
     }
 
     /// The class of an Ingress: the spec field, otherwise the old annotation, otherwise the default class.
-    pub(super) fn class(&self, ingress: &Ingress) -> Option<EntryClass> {
+    pub(super) fn class_of(&self, ingress: &Ingress) -> Option<EntryClass> {
         let field = ingress.spec.ingress_class_name.as_str();
         if !field.is_empty() {
             return Some(EntryClass {
@@ -106,7 +109,7 @@ impl<'a> IngressEntries<'a> {
         }
         let name = ingress
             .metadata
-            .annotation(OLD_CLASS)
+            .annotation(CLASS_ANNOTATION)
             .filter(|name| !name.is_empty())
             .or(self.default)?;
         Some(EntryClass {
@@ -116,8 +119,9 @@ impl<'a> IngressEntries<'a> {
     }
 
     /// The Service through which an Ingress is entered; `None` if its front is outside the cluster.
-    pub(super) fn of(&self, ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
-        by_status(ingress, services).or_else(|| self.by_class.get(&self.class(ingress)?.name).cloned())
+    pub(super) fn entry_of(&self, ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
+        entry_by_status(ingress, services)
+            .or_else(|| self.by_class.get(&self.class_of(ingress)?.name).cloned())
     }
 
     /// The classes that each entry serves.
@@ -130,12 +134,12 @@ impl<'a> IngressEntries<'a> {
     }
 }
 
-fn by_status(ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
-    services.way_in(&addresses(ingress).collect::<Vec<_>>(), &PORTS)
+fn entry_by_status(ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
+    services.entry_for(&status_addresses(ingress).collect::<Vec<_>>(), &INGRESS_PORTS)
 }
 
 /// Addresses and host names in the status of an Ingress.
-pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
+pub(super) fn status_addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
     let balancer = ingress.status.load_balancer.ingress.iter();
     balancer
         .flat_map(|address| [address.ip.as_str(), address.hostname.as_str()])
@@ -145,7 +149,11 @@ pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
 /// Charts set the same labels on class and Service (`app.kubernetes.io/name`, `/instance`). Without them, the
 /// controller's name is compared: `k8s.io/ingress-nginx` gives `ingress-nginx`,
 /// `traefik.io/ingress-controller` gives `traefik`.
-fn by_labels(name: &str, class: Option<&IngressClass>, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
+fn entry_by_labels(
+    name: &str,
+    class: Option<&IngressClass>,
+    services: &ServiceIndex<'_>,
+) -> Option<ServiceKey> {
     const NAME: &str = "app.kubernetes.io/name";
     const INSTANCE: &str = "app.kubernetes.io/instance";
     let controller = class.map_or("", |class| class.spec.controller.as_str());

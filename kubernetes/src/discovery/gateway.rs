@@ -4,9 +4,9 @@ use parallax_model::{ObjectName, Scheme, ServiceKey};
 
 use super::{
     ProbeSelection,
-    annotations::wish,
-    hosts::{HostClaim, covers, samples},
-    notes::{NoteCollector, quoted},
+    annotations::parse_annotations,
+    hosts::{HostClaim, host_matches, sample_hosts},
+    notes::{NoteCollector, quote},
     services::ServiceIndex,
 };
 use crate::{
@@ -20,44 +20,44 @@ const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
 pub(super) fn claims(
     cluster: &ClusterState,
     services: &ServiceIndex<'_>,
-    wanted: &ProbeSelection<'_>,
+    selection: &ProbeSelection<'_>,
     notes: &mut NoteCollector,
 ) -> Vec<HostClaim> {
     let mut claims = Vec::new();
     for (key, route) in &cluster.routes {
         let owner = format!("HTTPRoute {key}");
-        let wish = wish(&owner, &route.metadata, notes);
-        if !wanted.target(&wish, &key.namespace) {
+        let wish = parse_annotations(&owner, &route.metadata, notes);
+        if !selection.is_target(&wish, &key.namespace) {
             continue;
         }
-        refusals(&owner, route, notes);
+        note_rejections(&owner, route, notes);
         for parent in &route.spec.parent_refs {
             if !matches!(parent.kind.as_str(), "" | "Gateway") {
                 continue;
             }
             let gateway_key = parent_key(route, parent);
             let Some(gateway) = cluster.gateways.get(&gateway_key) else {
-                notes.say(&owner, format_args!("its Gateway {gateway_key} does not exist"));
+                notes.add(&owner, format_args!("its Gateway {gateway_key} does not exist"));
                 continue;
             };
-            let entry = entry(gateway, services);
-            for (host, scheme, port) in fronts(route, gateway, parent) {
+            let entry = entry_service(gateway, services);
+            for (host, scheme, port) in listener_hosts(route, gateway, parent) {
                 let found = entry.as_ref().and_then(|key| services.all.get(key));
                 if found.is_some_and(|found| found.entry_port(port).is_none()) {
                     continue;
                 }
-                for name in samples(&owner, &host, &wish, notes) {
+                for name in sample_hosts(&owner, &host, &wish, notes) {
                     claims.push(HostClaim {
                         owner: owner.clone(),
-                        born: route.metadata.creation_timestamp.clone(),
+                        created: route.metadata.creation_timestamp.clone(),
                         host: name,
                         scheme,
                         port,
                         entry: entry.clone(),
                         // Two Gateways are two separate entries, whatever their class.
                         class: ObjectName::new(format!("gateway:{gateway_key}")).ok(),
-                        origin: origin(route),
-                        wish: wish.clone(),
+                        origin: origin_service(route),
+                        annotations: wish.clone(),
                     });
                 }
             }
@@ -79,17 +79,17 @@ fn parent_key(route: &HttpRoute, parent: &ParentRef) -> Key {
 }
 
 /// Notes routes that their Gateway does not accept. They are probed nevertheless.
-fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
+fn note_rejections(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
     for parent in &route.status.parents {
         for condition in &parent.conditions {
             if condition.status == "False" && matches!(condition.kind.as_str(), "Accepted" | "ResolvedRefs") {
-                notes.say(
+                notes.add(
                     owner,
                     format_args!(
                         "the Gateway {} reports that the route is not {} ({})",
-                        quoted(&parent.parent_ref.name),
+                        quote(&parent.parent_ref.name),
                         condition.kind,
-                        quoted(&condition.reason)
+                        quote(&condition.reason)
                     ),
                 );
             }
@@ -98,7 +98,7 @@ fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
 }
 
 /// The hosts of a route at its listeners; the narrower of route and listener host each.
-fn fronts(route: &HttpRoute, gateway: &Gateway, parent: &ParentRef) -> Vec<(String, Scheme, u16)> {
+fn listener_hosts(route: &HttpRoute, gateway: &Gateway, parent: &ParentRef) -> Vec<(String, Scheme, u16)> {
     let mut all = Vec::new();
     for listener in &gateway.spec.listeners {
         let named = parent.section_name.is_empty() || parent.section_name == listener.name;
@@ -116,7 +116,7 @@ fn fronts(route: &HttpRoute, gateway: &Gateway, parent: &ParentRef) -> Vec<(Stri
             .spec
             .hostnames
             .iter()
-            .filter_map(|host| narrower(host, &listener.hostname));
+            .filter_map(|host| narrower_host(host, &listener.hostname));
         all.extend(met.map(|host| (host.to_owned(), scheme, port)));
     }
     all
@@ -130,11 +130,11 @@ fn scheme(listener: &Listener) -> Option<Scheme> {
     }
 }
 
-fn narrower<'a>(route: &'a str, listener: &'a str) -> Option<&'a str> {
+fn narrower_host<'a>(route: &'a str, listener: &'a str) -> Option<&'a str> {
     let bare = |pattern: &'a str| pattern.strip_prefix('*').unwrap_or(pattern);
-    if covers(listener, bare(route)) || listener == route {
+    if host_matches(listener, bare(route)) || listener == route {
         Some(route)
-    } else if covers(route, bare(listener)) {
+    } else if host_matches(route, bare(listener)) {
         Some(listener)
     } else {
         None
@@ -142,7 +142,7 @@ fn narrower<'a>(route: &'a str, listener: &'a str) -> Option<&'a str> {
 }
 
 /// The Service that was created for the Gateway, otherwise the one with its address.
-fn entry(gateway: &Gateway, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
+fn entry_service(gateway: &Gateway, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     let made = services.all.values().find(|found| {
         found.object.metadata.namespace == gateway.metadata.namespace
             && found.object.metadata.label(GATEWAY_NAME) == Some(gateway.metadata.name.as_str())
@@ -152,11 +152,11 @@ fn entry(gateway: &Gateway, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
         let ports: Vec<u16> = gateway.spec.listeners.iter().filter_map(listens).collect();
         let addresses = gateway.status.addresses.iter();
         let addresses: Vec<&str> = addresses.map(|address| address.value.as_str()).collect();
-        services.way_in(&addresses, &ports)
+        services.entry_for(&addresses, &ports)
     })
 }
 
-fn origin(route: &HttpRoute) -> Option<ServiceKey> {
+fn origin_service(route: &HttpRoute) -> Option<ServiceKey> {
     let backend = route
         .spec
         .rules

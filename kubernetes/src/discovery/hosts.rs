@@ -13,7 +13,7 @@ pub(super) struct HostClaim {
     /// Display name of the object, such as `Ingress shop/web`.
     pub(super) owner: String,
     /// Creation time of the object; the oldest claim wins, as with most controllers.
-    pub(super) born: String,
+    pub(super) created: String,
     pub(super) host: HostName,
     pub(super) scheme: Scheme,
     /// The port that clients connect to.
@@ -23,7 +23,7 @@ pub(super) struct HostClaim {
     pub(super) class: Option<ObjectName>,
     /// The Service whose Pods finally respond.
     pub(super) origin: Option<ServiceKey>,
-    pub(super) wish: ProbeAnnotations,
+    pub(super) annotations: ProbeAnnotations,
 }
 
 /// Targets of hosts, by whether their entry is known.
@@ -39,28 +39,28 @@ pub(super) fn targets(
     services: &ServiceIndex<'_>,
     notes: &mut NoteCollector,
 ) -> HostTargets {
-    claims.sort_by(|a, b| (&a.born, &a.owner).cmp(&(&b.born, &b.owner)));
-    conflicts(&claims, notes);
+    claims.sort_by(|a, b| (&a.created, &a.owner).cmp(&(&b.created, &b.owner)));
+    note_conflicts(&claims, notes);
     let mut taken = BTreeSet::new();
     let mut hosts = HostTargets::default();
     for claim in &claims {
         if !taken.insert((claim.host.clone(), claim.scheme, claim.port)) {
             continue;
         }
-        origin(claim, services, notes);
+        note_origin(claim, services, notes);
         let target = TargetSpec {
-            expect_status: claim.wish.expect.clone(),
-            interval_ms: claim.wish.interval_ms,
-            pending: claim.wish.pending,
+            expect_status: claim.annotations.expect.clone(),
+            interval_ms: claim.annotations.interval_ms,
+            pending: claim.annotations.pending,
             extra_roots: claim
-                .wish
+                .annotations
                 .extra_roots
                 .clone()
                 .filter(|_| claim.scheme == Scheme::Https),
-            ..TargetSpec::of(claim.url())
+            ..TargetSpec::new(claim.url())
         };
         if let Ok(known) = Target::try_from(target.clone()) {
-            notes.publishes(&claim.owner, known.id);
+            notes.add_publisher(&claim.owner, known.id);
         }
         if let Some(service) = &claim.entry {
             let found = services.all.get(service);
@@ -73,7 +73,7 @@ pub(super) fn targets(
                 origin: claim.origin.clone(),
             });
         } else {
-            notes.say(
+            notes.add(
                 &claim.owner,
                 format_args!(
                     "no Service of this cluster is known as the entry for {}; it is probed as an external front and judged without placement",
@@ -97,13 +97,13 @@ impl HostClaim {
         } else {
             format!(":{}", self.port)
         };
-        let path = self.wish.path.as_deref().unwrap_or("/");
+        let path = self.annotations.path.as_deref().unwrap_or("/");
         format!("{}://{}{port}{path}", self.scheme, self.host)
     }
 }
 
 /// Notes hosts that several objects claim, and which of the claims applies.
-fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
+fn note_conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
     let mut owners: BTreeMap<&HostName, Vec<&HostClaim>> = BTreeMap::new();
     for claim in claims {
         let known = owners.entry(&claim.host).or_default();
@@ -127,7 +127,7 @@ fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
         } else {
             "too"
         };
-        notes.say(
+        notes.add(
             format_args!("host {host}"),
             format_args!(
                 "claimed by {}, and by {} {how}; it is probed once, with the settings of the first",
@@ -138,17 +138,17 @@ fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
     }
 }
 
-fn origin(claim: &HostClaim, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
+fn note_origin(claim: &HostClaim, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
     let Some(key) = &claim.origin else { return };
     match services.all.get(key) {
-        None => notes.say(
+        None => notes.add(
             &claim.owner,
             format_args!(
                 "the Service {key} behind {} does not exist or has no TCP port",
                 claim.host
             ),
         ),
-        Some(found) if !found.has_endpoints() => notes.say(
+        Some(found) if !found.has_endpoints() => notes.add(
             &claim.owner,
             format_args!("the Service {key} behind {} has no serving endpoint", claim.host),
         ),
@@ -157,7 +157,7 @@ fn origin(claim: &HostClaim, services: &ServiceIndex<'_>, notes: &mut NoteCollec
 }
 
 /// The hosts to probe for a host that may be a wildcard: samples that it covers.
-pub(super) fn samples(
+pub(super) fn sample_hosts(
     owner: &str,
     host: &str,
     wish: &ProbeAnnotations,
@@ -167,7 +167,7 @@ pub(super) fn samples(
         return match HostName::new(host) {
             Ok(host) => vec![host],
             Err(error) => {
-                notes.say(owner, error);
+                notes.add(owner, error);
                 Vec::new()
             }
         };
@@ -175,7 +175,7 @@ pub(super) fn samples(
     let covered: Vec<HostName> = wish
         .samples
         .iter()
-        .filter(|sample| covers(host, sample.as_str()))
+        .filter(|sample| host_matches(host, sample.as_str()))
         .cloned()
         .collect();
     if covered.is_empty() {
@@ -187,14 +187,14 @@ pub(super) fn samples(
         let text = format!(
             "{what} cannot be probed; name a host that it covers in the annotation parallax.dev/sample"
         );
-        notes.say(owner, text);
+        notes.add(owner, text);
     }
     covered
 }
 
 /// Whether a pattern such as `*.example.test` covers a name; the asterisk matches any number of labels. An
 /// empty pattern covers everything.
-pub(super) fn covers(pattern: &str, name: &str) -> bool {
+pub(super) fn host_matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(end) => name.len() > end.len() && name.ends_with(end),
         None => pattern.is_empty() || pattern == name,

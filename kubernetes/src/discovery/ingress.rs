@@ -6,10 +6,10 @@ use parallax_model::{ObjectName, Scheme, ServiceKey};
 
 use super::{
     ProbeSelection,
-    annotations::wish,
-    entries::{IngressEntries, addresses},
-    hosts::{HostClaim, covers, samples},
-    notes::{NoteCollector, quoted},
+    annotations::parse_annotations,
+    entries::{IngressEntries, status_addresses},
+    hosts::{HostClaim, host_matches, sample_hosts},
+    notes::{NoteCollector, quote},
     services::ServiceIndex,
 };
 use crate::{
@@ -21,29 +21,29 @@ pub(super) fn claims(
     cluster: &ClusterState,
     services: &ServiceIndex<'_>,
     entries: &IngressEntries<'_>,
-    wanted: &ProbeSelection<'_>,
+    selection: &ProbeSelection<'_>,
     notes: &mut NoteCollector,
 ) -> Vec<HostClaim> {
     let mut claims = Vec::new();
     for (key, ingress) in &cluster.ingresses {
         let owner = format!("Ingress {key}");
-        let wish = wish(&owner, &ingress.metadata, notes);
-        if !wanted.target(&wish, &key.namespace) {
+        let wish = parse_annotations(&owner, &ingress.metadata, notes);
+        if !selection.is_target(&wish, &key.namespace) {
             continue;
         }
-        let class = entries.class(ingress);
+        let class = entries.class_of(ingress);
         if let Some(class) = class.as_ref().filter(|class| class.missing) {
-            notes.say(
+            notes.add(
                 &owner,
-                format_args!("the IngressClass {} does not exist", quoted(&class.name)),
+                format_args!("the IngressClass {} does not exist", quote(&class.name)),
             );
         }
-        let entry = entries.of(ingress, services);
+        let entry = entries.entry_of(ingress, services);
         if entry.is_none() {
-            at_a_node(&owner, ingress, services, notes);
+            note_node_address(&owner, ingress, services, notes);
         }
-        for (host, rules) in hosts(ingress) {
-            for name in samples(&owner, host, &wish, notes) {
+        for (host, rules) in rules_by_host(ingress) {
+            for name in sample_hosts(&owner, host, &wish, notes) {
                 let schemes = [(Scheme::Http, 80_u16), (Scheme::Https, 443)];
                 for (scheme, port) in schemes {
                     let found = entry.as_ref().and_then(|key| services.all.get(key));
@@ -53,7 +53,7 @@ pub(super) fn claims(
                     }
                     claims.push(HostClaim {
                         owner: owner.clone(),
-                        born: ingress.metadata.creation_timestamp.clone(),
+                        created: ingress.metadata.creation_timestamp.clone(),
                         host: name.clone(),
                         scheme,
                         port,
@@ -61,8 +61,8 @@ pub(super) fn claims(
                         class: class
                             .as_ref()
                             .and_then(|class| ObjectName::new(class.name.as_str()).ok()),
-                        origin: origin(ingress, &rules),
-                        wish: wish.clone(),
+                        origin: origin_service(ingress, &rules),
+                        annotations: wish.clone(),
                     });
                 }
             }
@@ -72,10 +72,10 @@ pub(super) fn claims(
 }
 
 /// Notes an Ingress whose status names a node on which no known Pod listens.
-fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
-    let own = addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
+fn note_node_address(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
+    let own = status_addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
     if let Some((address, node)) = own {
-        notes.say(
+        notes.add(
             owner,
             format_args!(
                 "its status names {address}, an address of node {node}, where no endpoint of a Service listens on 80 or 443; \
@@ -86,7 +86,7 @@ fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes:
 }
 
 /// Each host with its rules. An Ingress with only a default backend applies to every host.
-fn hosts(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
+fn rules_by_host(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
     let names: BTreeSet<&str> = ingress.spec.rules.iter().map(|rule| rule.host.as_str()).collect();
     if names.is_empty() && ingress.spec.default_backend.is_some() {
         return vec![("", Vec::new())];
@@ -106,18 +106,18 @@ fn has_tls(ingress: &Ingress, host: &str) -> bool {
         .spec
         .tls
         .iter()
-        .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| covers(pattern, host)))
+        .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| host_matches(pattern, host)))
 }
 
 /// Path prefix of challenges; cert-manager adds such a path to an Ingress that it edits in place.
-const CHALLENGES: &str = "/.well-known/acme-challenge/";
+const CHALLENGE_PREFIX: &str = "/.well-known/acme-challenge/";
 
 /// The Service behind the path that clients most likely request: `/`, otherwise the first path, otherwise the
 /// default backend.
-fn origin(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
+fn origin_service(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
     let paths = || {
         let all = rules.iter().flat_map(|rule| &rule.http.paths);
-        all.filter(|path| !path.path.starts_with(CHALLENGES))
+        all.filter(|path| !path.path.starts_with(CHALLENGE_PREFIX))
     };
     let backend: &Backend = paths()
         .find(|path| matches!(path.path.as_str(), "" | "/"))

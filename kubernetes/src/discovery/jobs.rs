@@ -15,9 +15,9 @@ use crate::{cluster::ClusterState, objects::Job};
 
 /// Maximum length of a Pod's name without the five random characters (`maxGeneratedNameLength` in the API
 /// server's `pkg/storage/names`).
-const LONGEST_BASE: usize = 58;
+const MAX_BASE_LENGTH: usize = 58;
 /// Number of random characters at the end of a Pod's name.
-const RANDOM: usize = 5;
+const SUFFIX_LENGTH: usize = 5;
 
 /// Services whose Pods all belonged to Jobs when they last had any.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl JobServices {
     /// A Service without Pods keeps its state: a Deployment that is scaled to zero may share its labels with
     /// a Job that ran once, and its outage must be reported. The Pods of a failed Job do not excuse a Service
     /// either.
-    pub(super) fn mark(&mut self, cluster: &ClusterState, services: &mut ServiceIndex<'_>) {
+    pub(super) fn update(&mut self, cluster: &ClusterState, services: &mut ServiceIndex<'_>) {
         let mut jobs: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
         for job in cluster.jobs.values() {
             jobs.entry(job.metadata.namespace.as_str()).or_default().push(job);
@@ -40,7 +40,7 @@ impl JobServices {
             let jobs = jobs.get(key.namespace.as_str()).map_or(&[][..], Vec::as_slice);
             let endpoints = &found.spec.endpoints;
             if !endpoints.is_empty() {
-                let of_job = |endpoint| owner(endpoint, found, jobs).is_some_and(|job| !failed(job));
+                let of_job = |endpoint| owning_job(endpoint, found, jobs).is_some_and(|job| !has_failed(job));
                 if endpoints.iter().all(of_job) {
                     self.0.insert(key.clone());
                 } else {
@@ -53,7 +53,11 @@ impl JobServices {
 }
 
 /// The Job that an endpoint's Pod belongs to.
-fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
+fn owning_job<'j>(
+    endpoint: &EndpointSpec,
+    found: &ConvertedService<'_>,
+    jobs: &[&'j Job],
+) -> Option<&'j Job> {
     let selector = &found.object.spec.selector;
     jobs.iter().copied().find(|job| {
         let labels = &job.spec.template.metadata.labels;
@@ -66,7 +70,7 @@ fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j 
 fn is_pod_of(pod: &str, job: &str) -> bool {
     let Some((base, random)) = pod
         .len()
-        .checked_sub(RANDOM)
+        .checked_sub(SUFFIX_LENGTH)
         .and_then(|at| pod.split_at_checked(at))
     else {
         return false;
@@ -74,21 +78,21 @@ fn is_pod_of(pod: &str, job: &str) -> bool {
     if !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return false;
     }
-    if base == cut(&format!("{job}-"), LONGEST_BASE) {
+    if base == truncate(&format!("{job}-"), MAX_BASE_LENGTH) {
         return true;
     }
     let indexed = base.strip_suffix('-').and_then(|base| base.rsplit_once('-'));
     indexed.is_some_and(|(name, index)| {
-        index.parse::<u32>().is_ok() && name == cut(job, LONGEST_BASE.saturating_sub(index.len() + 2))
+        index.parse::<u32>().is_ok() && name == truncate(job, MAX_BASE_LENGTH.saturating_sub(index.len() + 2))
     })
 }
 
 /// Truncates a name to a number of bytes. Kubernetes names are ASCII.
-fn cut(name: &str, room: usize) -> &str {
+fn truncate(name: &str, room: usize) -> &str {
     name.get(..room).unwrap_or(name)
 }
 
-fn failed(job: &Job) -> bool {
+fn has_failed(job: &Job) -> bool {
     let mut conditions = job.status.conditions.iter();
     conditions.any(|condition| condition.kind == "Failed" && condition.status == "True")
 }
@@ -146,7 +150,7 @@ mod tests {
             let mut notes = NoteCollector::default();
             let cluster = cluster(&format!("{SERVICE}{objects}"));
             let spec = discover(&cluster, TargetDefaults::Published, &mut job_services, &mut notes);
-            let probed = spec.services[0].probe.wanted != Some(false);
+            let probed = spec.services[0].probe.enabled != Some(false);
             let said = notes
                 .finish()
                 .iter()

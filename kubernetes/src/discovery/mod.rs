@@ -16,9 +16,9 @@ mod ingress;
 mod jobs;
 mod nodes;
 mod notes;
-mod own;
 mod policies;
 mod prune;
+mod service_targets;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,10 +44,10 @@ pub fn discover(
     let machines = nodes::nodes(cluster, notes);
     let vantages = nodes::host_vantages(cluster, &machines);
     let slices = endpoints::by_service(cluster);
-    let mut services = ServiceIndex::read(cluster, &slices, &machines, notes);
-    job_services.mark(cluster, &mut services);
-    let wanted = ProbeSelection::read(cluster, defaults, notes);
-    let entries = IngressEntries::read(cluster, &services);
+    let mut services = ServiceIndex::new(cluster, &slices, &machines, notes);
+    job_services.update(cluster, &mut services);
+    let wanted = ProbeSelection::new(cluster, defaults, notes);
+    let entries = IngressEntries::new(cluster, &services);
     let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);
     claims.extend(gateway::claims(cluster, &services, &wanted, notes));
     let mut used: BTreeSet<ServiceKey> = claims.iter().filter_map(|claim| claim.entry.clone()).collect();
@@ -60,9 +60,9 @@ pub fn discover(
         }
     }
     let mut published = hosts.published;
-    published.extend(own::targets(&mut services, &used, &wanted, notes));
+    published.extend(service_targets::targets(&mut services, &used, &wanted, notes));
     let mut targets = hosts.external;
-    targets.extend(own::api_server(&services));
+    targets.extend(service_targets::api_server(&services));
     TopologySpec {
         platform: Platform::Kubernetes,
         nodes: machines,
@@ -81,24 +81,24 @@ pub(super) struct ProbeSelection<'a> {
     namespaces: BTreeMap<&'a str, bool>,
     /// Namespaces that are being deleted: their Pods are deleted first, while Services and Ingresses remain
     /// for a while.
-    leaving: BTreeSet<&'a str>,
+    terminating: BTreeSet<&'a str>,
 }
 
 impl<'a> ProbeSelection<'a> {
-    fn read(cluster: &'a ClusterState, defaults: TargetDefaults, notes: &mut NoteCollector) -> Self {
+    fn new(cluster: &'a ClusterState, defaults: TargetDefaults, notes: &mut NoteCollector) -> Self {
         let namespaces = cluster
             .namespaces
             .values()
             .filter_map(|namespace| {
                 let name = namespace.metadata.name.as_str();
                 let label = format!("Namespace {name}");
-                let wish = annotations::wish(&label, &namespace.metadata, notes);
+                let wish = annotations::parse_annotations(&label, &namespace.metadata, notes);
                 let probe = ProbeAnnotations {
                     probe: wish.probe,
                     ..ProbeAnnotations::default()
                 };
                 if wish != probe {
-                    notes.say(
+                    notes.add(
                         label,
                         "only the annotation parallax.dev/probe is supported on a Namespace",
                     );
@@ -113,7 +113,7 @@ impl<'a> ProbeSelection<'a> {
             .map(|namespace| namespace.metadata.name.as_str())
             .collect();
         for namespace in &leaving {
-            notes.say(
+            notes.add(
                 format_args!("Namespace {namespace}"),
                 "it is being deleted; its objects are not probed",
             );
@@ -121,21 +121,21 @@ impl<'a> ProbeSelection<'a> {
         Self {
             by_default: defaults == TargetDefaults::Published,
             namespaces,
-            leaving,
+            terminating: leaving,
         }
     }
 
     /// The explicit choice for an object, if there is one.
-    fn probe(&self, wish: &ProbeAnnotations, namespace: &str) -> Option<bool> {
-        if self.leaving.contains(namespace) {
+    fn explicit_choice(&self, wish: &ProbeAnnotations, namespace: &str) -> Option<bool> {
+        if self.terminating.contains(namespace) {
             return Some(false);
         }
         wish.probe.or_else(|| self.namespaces.get(namespace).copied())
     }
 
     /// Whether to probe an object that is a target by default.
-    fn target(&self, wish: &ProbeAnnotations, namespace: &str) -> bool {
-        self.probe(wish, namespace).unwrap_or(self.by_default)
+    fn is_target(&self, wish: &ProbeAnnotations, namespace: &str) -> bool {
+        self.explicit_choice(wish, namespace).unwrap_or(self.by_default)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 const ECHO_PORT: u16 = 9095;
 
 /// Maximum number of nodes named in one note; a large cluster can temporarily lack all its probers.
-const NAMED: usize = 8;
+const MAX_NAMED_NODES: usize = 8;
 
 /// Returns all nodes, each with the prober that runs on it. Notes nodes without a prober and the reason:
 /// their endpoints are probed, but they are not vantages.
@@ -36,14 +36,14 @@ pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<No
                 readiness: readiness(node),
                 cordoned: node.spec.unschedulable,
                 facts: NodeFacts {
-                    kube_proxy_version: version(node),
+                    kube_proxy_version: kube_proxy_version(node),
                     ..NodeFacts::default()
                 },
                 name,
             })
         })
         .collect();
-    blind(cluster, &machines, notes);
+    note_nodes_without_prober(cluster, &machines, notes);
     machines
 }
 
@@ -53,7 +53,7 @@ pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<V
     let on: BTreeSet<NodeName> = cluster
         .pods
         .values()
-        .filter(|pod| runs(pod) && pod.spec.host_network)
+        .filter(|pod| is_running_prober(pod) && pod.spec.host_network)
         .filter_map(|pod| pod.spec.node_name.parse().ok())
         .filter(|node| known.contains(node))
         .collect();
@@ -66,13 +66,13 @@ pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<V
 }
 
 /// Notes which nodes have no prober, with the reason as far as the Node shows it.
-fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollector) {
+fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], notes: &mut NoteCollector) {
     // Before the first prober runs, a missing prober is not worth a note.
-    if machines.iter().all(|node| node.prober.is_none()) {
+    if nodes.iter().all(|node| node.prober.is_none()) {
         return;
     }
-    let from_the_node = host_vantages(cluster, machines);
-    let seeing: BTreeSet<&str> = machines
+    let from_the_node = host_vantages(cluster, nodes);
+    let seeing: BTreeSet<&str> = nodes
         .iter()
         .filter(|node| node.prober.is_some())
         .map(|node| &node.name)
@@ -83,16 +83,16 @@ fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollecto
     for node in cluster.nodes.values() {
         let name = node.metadata.name.as_str();
         if !seeing.contains(name) {
-            blind.entry(reason(node)).or_default().push(name);
+            blind.entry(missing_prober_reason(node)).or_default().push(name);
         }
     }
     for (why, names) in blind {
-        let (shown, more) = names.split_at(names.len().min(NAMED));
+        let (shown, more) = names.split_at(names.len().min(MAX_NAMED_NODES));
         let more = match more.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        notes.say(
+        notes.add(
             "Nodes without a vantage",
             format!(
                 "{}{more}: {why}; endpoints there are probed, but nothing is probed from there",
@@ -102,7 +102,7 @@ fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollecto
     }
 }
 
-fn reason(node: &Node) -> &'static str {
+fn missing_prober_reason(node: &Node) -> &'static str {
     let label = |name| node.metadata.label(name);
     if label("type") == Some("virtual-kubelet") || label("eks.amazonaws.com/compute-type") == Some("fargate")
     {
@@ -146,7 +146,7 @@ fn addresses(node: &Node) -> Vec<std::net::IpAddr> {
 }
 
 /// Version of kube-proxy if the Node reports it (until Kubernetes 1.32), otherwise of the kubelet.
-fn version(node: &Node) -> Option<ObjectName> {
+fn kube_proxy_version(node: &Node) -> Option<ObjectName> {
     let info = &node.status.node_info;
     let said = [&info.kube_proxy_version, &info.kubelet_version];
     let version = said.into_iter().find(|version| !version.is_empty())?;
@@ -158,7 +158,7 @@ fn version(node: &Node) -> Option<ObjectName> {
 fn probers(cluster: &ClusterState) -> BTreeMap<NodeName, (String, ProberSpec)> {
     let mut probers: BTreeMap<NodeName, (String, ProberSpec)> = BTreeMap::new();
     for pod in cluster.pods.values() {
-        let in_pod_network = runs(pod) && !pod.spec.host_network;
+        let in_pod_network = is_running_prober(pod) && !pod.spec.host_network;
         let Some((node, prober)) = in_pod_network.then(|| prober(pod)).flatten() else {
             continue;
         };
@@ -174,7 +174,7 @@ fn probers(cluster: &ClusterState) -> BTreeMap<NodeName, (String, ProberSpec)> {
 }
 
 /// Whether the Pod runs and is a prober, not a responder.
-fn runs(pod: &Pod) -> bool {
+fn is_running_prober(pod: &Pod) -> bool {
     pod.status.phase == "Running"
         && pod.metadata.deletion_timestamp.is_none()
         && pod.metadata.label("app.kubernetes.io/component") != Some("responder")

@@ -19,7 +19,11 @@ pub(super) type IngressPolicies<'a> = BTreeMap<&'a str, Vec<&'a NetworkPolicy>>;
 /// Collects the policies that restrict ingress.
 pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
     let mut all: IngressPolicies<'_> = BTreeMap::new();
-    for policy in cluster.policies.values().filter(|policy| isolates(policy)) {
+    for policy in cluster
+        .policies
+        .values()
+        .filter(|policy| isolates_ingress(policy))
+    {
         all.entry(policy.metadata.namespace.as_str())
             .or_default()
             .push(policy);
@@ -28,7 +32,7 @@ pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
 }
 
 /// The policies that select a Service's Pods, or `None` if that is unknown.
-pub(super) fn guards(
+pub(super) fn selecting_policies(
     policies: &IngressPolicies<'_>,
     key: &Key,
     service: &Service,
@@ -50,7 +54,7 @@ pub(super) fn guards(
 
 /// Whether the policy isolates its Pods for ingress: not if it covers only egress or allows all traffic
 /// (`NetworkPolicySpec.policyTypes`).
-fn isolates(policy: &NetworkPolicy) -> bool {
+fn isolates_ingress(policy: &NetworkPolicy) -> bool {
     let types = &policy.spec.policy_types;
     let speaks = types.is_empty() || types.iter().any(|kind| kind == "Ingress");
     let open = policy
@@ -85,14 +89,15 @@ mod tests {
         let mut cluster = ClusterState::default();
         for (n, spec) in policies.iter().enumerate() {
             let policy = json!({"metadata": {"namespace": "shop", "name": format!("p{n}")}, "spec": spec});
-            cluster.put(ClusterObject::read(ResourceKind::NetworkPolicies, policy).unwrap());
+            cluster.put(ClusterObject::parse(ResourceKind::NetworkPolicies, policy).unwrap());
         }
         let service = json!({"metadata": {"namespace": "shop", "name": "web"},
             "spec": {"selector": {"app": "web", "tier": "front"}}});
-        let Ok(ClusterObject::Service(service)) = ClusterObject::read(ResourceKind::Services, service) else {
+        let Ok(ClusterObject::Service(service)) = ClusterObject::parse(ResourceKind::Services, service)
+        else {
             panic!("a Service");
         };
-        let names = guards(&by_namespace(&cluster), &service.metadata.key(), &service)?;
+        let names = selecting_policies(&by_namespace(&cluster), &service.metadata.key(), &service)?;
         Some(names.iter().map(ToString::to_string).collect())
     }
 
@@ -115,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_for_other_pods_or_for_egress_or_that_lets_everybody_in_keeps_nobody_out() {
+    fn policies_for_other_pods_or_egress_or_open_to_all_do_not_restrict_ingress() {
         let egress = json!({"podSelector": {}, "policyTypes": ["Egress"]});
         let open = json!({"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]});
         for policies in [&[][..], &[labels(&json!({"app": "db"}))], &[egress], &[open]] {

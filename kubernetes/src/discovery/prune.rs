@@ -2,13 +2,13 @@
 
 use parallax_diagnosis::topology::{TopologyProblem, TopologySpec};
 
-use super::notes::{NoteCollector, quoted};
+use super::notes::{NoteCollector, quote};
 
 /// Removes the items that problems refer to. Returns whether anything was removed.
 pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut NoteCollector) -> bool {
     let mut places: Vec<(EndpointPosition, &TopologyProblem)> = problems
         .iter()
-        .filter_map(|problem| Some((place(&problem.path)?, problem)))
+        .filter_map(|problem| Some((parse_path(&problem.path)?, problem)))
         .collect();
     // In descending order, so that removing an item does not shift the remaining indexes.
     places.sort_by(|(a, _), (b, _)| b.cmp(a));
@@ -16,9 +16,9 @@ pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut 
     let mut pruned = false;
     for (place, problem) in places {
         if let Some(what) = remove(spec, &place) {
-            notes.say(
+            notes.add(
                 what,
-                format_args!("skipped: {}", quoted(&problem.message).trim_matches('"')),
+                format_args!("skipped: {}", quote(&problem.message).trim_matches('"')),
             );
             pruned = true;
         }
@@ -29,7 +29,7 @@ pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut 
 /// Name of a list, index in it, and the index of an endpoint in that item.
 type EndpointPosition = (String, usize, Option<usize>);
 
-fn place(path: &str) -> Option<EndpointPosition> {
+fn parse_path(path: &str) -> Option<EndpointPosition> {
     let (list, rest) = path.split_once('[')?;
     let (index, rest) = rest.split_once(']')?;
     let inner = rest

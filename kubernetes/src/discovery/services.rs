@@ -12,10 +12,10 @@ use parallax_diagnosis::topology::{
 use parallax_model::{NodeName, ObjectName, ServiceKey};
 
 use super::{
-    annotations::{ProbeAnnotations, wish},
+    annotations::{ProbeAnnotations, parse_annotations},
     endpoints::{ServiceSlices, endpoints, is_tcp, target_port},
     notes::NoteCollector,
-    policies::{by_namespace, guards},
+    policies::{by_namespace, selecting_policies},
 };
 use crate::{
     cluster::ClusterState,
@@ -24,16 +24,16 @@ use crate::{
 };
 
 /// Label of the Services over the mesh's own probers.
-const ECHO: &str = "parallax.dev/echo";
+const ECHO_LABEL: &str = "parallax.dev/echo";
 
 /// A Service, with the properties that a [`ServiceSpec`] cannot represent.
 #[derive(Debug)]
 pub(super) struct ConvertedService<'a> {
     pub(super) spec: ServiceSpec,
     pub(super) object: &'a Service,
-    pub(super) wish: ProbeAnnotations,
+    pub(super) annotations: ProbeAnnotations,
     /// Some endpoints have an address of their own node, that is, they use `hostNetwork`.
-    on_nodes: bool,
+    uses_host_network: bool,
     /// The Service's Pods belong to Jobs, and none of them is serving.
     pub(super) between_jobs: bool,
 }
@@ -61,12 +61,12 @@ impl ConvertedService<'_> {
         if self.has_port(number) {
             return Some(number);
         }
-        self.listens_at(number)
+        self.host_network_port(number)
     }
 
     /// The port whose Pods listen on a number in the host network.
-    fn listens_at(&self, number: u16) -> Option<u16> {
-        let mut ports = self.spec.ports.iter().filter(|_| self.on_nodes);
+    fn host_network_port(&self, number: u16) -> Option<u16> {
+        let mut ports = self.spec.ports.iter().filter(|_| self.uses_host_network);
         ports
             .find(|port| port.target_port == number)
             .map(|port| port.port)
@@ -86,24 +86,24 @@ impl ConvertedService<'_> {
 #[derive(Debug, Default)]
 pub(super) struct ServiceIndex<'a> {
     pub(super) all: BTreeMap<ServiceKey, ConvertedService<'a>>,
-    by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
-    by_name: BTreeMap<&'a str, Vec<ServiceKey>>,
+    by_balancer_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
+    by_balancer_name: BTreeMap<&'a str, Vec<ServiceKey>>,
     /// Nodes by address.
     nodes: BTreeMap<IpAddr, NodeName>,
     /// Services whose Pods listen on an address of their node, by that address.
-    at_node: BTreeMap<IpAddr, Vec<ServiceKey>>,
+    by_node_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
 }
 
 impl<'a> ServiceIndex<'a> {
-    pub(super) fn read(
+    pub(super) fn new(
         cluster: &'a ClusterState,
         slices: &ServiceSlices<'_>,
-        machines: &[NodeSpec],
+        nodes: &[NodeSpec],
         notes: &mut NoteCollector,
     ) -> Self {
         let mut services = Self::default();
-        let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
-        for node in machines {
+        let names: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
+        for node in nodes {
             let own = node.addresses.iter().map(|ip| (*ip, node.name.clone()));
             services.nodes.extend(own);
         }
@@ -112,9 +112,11 @@ impl<'a> ServiceIndex<'a> {
         let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
         for (key, object) in &cluster.services {
             let slices = slices.get(key).map_or(&[][..], Vec::as_slice);
-            if let Some(mut found) = read(key, object, slices, &names, notes) {
-                found.spec.guarded_by = policies.as_ref().and_then(|all| guards(all, key, object));
-                found.leave_to_others(&mut taken, notes);
+            if let Some(mut found) = convert(key, object, slices, &names, notes) {
+                found.spec.network_policies = policies
+                    .as_ref()
+                    .and_then(|all| selecting_policies(all, key, object));
+                found.release_taken_addresses(&mut taken, notes);
                 services.add(found);
             }
         }
@@ -126,19 +128,25 @@ impl<'a> ServiceIndex<'a> {
         for endpoint in &found.spec.endpoints {
             let owner = self.nodes.get(&endpoint.address);
             if owner.is_some() && owner == endpoint.node.as_ref() {
-                found.on_nodes = true;
-                self.at_node
+                found.uses_host_network = true;
+                self.by_node_address
                     .entry(endpoint.address)
                     .or_default()
                     .push(key.clone());
             }
         }
         for address in &found.spec.load_balancer {
-            self.by_address.entry(address.ip).or_default().push(key.clone());
+            self.by_balancer_address
+                .entry(address.ip)
+                .or_default()
+                .push(key.clone());
         }
         for address in &found.object.status.load_balancer.ingress {
             if !address.hostname.is_empty() {
-                let named = self.by_name.entry(address.hostname.as_str()).or_default();
+                let named = self
+                    .by_balancer_name
+                    .entry(address.hostname.as_str())
+                    .or_default();
                 named.push(key.clone());
             }
         }
@@ -147,31 +155,36 @@ impl<'a> ServiceIndex<'a> {
 
     /// Finds the Service that addresses or load balancer names lead to on one of these ports: a load
     /// balancer's Service first, otherwise a Service whose Pods listen on the addresses of their own nodes.
-    pub(super) fn way_in(&self, addresses: &[&str], ports: &[u16]) -> Option<ServiceKey> {
+    pub(super) fn entry_for(&self, addresses: &[&str], ports: &[u16]) -> Option<ServiceKey> {
         let found = |key: &ServiceKey| self.all.get(key);
         let balances = |key: &&ServiceKey| {
             found(key).is_some_and(|found| ports.iter().any(|port| found.has_port(*port)))
         };
         let listens = |key: &&ServiceKey| {
-            found(key).is_some_and(|found| ports.iter().any(|port| found.listens_at(*port).is_some()))
+            found(key).is_some_and(|found| ports.iter().any(|port| found.host_network_port(*port).is_some()))
         };
-        let mut behind = addresses.iter().flat_map(|address| self.behind(address));
-        let mut at_nodes = addresses.iter().flat_map(|address| self.listening(address));
+        let mut behind = addresses.iter().flat_map(|address| self.behind_balancer(address));
+        let mut at_nodes = addresses
+            .iter()
+            .flat_map(|address| self.listening_on_node(address));
         behind.find(balances).or_else(|| at_nodes.find(listens)).cloned()
     }
 
     /// The Services with this load balancer address or name.
-    fn behind(&self, address: &str) -> &[ServiceKey] {
+    fn behind_balancer(&self, address: &str) -> &[ServiceKey] {
         let found = match address.parse::<IpAddr>() {
-            Ok(ip) => self.by_address.get(&ip),
-            Err(_) => self.by_name.get(address),
+            Ok(ip) => self.by_balancer_address.get(&ip),
+            Err(_) => self.by_balancer_name.get(address),
         };
         found.map_or(&[], Vec::as_slice)
     }
 
     /// The Services whose Pods listen on this address of their own node.
-    fn listening(&self, address: &str) -> &[ServiceKey] {
-        let found = address.parse().ok().and_then(|ip: IpAddr| self.at_node.get(&ip));
+    fn listening_on_node(&self, address: &str) -> &[ServiceKey] {
+        let found = address
+            .parse()
+            .ok()
+            .and_then(|ip: IpAddr| self.by_node_address.get(&ip));
         found.map_or(&[], Vec::as_slice)
     }
 
@@ -183,14 +196,18 @@ impl<'a> ServiceIndex<'a> {
 
 impl ConvertedService<'_> {
     /// Removes addresses on which another Service already uses one of the ports, and notes them.
-    fn leave_to_others(&mut self, taken: &mut BTreeMap<SocketAddr, ServiceKey>, notes: &mut NoteCollector) {
+    fn release_taken_addresses(
+        &mut self,
+        taken: &mut BTreeMap<SocketAddr, ServiceKey>,
+        notes: &mut NoteCollector,
+    ) {
         let key = self.spec.key();
         let ports: Vec<u16> = self.spec.ports.iter().map(|port| port.port).collect();
         let label = self.label();
         let mut free = |ip: IpAddr| {
             let fronts = || ports.iter().map(|port| SocketAddr::new(ip, *port));
             if let Some((front, other)) = fronts().find_map(|f| Some((f, taken.get(&f)?))) {
-                notes.say(
+                notes.add(
                     &label,
                     format_args!(
                         "{front} already belongs to the Service {other}; this Service is not probed there"
@@ -206,7 +223,7 @@ impl ConvertedService<'_> {
     }
 }
 
-fn read<'a>(
+fn convert<'a>(
     key: &Key,
     object: &'a Service,
     slices: &[&EndpointSlice],
@@ -231,17 +248,17 @@ fn read<'a>(
     let prefers_v6 = cluster_ips.first().map(IpAddr::is_ipv6);
     let found = endpoints(slices, prefers_v6, machines);
     let label = format!("Service {key}");
-    for node in found.strangers {
-        notes.say(
+    for node in found.unknown_nodes {
+        notes.add(
             &label,
             format_args!(
                 "an endpoint is on the node {node}, which does not exist (any more); its placement is unknown"
             ),
         );
     }
-    let wish = wish(&label, &object.metadata, notes);
+    let wish = parse_annotations(&label, &object.metadata, notes);
     if wish.extra_roots.is_some() {
-        notes.say(
+        notes.add(
             &label,
             "parallax.dev/extra-roots is supported on an Ingress or HTTPRoute only, whose hosts are probed over TLS",
         );
@@ -259,7 +276,7 @@ fn read<'a>(
         external_traffic_policy: policy(&object.spec.external_traffic_policy),
         internal_traffic_policy: policy(&object.spec.internal_traffic_policy),
         ports,
-        endpoints: found.all,
+        endpoints: found.endpoints,
         // Zero if not allocated.
         health_check_node_port: u16::try_from(object.spec.health_check_node_port)
             .ok()
@@ -268,14 +285,14 @@ fn read<'a>(
             .metadata
             .annotations
             .iter()
-            .filter(|(name, _)| !name.starts_with(crate::objects::ANNOTATION))
+            .filter(|(name, _)| !name.starts_with(crate::objects::ANNOTATION_PREFIX))
             .map(|(name, value)| (name.clone(), value.chars().take(256).collect()))
             .collect(),
         ingress_class: None,
-        guarded_by: None,
-        echo: object.metadata.label(ECHO) == Some("true"),
+        network_policies: None,
+        echo: object.metadata.label(ECHO_LABEL) == Some("true"),
         probe: ServiceProbe {
-            wanted: None,
+            enabled: None,
             path: wish.path.clone(),
             expect_status: wish.expect.clone(),
             interval_ms: wish.interval_ms,
@@ -285,8 +302,8 @@ fn read<'a>(
     Some(ConvertedService {
         spec,
         object,
-        wish,
-        on_nodes: false,
+        annotations: wish,
+        uses_host_network: false,
         between_jobs: false,
     })
 }

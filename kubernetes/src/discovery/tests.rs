@@ -41,7 +41,7 @@ pub(super) fn cluster(yaml: &str) -> ClusterState {
     let mut cluster = ClusterState::default();
     for (resource, value) in objects(yaml) {
         cluster.listed.insert(resource);
-        cluster.put(ClusterObject::read(resource, value).unwrap());
+        cluster.put(ClusterObject::parse(resource, value).unwrap());
     }
     cluster
 }
@@ -246,7 +246,7 @@ proptest! {
         }
         let mut cluster = ClusterState::default();
         for (resource, value) in objects {
-            if let Ok(thing) = ClusterObject::read(resource, value) {
+            if let Ok(thing) = ClusterObject::parse(resource, value) {
                 cluster.put(thing);
             }
         }
@@ -279,8 +279,8 @@ fn each_host_knows_the_object_that_publishes_it() {
             &mut JobServices::default(),
             &mut notes,
         );
-        let publishers = notes.publishers();
-        let of_sort = publishers.values().filter(|publisher| publisher.sort == sort);
+        let publishers = notes.take_publishers();
+        let of_sort = publishers.values().filter(|publisher| publisher.kind == sort);
         assert!(of_sort.count() > 0, "{publishers:?}");
         let topology = Topology::try_from(spec).unwrap();
         assert!(
@@ -344,7 +344,7 @@ fn nothing_of_a_namespace_that_is_being_deleted_is_probed() {
             .services
             .iter()
             .filter(|service| service.namespace.as_str() == "shop");
-        let probed = services.filter(|service| service.probe.wanted != Some(false));
+        let probed = services.filter(|service| service.probe.enabled != Some(false));
         (hosts.count(), probed.count())
     };
     let (hosts, services) = of_shop("");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{ANNOTATION, KeptMetadata, SOLVER, WatchedObject};
+use super::{ANNOTATION_PREFIX, KeptMetadata, SOLVER_LABEL, WatchedObject};
 
 macro_rules! object {
     ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
@@ -125,10 +125,10 @@ object!(
             | "k8s-app"
             | "gateway.networking.k8s.io/gateway-name"
             | "parallax.dev/echo"
-            | SOLVER
+            | SOLVER_LABEL
     ),
     // Annotations of load balancer controllers; the diagnosis decides which of them matter.
-    annotations: |name| name.starts_with(ANNOTATION) || name.contains("proxy-protocol")
+    annotations: |name| name.starts_with(ANNOTATION_PREFIX) || name.contains("proxy-protocol")
 );
 
 tolerant!(pub(crate) ServiceSpec {
@@ -292,8 +292,8 @@ tolerant!(pub Ingress {
 });
 object!(
     Ingress,
-    labels: |name| name == SOLVER,
-    annotations: |name| name.starts_with(ANNOTATION) || name == "kubernetes.io/ingress.class"
+    labels: |name| name == SOLVER_LABEL,
+    annotations: |name| name.starts_with(ANNOTATION_PREFIX) || name == "kubernetes.io/ingress.class"
 );
 tolerant!(pub(crate) IngressSpec {
     ingress_class_name: String,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{
-    KeptMetadata, SOLVER, WatchedObject,
+    KeptMetadata, SOLVER_LABEL, WatchedObject,
     core::{object, tolerant},
 };
 
@@ -35,7 +35,7 @@ tolerant!(pub HttpRoute {
     spec: HttpRouteSpec,
     status: RouteStatus,
 });
-object!(HttpRoute, labels: |name| name == SOLVER);
+object!(HttpRoute, labels: |name| name == SOLVER_LABEL);
 tolerant!(pub(crate) HttpRouteSpec {
     hostnames: Vec<String>,
     parent_refs: Vec<ParentRef>,

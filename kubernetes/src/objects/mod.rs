@@ -19,7 +19,7 @@ pub(super) use core::{
 };
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
-use crate::null_fields::without_nulls;
+use crate::null_fields::remove_nulls;
 pub(super) use crate::watch::Key;
 use resource::ResourceKind;
 
@@ -52,7 +52,7 @@ impl KeptMetadata {
     /// Whether the object serves one HTTP-01 challenge and is deleted with it: cert-manager's solvers, and
     /// Parallax's own for preflights.
     pub(super) fn is_solver(&self) -> bool {
-        self.label(SOLVER) == Some("true")
+        self.label(SOLVER_LABEL) == Some("true")
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<&str> {
@@ -75,18 +75,18 @@ pub(crate) trait WatchedObject: DeserializeOwned + PartialEq {
 
     /// Whether to keep an annotation.
     fn keeps_annotation(name: &str) -> bool {
-        name.starts_with(ANNOTATION)
+        name.starts_with(ANNOTATION_PREFIX)
     }
 
     fn meta_mut(&mut self) -> &mut KeptMetadata;
 }
 
 /// Prefix of Parallax's annotations.
-pub(super) const ANNOTATION: &str = "parallax.dev/";
+pub(super) const ANNOTATION_PREFIX: &str = "parallax.dev/";
 
 /// Label of the objects that cert-manager creates for an HTTP-01 challenge (its
 /// `pkg/issuer/acme/http/http.go`).
-const SOLVER: &str = "acme.cert-manager.io/http01-solver";
+const SOLVER_LABEL: &str = "acme.cert-manager.io/http01-solver";
 
 /// An object of any watched kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,8 +117,8 @@ pub enum ClusterObject {
 
 impl ClusterObject {
     /// Parses an object and drops irrelevant fields.
-    pub(super) fn read(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
-        without_nulls(&mut value);
+    pub(super) fn parse(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
+        remove_nulls(&mut value);
         Ok(match resource {
             ResourceKind::Nodes => Self::Node(read(value)?),
             ResourceKind::Namespaces => Self::Namespace(read(value)?),

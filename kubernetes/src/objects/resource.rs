@@ -158,7 +158,7 @@ impl WatchedResource for WatchSource {
     }
 
     fn read(&self, value: Value) -> Result<ClusterObject, String> {
-        ClusterObject::read(self.resource, value)
+        ClusterObject::parse(self.resource, value)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct LeaseTiming {
 impl LeaseTiming {
     /// Typical proportions: a holder renews five times per duration and stops leading after seven tenths of
     /// it. The rates of two clocks may therefore differ by a sixth.
-    pub(crate) fn of(duration: Duration) -> Self {
+    pub(crate) fn from_duration(duration: Duration) -> Self {
         Self {
             duration,
             deadline: duration * 7 / 10,
@@ -52,7 +52,7 @@ pub(crate) enum LeaseAction {
         epoch: u64,
     },
     /// Take the Lease over from its last holder.
-    Take {
+    Acquire {
         /// The new epoch.
         epoch: u64,
     },
@@ -69,11 +69,11 @@ pub(crate) enum LeaseAction {
 #[derive(Debug)]
 pub(crate) struct LeaseCandidate {
     name: String,
-    terms: LeaseTiming,
-    term: Option<LeadershipTerm>,
+    timing: LeaseTiming,
+    leadership: Option<LeadershipTerm>,
     /// The version of the Lease as last seen (`None` if it did not exist), and since when on this replica's
     /// clock.
-    seen: Option<(Option<String>, Duration)>,
+    last_seen: Option<(Option<String>, Duration)>,
     /// The highest epoch that was seen.
     epoch: u64,
 }
@@ -90,54 +90,54 @@ impl LeaseCandidate {
     pub(crate) const fn new(name: String, terms: LeaseTiming) -> Self {
         Self {
             name,
-            terms,
-            term: None,
-            seen: None,
+            timing: terms,
+            leadership: None,
+            last_seen: None,
             epoch: 0,
         }
     }
 
     /// This replica's leadership, if it leads.
-    pub(crate) fn leads(&self, now: Duration) -> Option<LeadershipTerm> {
-        self.term.filter(|term| now < term.until)
+    pub(crate) fn leadership(&self, now: Duration) -> Option<LeadershipTerm> {
+        self.leadership.filter(|term| now < term.until)
     }
 
     /// Decides what to do with the Lease as just read. `wall` is the wall clock in seconds; it only names
     /// epochs.
     pub(crate) fn decide(&mut self, now: Duration, wall: u64, read: Option<&LeaseRecord>) -> LeaseAction {
-        self.term = self.leads(now);
+        self.leadership = self.leadership(now);
         let version = read.map(|record| record.version.clone());
-        let since = match &self.seen {
+        let since = match &self.last_seen {
             Some((seen, since)) if *seen == version => *since,
             // A Lease that never existed is free at once; a deleted one may have a holder that does not know
             // that yet.
             None if version.is_none() => Duration::ZERO,
             _ => now,
         };
-        self.seen = Some((version, since));
+        self.last_seen = Some((version, since));
         self.epoch = self.epoch.max(read.map_or(0, |record| record.epoch));
         let epoch = wall.max(self.epoch + 1);
         let waited = now.saturating_sub(since);
         let Some(record) = read else {
-            let free = self.term.is_some() || since == Duration::ZERO;
-            return if free || waited >= self.terms.duration {
+            let free = self.leadership.is_some() || since == Duration::ZERO;
+            return if free || waited >= self.timing.duration {
                 LeaseAction::Create { epoch }
             } else {
                 LeaseAction::Wait
             };
         };
         match record.holder.as_deref() {
-            Some(holder) if holder == self.name => match self.term {
+            Some(holder) if holder == self.name => match self.leadership {
                 Some(term) if term.epoch == record.epoch => LeaseAction::Renew { epoch: term.epoch },
                 // Held by a former incarnation of this replica, or by a write of its own whose response was
                 // lost.
-                _ => LeaseAction::Take { epoch },
+                _ => LeaseAction::Acquire { epoch },
             },
-            None | Some("") => LeaseAction::Take { epoch },
+            None | Some("") => LeaseAction::Acquire { epoch },
             Some(_) => {
-                self.term = None;
-                if waited >= self.terms.duration.max(record.duration) {
-                    LeaseAction::Take { epoch }
+                self.leadership = None;
+                if waited >= self.timing.duration.max(record.duration) {
+                    LeaseAction::Acquire { epoch }
                 } else {
                     LeaseAction::Wait
                 }
@@ -146,18 +146,18 @@ impl LeaseCandidate {
     }
 
     /// Records a successful write that was started at `begun` on this replica's clock.
-    pub(crate) fn wrote(&mut self, begun: Duration, epoch: u64, version: String) {
-        self.seen = Some((Some(version), begun));
+    pub(crate) fn record_write(&mut self, begun: Duration, epoch: u64, version: String) {
+        self.last_seen = Some((Some(version), begun));
         self.epoch = self.epoch.max(epoch);
-        self.term = Some(LeadershipTerm {
+        self.leadership = Some(LeadershipTerm {
             epoch,
-            until: begun + self.terms.deadline,
+            until: begun + self.timing.deadline,
         });
     }
 
     /// Gives up leadership, whatever the Lease says.
     pub(crate) const fn resign(&mut self) {
-        self.term = None;
+        self.leadership = None;
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 const S: Duration = Duration::from_secs(1);
 
 fn candidate(name: &str) -> LeaseCandidate {
-    LeaseCandidate::new(name.to_owned(), LeaseTiming::of(S * 10))
+    LeaseCandidate::new(name.to_owned(), LeaseTiming::from_duration(S * 10))
 }
 
 fn record(holder: &str, epoch: u64, version: &str) -> LeaseRecord {
@@ -18,13 +18,13 @@ fn record(holder: &str, epoch: u64, version: &str) -> LeaseRecord {
 }
 
 #[test]
-fn a_lease_that_is_not_there_or_that_nobody_holds_is_taken_at_once_in_an_epoch_of_its_own() {
+fn a_missing_or_released_lease_is_taken_immediately_in_a_new_epoch() {
     let mut a = candidate("a");
     assert_eq!(a.decide(S, 1_000, None), LeaseAction::Create { epoch: 1_000 });
     let free = record("", 5_000, "1");
     assert_eq!(
         candidate("a").decide(S, 1_000, Some(&free)),
-        LeaseAction::Take { epoch: 5_001 },
+        LeaseAction::Acquire { epoch: 5_001 },
         "even if the own clock is behind"
     );
 }
@@ -51,7 +51,7 @@ fn a_holder_that_is_silent_for_a_whole_duration_since_we_first_saw_its_last_word
     );
     assert_eq!(
         b.decide(S * 70, 9_000, Some(&record("a", 7, "2"))),
-        LeaseAction::Take { epoch: 9_000 }
+        LeaseAction::Acquire { epoch: 9_000 }
     );
 }
 
@@ -66,7 +66,7 @@ fn a_holder_that_asks_for_more_patience_gets_it() {
     assert_eq!(b.decide(S * 30, 9_000, Some(&long)), LeaseAction::Wait);
     assert_eq!(
         b.decide(S * 31, 9_000, Some(&long)),
-        LeaseAction::Take { epoch: 9_000 }
+        LeaseAction::Acquire { epoch: 9_000 }
     );
 }
 
@@ -74,38 +74,38 @@ fn a_holder_that_asks_for_more_patience_gets_it() {
 fn who_leads_renews_and_leads_until_the_deadline_after_the_last_write_was_begun() {
     let mut a = candidate("a");
     a.decide(S, 1_000, None);
-    a.wrote(S, 1_000, "1".to_owned());
-    assert!(a.leads(S * 7).is_some());
+    a.record_write(S, 1_000, "1".to_owned());
+    assert!(a.leadership(S * 7).is_some());
     assert_eq!(
         a.decide(S * 3, 1_002, Some(&record("a", 1_000, "1"))),
         LeaseAction::Renew { epoch: 1_000 }
     );
-    a.wrote(S * 3, 1_000, "2".to_owned());
-    assert!(a.leads(Duration::from_millis(9_999)).is_some());
-    assert!(a.leads(S * 10).is_none(), "3 s + 7 s");
+    a.record_write(S * 3, 1_000, "2".to_owned());
+    assert!(a.leadership(Duration::from_millis(9_999)).is_some());
+    assert!(a.leadership(S * 10).is_none(), "3 s + 7 s");
 }
 
 #[test]
 fn who_came_too_late_to_renew_begins_another_epoch() {
     let mut a = candidate("a");
     a.decide(S, 1_000, None);
-    a.wrote(S, 1_000, "1".to_owned());
+    a.record_write(S, 1_000, "1".to_owned());
     assert_eq!(
         a.decide(S * 20, 1_019, Some(&record("a", 1_000, "1"))),
-        LeaseAction::Take { epoch: 1_019 }
+        LeaseAction::Acquire { epoch: 1_019 }
     );
 }
 
 #[test]
-fn who_sees_that_somebody_else_holds_it_leads_no_more() {
+fn a_candidate_that_sees_another_holder_stops_leading() {
     let mut a = candidate("a");
     a.decide(S, 1_000, None);
-    a.wrote(S, 1_000, "1".to_owned());
+    a.record_write(S, 1_000, "1".to_owned());
     assert_eq!(
         a.decide(S * 2, 1_001, Some(&record("b", 1_001, "2"))),
         LeaseAction::Wait
     );
-    assert!(a.leads(S * 2).is_none());
+    assert!(a.leadership(S * 2).is_none());
 }
 
 #[test]
@@ -113,15 +113,15 @@ fn a_process_of_the_same_name_that_died_is_followed_without_a_wait_by_another_ep
     let mut again = candidate("a");
     assert_eq!(
         again.decide(S, 1_000, Some(&record("a", 1_000, "9"))),
-        LeaseAction::Take { epoch: 1_001 }
+        LeaseAction::Acquire { epoch: 1_001 }
     );
 }
 
 #[test]
-fn a_lease_that_somebody_removes_is_made_anew_by_its_holder_at_once_and_by_others_after_a_duration() {
+fn a_deleted_lease_is_recreated_by_its_holder_at_once_and_by_others_after_a_duration() {
     let (mut a, mut b) = (candidate("a"), candidate("b"));
     a.decide(S, 1_000, None);
-    a.wrote(S, 1_000, "1".to_owned());
+    a.record_write(S, 1_000, "1".to_owned());
     assert_eq!(
         b.decide(S * 2, 1_001, Some(&record("a", 1_000, "1"))),
         LeaseAction::Wait
@@ -232,7 +232,7 @@ proptest! {
                 let Some((at, who)) = next.filter(|(at, _)| *at <= until) else { break };
                 match ways[who].take() {
                     Some(CallInFlight::Write { action, begun, rests_on, then, lost, .. }) => {
-                        let (LeaseAction::Create { epoch } | LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }) = action
+                        let (LeaseAction::Create { epoch } | LeaseAction::Acquire { epoch } | LeaseAction::Renew { epoch }) = action
                         else { continue };
                         if let Some(version) = server.write(names[who], epoch, rests_on.as_deref()) {
                             prop_assert!(epoch >= last);
@@ -242,10 +242,10 @@ proptest! {
                             }
                         }
                     }
-                    Some(CallInFlight::Word { epoch, version, begun, .. }) => candidates[who].wrote(begun, epoch, version),
+                    Some(CallInFlight::Word { epoch, version, begun, .. }) => candidates[who].record_write(begun, epoch, version),
                     None => {}
                 }
-                let leaders = (0..3).filter(|who| candidates[*who].leads(own(*who, at)).is_some()).count();
+                let leaders = (0..3).filter(|who| candidates[*who].leadership(own(*who, at)).is_some()).count();
                 prop_assert!(leaders <= 1, "{leaders} lead at {at}");
             }
             now = until;
@@ -260,7 +260,7 @@ proptest! {
                     });
                 }
             }
-            let leaders = (0..3).filter(|who| candidates[*who].leads(own(*who, now)).is_some()).count();
+            let leaders = (0..3).filter(|who| candidates[*who].leadership(own(*who, now)).is_some()).count();
             prop_assert!(leaders <= 1, "{leaders} lead at {now}");
         }
     }

@@ -18,18 +18,18 @@ use tokio_util::sync::CancellationToken;
 use super::{
     LeaderAddress, ReplicaOptions, ReplicaRole, ReplicaState,
     candidate::{LeadershipTerm, LeaseAction, LeaseCandidate, LeaseRecord, LeaseTiming},
-    nonce_of,
+    mesh_nonce,
 };
 use crate::{api_client::ApiClient, object_key::ObjectKey, replicas::ReplicaMetrics};
 
 /// Annotation with the address of the holder's page.
-const PAGE: &str = "parallax.dev/page";
+const PAGE_ANNOTATION: &str = "parallax.dev/page";
 
 /// Maximum lease duration in seconds that is honoured, whatever the Lease says.
-const LONGEST_S: u64 = 60;
+const MAX_LEASE_SECONDS: u64 = 60;
 
 /// Timeout for releasing the Lease on shutdown.
-const FAREWELL: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ enum ElectionError {
     )]
     Forbidden(&'static str, String),
     #[error("the API server does not respond")]
-    Silent,
+    Timeout,
     /// The Lease or its namespace does not exist.
     #[error("the Lease or its namespace does not exist")]
     Missing,
@@ -54,18 +54,18 @@ enum ElectionError {
 #[derive(Debug)]
 pub struct LeaderElection {
     client: ApiClient,
-    place: ObjectKey,
+    lease: ObjectKey,
     name: Arc<str>,
     /// `ADDRESS:PORT` of this replica's page, as others reach it.
     page: Option<String>,
-    terms: LeaseTiming,
+    timing: LeaseTiming,
     candidate: LeaseCandidate,
-    part: watch::Sender<ReplicaRole>,
-    until: Arc<Mutex<Option<Instant>>>,
+    role: watch::Sender<ReplicaRole>,
+    leads_until: Arc<Mutex<Option<Instant>>>,
     metrics: ReplicaMetrics,
     start: Instant,
     /// The last logged error.
-    said: Option<String>,
+    last_error: Option<String>,
 }
 
 impl LeaderElection {
@@ -79,26 +79,26 @@ impl LeaderElection {
         metrics: ReplicaMetrics,
     ) -> (Self, ReplicaState) {
         let name: Arc<str> = Arc::from(name);
-        let (part, part_out) = watch::channel(ReplicaRole::StandsBy { leader: None });
+        let (part, part_out) = watch::channel(ReplicaRole::Standby { leader: None });
         let until = Arc::new(Mutex::new(None));
         let replica = ReplicaState {
             name: name.clone(),
-            part: part_out,
-            until: until.clone(),
+            role: part_out,
+            leads_until: until.clone(),
         };
-        let terms = options.terms();
+        let terms = options.timing();
         let election = Self {
             client,
-            place: options.lease.clone(),
+            lease: options.lease.clone(),
             page,
-            terms,
+            timing: terms,
             candidate: LeaseCandidate::new(name.to_string(), terms),
             name,
-            part,
-            until,
+            role: part,
+            leads_until: until,
             metrics,
             start: Instant::now(),
-            said: None,
+            last_error: None,
         };
         (election, replica)
     }
@@ -110,90 +110,90 @@ impl LeaderElection {
             let begun = Instant::now();
             let turned = tokio::select! {
                 () = cancelled.cancelled() => break,
-                turned = self.turn() => turned,
+                turned = self.run_once() => turned,
             };
             match turned {
                 Ok(lease) => {
-                    self.said = None;
+                    self.last_error = None;
                     held = Some(lease);
                 }
                 Err(ElectionError::Conflict) => {}
-                Err(trouble) => self.complain(&trouble.to_string()),
+                Err(trouble) => self.log_failure(&trouble.to_string()),
             }
-            let end = self.term().map(|term| self.start + term.until);
+            let end = self.current_term().map(|term| self.start + term.until);
             self.publish(held.as_ref());
-            let next = begun + self.terms.retry;
+            let next = begun + self.timing.retry;
             tokio::select! {
                 () = cancelled.cancelled() => break,
                 () = sleep_until(end.map_or(next, |end| next.min(end))) => {}
             }
             self.publish(held.as_ref());
         }
-        self.leave(held).await;
+        self.release(held).await;
     }
 
-    fn own(&self, at: Instant) -> Duration {
+    fn elapsed_at(&self, at: Instant) -> Duration {
         at.saturating_duration_since(self.start)
     }
 
-    fn term(&self) -> Option<LeadershipTerm> {
-        self.candidate.leads(self.own(Instant::now()))
+    fn current_term(&self) -> Option<LeadershipTerm> {
+        self.candidate.leadership(self.elapsed_at(Instant::now()))
     }
 
     fn api(&self) -> Api<Lease> {
-        Api::namespaced(self.client.0.clone(), self.place.namespace.as_str())
+        Api::namespaced(self.client.0.clone(), self.lease.namespace.as_str())
     }
 
     /// Reads the Lease once and writes it if needed. Calls that outlast the current leadership are abandoned.
-    async fn turn(&mut self) -> Result<Lease, ElectionError> {
+    async fn run_once(&mut self) -> Result<Lease, ElectionError> {
         let api = self.api();
-        let name = self.place.name.as_str().to_owned();
-        let patience = Instant::now() + self.terms.retry;
+        let name = self.lease.name.as_str().to_owned();
+        let patience = Instant::now() + self.timing.retry;
         let patience = self
-            .term()
+            .current_term()
             .map_or(patience, |term| patience.min(self.start + term.until));
-        let read = match self.within("get", patience, api.get(&name)).await {
+        let read = match self.with_deadline("get", patience, api.get(&name)).await {
             Ok(lease) => Some(lease),
             Err(ElectionError::Missing) => None,
             Err(trouble) => return Err(trouble),
         };
         let record = read.as_ref().map(record);
-        let (begun, wall) = (self.own(Instant::now()), Timestamp::now().as_second());
+        let (begun, wall) = (self.elapsed_at(Instant::now()), Timestamp::now().as_second());
         let wall = u64::try_from(wall).unwrap_or(0);
         let action = self.candidate.decide(begun, wall, record.as_ref());
-        let patience = Instant::now() + self.terms.retry;
+        let patience = Instant::now() + self.timing.retry;
         let (epoch, lease) = match (action, read) {
             (LeaseAction::Wait, Some(lease)) => return Ok(lease),
             // The Lease was deleted, and its holder may not know that yet.
             (LeaseAction::Wait, None) => return Err(ElectionError::Conflict),
-            (LeaseAction::Create { epoch }, _) => (epoch, self.ours(None, epoch)),
-            (LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }, lease) => {
-                (epoch, self.ours(lease, epoch))
+            (LeaseAction::Create { epoch }, _) => (epoch, self.lease_for_epoch(None, epoch)),
+            (LeaseAction::Acquire { epoch } | LeaseAction::Renew { epoch }, lease) => {
+                (epoch, self.lease_for_epoch(lease, epoch))
             }
         };
         let parameters = PostParams::default();
         let written = if matches!(action, LeaseAction::Create { .. }) {
-            self.within("create", patience, api.create(&parameters, &lease))
+            self.with_deadline("create", patience, api.create(&parameters, &lease))
                 .await?
         } else {
             // With the version that was read, so that the API server rejects one of two concurrent writes.
-            self.within("update", patience, api.replace(&name, &parameters, &lease))
+            self.with_deadline("update", patience, api.replace(&name, &parameters, &lease))
                 .await?
         };
         let version = written.metadata.resource_version.clone().unwrap_or_default();
-        self.candidate.wrote(begun, epoch, version);
+        self.candidate.record_write(begun, epoch, version);
         if !matches!(action, LeaseAction::Renew { .. }) {
-            tracing::info!(lease = %self.place, epoch, "this aggregator leads");
+            tracing::info!(lease = %self.lease, epoch, "this aggregator leads");
         }
         Ok(written)
     }
 
     /// The Lease as this replica writes it.
-    fn ours(&self, before: Option<Lease>, epoch: u64) -> Lease {
+    fn lease_for_epoch(&self, before: Option<Lease>, epoch: u64) -> Lease {
         let mut lease = before.unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
-                name: Some(self.place.name.as_str().to_owned()),
-                namespace: Some(self.place.namespace.as_str().to_owned()),
+                name: Some(self.lease.name.as_str().to_owned()),
+                namespace: Some(self.lease.namespace.as_str().to_owned()),
                 labels: Some(
                     [
                         ("app.kubernetes.io/name".to_owned(), "parallax".to_owned()),
@@ -207,8 +207,8 @@ impl LeaderElection {
         });
         let annotations = lease.metadata.annotations.get_or_insert_with(BTreeMap::new);
         match &self.page {
-            Some(page) => drop(annotations.insert(PAGE.to_owned(), page.clone())),
-            None => drop(annotations.remove(PAGE)),
+            Some(page) => drop(annotations.insert(PAGE_ANNOTATION.to_owned(), page.clone())),
+            None => drop(annotations.remove(PAGE_ANNOTATION)),
         }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         let other = spec.holder_identity.as_deref() != Some(&*self.name);
@@ -222,7 +222,7 @@ impl LeaderElection {
             transitions
         });
         spec.holder_identity = Some(self.name.to_string());
-        spec.lease_duration_seconds = i32::try_from(self.terms.duration.as_secs().max(1)).ok();
+        spec.lease_duration_seconds = i32::try_from(self.timing.duration.as_secs().max(1)).ok();
         spec.acquire_time = acquired.map(MicroTime);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         lease
@@ -230,28 +230,28 @@ impl LeaderElection {
 
     /// Publishes the current role.
     fn publish(&mut self, lease: Option<&Lease>) {
-        let term = self.term();
-        *self.until.lock() = term.map(|term| self.start + term.until);
+        let term = self.current_term();
+        *self.leads_until.lock() = term.map(|term| self.start + term.until);
         let part = match term {
             Some(term) => {
                 let uid = lease
                     .and_then(|lease| lease.metadata.uid.as_deref())
                     .unwrap_or("");
-                ReplicaRole::Leads {
+                ReplicaRole::Leader {
                     epoch: term.epoch,
-                    nonce: nonce_of(uid),
+                    nonce: mesh_nonce(uid),
                 }
             }
-            None => ReplicaRole::StandsBy {
+            None => ReplicaRole::Standby {
                 leader: lease.and_then(|lease| self.leader(lease)),
             },
         };
-        let led = matches!(*self.part.borrow(), ReplicaRole::Leads { .. });
+        let led = matches!(*self.role.borrow(), ReplicaRole::Leader { .. });
         if led && term.is_none() {
-            tracing::warn!(lease = %self.place, "this aggregator no longer leads");
+            tracing::warn!(lease = %self.lease, "this aggregator no longer leads");
         }
-        self.metrics.leads(term.is_some());
-        self.part.send_if_modified(|known| {
+        self.metrics.set_leader(term.is_some());
+        self.role.send_if_modified(|known| {
             let new = *known != part;
             *known = part;
             new
@@ -261,13 +261,13 @@ impl LeaderElection {
     /// The holder, if it is another replica.
     fn leader(&self, lease: &Lease) -> Option<LeaderAddress> {
         let name = record(lease).holder.filter(|holder| *holder != *self.name)?;
-        let page = lease.metadata.annotations.as_ref()?.get(PAGE).cloned();
+        let page = lease.metadata.annotations.as_ref()?.get(PAGE_ANNOTATION).cloned();
         Some(LeaderAddress { name, page })
     }
 
     /// Gives up leadership immediately and releases the Lease.
-    async fn leave(&mut self, held: Option<Lease>) {
-        let led = self.term().is_some();
+    async fn release(&mut self, held: Option<Lease>) {
+        let led = self.current_term().is_some();
         self.candidate.resign();
         self.publish(None);
         let Some(mut lease) = held.filter(|_| led) else {
@@ -277,31 +277,31 @@ impl LeaderElection {
             spec.holder_identity = Some(String::new());
             spec.renew_time = Some(MicroTime(Timestamp::now()));
         }
-        let name = self.place.name.as_str().to_owned();
+        let name = self.lease.name.as_str().to_owned();
         let (api, parameters) = (self.api(), PostParams::default());
-        let patience = Instant::now() + FAREWELL;
+        let patience = Instant::now() + RELEASE_TIMEOUT;
         let given = self
-            .within("update", patience, api.replace(&name, &parameters, &lease))
+            .with_deadline("update", patience, api.replace(&name, &parameters, &lease))
             .await;
         match given {
-            Ok(_) => tracing::info!(lease = %self.place, "released the Lease"),
+            Ok(_) => tracing::info!(lease = %self.lease, "released the Lease"),
             Err(trouble) => {
-                tracing::warn!(lease = %self.place, reason = %trouble, "cannot release the Lease; the other aggregator acquires it when it expires");
+                tracing::warn!(lease = %self.lease, reason = %trouble, "cannot release the Lease; the other aggregator acquires it when it expires");
             }
         }
     }
 
-    async fn within<T>(
+    async fn with_deadline<T>(
         &self,
         what: &'static str,
-        patience: Instant,
+        deadline: Instant,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ElectionError> {
-        match timeout_at(patience, call).await {
-            Err(_) => Err(ElectionError::Silent),
+        match timeout_at(deadline, call).await {
+            Err(_) => Err(ElectionError::Timeout),
             Ok(Ok(value)) => Ok(value),
             Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-                403 => ElectionError::Forbidden(what, self.place.namespace.to_string()),
+                403 => ElectionError::Forbidden(what, self.lease.namespace.to_string()),
                 404 => ElectionError::Missing,
                 409 => ElectionError::Conflict,
                 _ => ElectionError::Other(kube::Error::Api(status)),
@@ -311,11 +311,11 @@ impl LeaderElection {
     }
 
     /// Logs an error once per reason.
-    fn complain(&mut self, reason: &str) {
+    fn log_failure(&mut self, reason: &str) {
         self.metrics.lease_failed();
-        if self.said.as_deref() != Some(reason) {
-            tracing::warn!(lease = %self.place, reason, "cannot renew or acquire the Lease; leadership ends when the current term expires; retrying");
-            self.said = Some(reason.to_owned());
+        if self.last_error.as_deref() != Some(reason) {
+            tracing::warn!(lease = %self.lease, reason, "cannot renew or acquire the Lease; leadership ends when the current term expires; retrying");
+            self.last_error = Some(reason.to_owned());
         }
     }
 }
@@ -329,7 +329,7 @@ fn record(lease: &Lease) -> LeaseRecord {
             spec.lease_duration_seconds
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .unwrap_or(0)
-                .min(LONGEST_S),
+                .min(MAX_LEASE_SECONDS),
         ),
         epoch: spec.acquire_time.map_or(0, seconds),
         version: lease.metadata.resource_version.clone().unwrap_or_default(),

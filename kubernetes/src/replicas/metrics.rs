@@ -13,7 +13,7 @@ pub struct ReplicaMetrics {
 
 impl ReplicaMetrics {
     /// Records whether this replica leads.
-    pub fn leads(&self, leads: bool) {
+    pub fn set_leader(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 

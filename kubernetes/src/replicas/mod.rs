@@ -46,14 +46,14 @@ pub enum ReplicaRole {
     /// The mesh nonce has not been read yet.
     Starting,
     /// There is no other replica.
-    Alone {
+    Standalone {
         /// Its start time in seconds.
         epoch: u64,
         /// The nonce that echoes respond to.
         nonce: Arc<str>,
     },
     /// It holds the Lease.
-    Leads {
+    Leader {
         /// The epoch of the Lease; unique to this term.
         epoch: u64,
         /// The nonce that echoes respond to; the same for all holders, because the mesh must not fall silent
@@ -61,7 +61,7 @@ pub enum ReplicaRole {
         nonce: Arc<str>,
     },
     /// Another replica leads, or none does.
-    StandsBy {
+    Standby {
         /// The leader, if known.
         leader: Option<LeaderAddress>,
     },
@@ -78,21 +78,23 @@ pub struct LeaderAddress {
 
 impl ReplicaRole {
     /// The label in API and page.
-    pub(crate) const fn word(&self) -> &'static str {
+    pub(crate) const fn label(&self) -> &'static str {
         match self {
             Self::Starting => "starting",
-            Self::Alone { .. } => "alone",
-            Self::Leads { .. } => "leads",
-            Self::StandsBy { .. } => "stands_by",
+            Self::Standalone { .. } => "alone",
+            Self::Leader { .. } => "leads",
+            Self::Standby { .. } => "stands_by",
         }
     }
 
     /// The epoch and nonce of its plans; `None` if it creates none.
     #[must_use]
-    pub fn planning(&self) -> Option<(u64, Arc<str>)> {
+    pub fn plan_identity(&self) -> Option<(u64, Arc<str>)> {
         match self {
-            Self::Alone { epoch, nonce } | Self::Leads { epoch, nonce } => Some((*epoch, nonce.clone())),
-            Self::Starting | Self::StandsBy { .. } => None,
+            Self::Standalone { epoch, nonce } | Self::Leader { epoch, nonce } => {
+                Some((*epoch, nonce.clone()))
+            }
+            Self::Starting | Self::Standby { .. } => None,
         }
     }
 }
@@ -101,22 +103,22 @@ impl ReplicaRole {
 #[derive(Debug, Clone)]
 pub struct ReplicaState {
     name: Arc<str>,
-    part: watch::Receiver<ReplicaRole>,
+    role: watch::Receiver<ReplicaRole>,
     /// When its leadership ends unless the Lease is renewed; absent if it does not lead.
-    until: Arc<Mutex<Option<Instant>>>,
+    leads_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl ReplicaState {
     /// Creates the only replica, with its epoch and nonce.
     #[must_use]
-    pub fn alone(epoch: u64, nonce: &str) -> Self {
+    pub fn standalone(epoch: u64, nonce: &str) -> Self {
         let nonce = Arc::from(nonce);
         // The value stays readable after the sender is gone.
-        let (_, part) = watch::channel(ReplicaRole::Alone { epoch, nonce });
+        let (_, part) = watch::channel(ReplicaRole::Standalone { epoch, nonce });
         Self {
             name: Arc::from(""),
-            part,
-            until: Arc::default(),
+            role: part,
+            leads_until: Arc::default(),
         }
     }
 
@@ -126,19 +128,19 @@ impl ReplicaState {
         let (told, part) = watch::channel(ReplicaRole::Starting);
         let replica = Self {
             name: Arc::from(""),
-            part,
-            until: Arc::default(),
+            role: part,
+            leads_until: Arc::default(),
         };
         (replica, told)
     }
 
     /// Creates a replica for tests, whose role the caller sets and whose Lease does not expire for an hour.
     #[must_use]
-    pub fn following(part: watch::Receiver<ReplicaRole>) -> Self {
+    pub fn for_test(part: watch::Receiver<ReplicaRole>) -> Self {
         Self {
             name: Arc::from("test"),
-            part,
-            until: Arc::new(Mutex::new(Some(Instant::now() + Duration::from_hours(1)))),
+            role: part,
+            leads_until: Arc::new(Mutex::new(Some(Instant::now() + Duration::from_hours(1)))),
         }
     }
 
@@ -150,28 +152,30 @@ impl ReplicaState {
 
     /// The current role. An expired term has ended, even if the election has not published that yet.
     #[must_use]
-    pub fn part(&self) -> ReplicaRole {
-        let part = self.part.borrow().clone();
-        if matches!(part, ReplicaRole::Leads { .. }) && self.is_over() {
-            return ReplicaRole::StandsBy { leader: None };
+    pub fn role(&self) -> ReplicaRole {
+        let part = self.role.borrow().clone();
+        if matches!(part, ReplicaRole::Leader { .. }) && self.is_expired() {
+            return ReplicaRole::Standby { leader: None };
         }
         part
     }
 
-    fn is_over(&self) -> bool {
-        self.until.lock().is_none_or(|until| Instant::now() >= until)
+    fn is_expired(&self) -> bool {
+        self.leads_until
+            .lock()
+            .is_none_or(|until| Instant::now() >= until)
     }
 
     /// Whether it may perform writes that are reserved for the leader. Checked before each write.
     #[must_use]
-    pub fn leads(&self) -> bool {
-        self.part().planning().is_some()
+    pub fn is_leader(&self) -> bool {
+        self.role().plan_identity().is_some()
     }
 
     /// Returns a handle that waits for role changes.
     #[must_use]
     pub fn changes(&self) -> RoleChanges {
-        RoleChanges(Some(self.part.clone()))
+        RoleChanges(Some(self.role.clone()))
     }
 }
 
@@ -196,13 +200,13 @@ impl RoleChanges {
 /// A mesh nonce that survives restarts of the aggregator: a hash of the UID of the Lease or `ConfigMap`. The
 /// API server generates the UID, and only accounts that may read the object know it.
 #[must_use]
-pub fn nonce_of(uid: &str) -> Arc<str> {
+pub fn mesh_nonce(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());
     Arc::from(HEXLOWER.encode(&tag.as_ref()[..16]))
 }
 
 impl ReplicaOptions {
-    fn terms(&self) -> LeaseTiming {
-        LeaseTiming::of(self.duration)
+    fn timing(&self) -> LeaseTiming {
+        LeaseTiming::from_duration(self.duration)
     }
 }

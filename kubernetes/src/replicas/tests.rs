@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{api_client::ApiClient, replicas::ReplicaMetrics};
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -37,7 +37,7 @@ impl Running {
         let mut changes = self.replica.changes();
         let waiting = async {
             loop {
-                let part = self.replica.part();
+                let part = self.replica.role();
                 if is(&part) {
                     return part;
                 }
@@ -50,9 +50,9 @@ impl Running {
     }
 
     async fn leads(&self) -> (u64, Arc<str>) {
-        self.becomes("led", |part| matches!(part, ReplicaRole::Leads { .. }))
+        self.becomes("led", |part| matches!(part, ReplicaRole::Leader { .. }))
             .await
-            .planning()
+            .plan_identity()
             .unwrap()
     }
 
@@ -81,15 +81,15 @@ async fn the_first_leads_and_the_second_knows_who_and_where_and_follows_it_when_
     let b = start(&api, "b");
     let part = b
         .becomes("knew the leader", |part| {
-            matches!(part, ReplicaRole::StandsBy { leader: Some(_) })
+            matches!(part, ReplicaRole::Standby { leader: Some(_) })
         })
         .await;
     let leader = LeaderAddress {
         name: "a".to_owned(),
         page: Some("a.example.test:8080".to_owned()),
     };
-    assert_eq!(part, ReplicaRole::StandsBy { leader: Some(leader) });
-    assert!(!b.replica.leads());
+    assert_eq!(part, ReplicaRole::Standby { leader: Some(leader) });
+    assert!(!b.replica.is_leader());
     a.kill().await;
     let (second, same) = b.leads().await;
     assert!(second > first, "{second} after {first}");
@@ -108,7 +108,7 @@ async fn an_orderly_stop_gives_the_lease_back() {
     let replica = a.replica.clone();
     a.stop().await;
     assert_eq!(holder(&api), "");
-    assert!(!replica.leads());
+    assert!(!replica.is_leader());
     let b = start(&api, "b");
     b.leads().await;
     b.stop().await;
@@ -116,17 +116,15 @@ async fn an_orderly_stop_gives_the_lease_back() {
 
 #[tokio::test]
 async fn a_leader_that_cannot_renew_stops_leading_by_itself_and_leads_again_in_a_new_epoch() {
-    for manner in [Manner::Answers(500), Manner::Answers(403), Manner::Hangs] {
+    for manner in [Behaviour::Status(500), Behaviour::Status(403), Behaviour::Hangs] {
         let api = ApiServer::start(&[]).await;
         let a = start(&api, "a");
         let (first, _) = a.leads().await;
-        api.behave("leases", manner);
-        a.becomes("stepped down", |part| {
-            matches!(part, ReplicaRole::StandsBy { .. })
-        })
-        .await;
-        assert!(!a.replica.leads());
-        api.behave("leases", Manner::Sound);
+        api.set_behaviour("leases", manner);
+        a.becomes("stepped down", |part| matches!(part, ReplicaRole::Standby { .. }))
+            .await;
+        assert!(!a.replica.is_leader());
+        api.set_behaviour("leases", Behaviour::Normal);
         let (second, _) = a.leads().await;
         assert!(second > first, "{manner:?}");
         a.stop().await;
@@ -138,12 +136,10 @@ async fn a_leader_whose_api_server_is_gone_stops_leading_and_the_server_may_come
     let mut api = ApiServer::start(&[]).await;
     let a = start(&api, "a");
     a.leads().await;
-    api.go_away().await;
-    a.becomes("stepped down", |part| {
-        matches!(part, ReplicaRole::StandsBy { .. })
-    })
-    .await;
-    api.come_back().await;
+    api.stop_listening().await;
+    a.becomes("stepped down", |part| matches!(part, ReplicaRole::Standby { .. }))
+        .await;
+    api.listen_again().await;
     a.leads().await;
     a.stop().await;
 }
@@ -160,7 +156,7 @@ async fn of_two_that_are_as_quick_one_leads() {
     let other = if led == "a" { &b } else { &a };
     other
         .becomes("knew the leader", |part| {
-            matches!(part, ReplicaRole::StandsBy { leader: Some(_) })
+            matches!(part, ReplicaRole::Standby { leader: Some(_) })
         })
         .await;
     a.stop().await;
@@ -168,7 +164,7 @@ async fn of_two_that_are_as_quick_one_leads() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_wrote_into_the_lease_is_kept_and_costs_no_leader() {
+async fn foreign_changes_to_the_lease_are_kept_and_do_not_end_leadership() {
     let api = ApiServer::start(&[]).await;
     let a = start(&api, "a");
     let (epoch, _) = a.leads().await;

@@ -27,21 +27,21 @@ pub enum ApiServerAccess {
 }
 
 /// Creates a client of the API server, retrying until it succeeds. Reports each failure to `trouble`.
-pub async fn connect(access: &ApiServerAccess, pace: WatchTiming, trouble: impl Fn(String)) -> Client {
-    let mut backoff = WatchBackoff::new(pace.first_retry, pace.longest_retry);
+pub async fn connect(access: &ApiServerAccess, timing: WatchTiming, on_error: impl Fn(String)) -> Client {
+    let mut backoff = WatchBackoff::new(timing.first_retry_delay, timing.max_retry_delay);
     loop {
-        match client(access).await {
+        match create_client(access).await {
             Ok(client) => return client,
             Err(message) => {
                 tracing::warn!(%message, "cannot create a client for the API server; retrying");
-                trouble(message);
+                on_error(message);
                 tokio::time::sleep(backoff.next(None)).await;
             }
         }
     }
 }
 
-async fn client(access: &ApiServerAccess) -> Result<Client, String> {
+async fn create_client(access: &ApiServerAccess) -> Result<Client, String> {
     let options = |context: &Option<String>| KubeConfigOptions {
         context: context.clone(),
         ..KubeConfigOptions::default()

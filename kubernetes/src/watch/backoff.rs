@@ -5,14 +5,14 @@ use std::time::Duration;
 use parallax_runtime::random_fraction;
 
 /// Upper bound for a delay that the server requests (`Retry-After`).
-const MOST_ASKED: Duration = Duration::from_secs(30);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// Exponential backoff with jitter, so that a restarted API server does not receive the retries of all
 /// clients at once.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchBackoff {
     first: Duration,
-    longest: Duration,
+    max: Duration,
     failures: u32,
 }
 
@@ -20,7 +20,7 @@ impl WatchBackoff {
     pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
-            longest,
+            max: longest,
             failures: 0,
         }
     }
@@ -30,16 +30,16 @@ impl WatchBackoff {
     }
 
     /// Whether nothing has failed since the last success.
-    pub(crate) const fn is_fresh(&self) -> bool {
+    pub(crate) const fn has_no_failures(&self) -> bool {
         self.failures == 0
     }
 
     /// The next delay: between half of the step and the whole step, and at least the delay that the server
     /// requested.
-    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let wait = parallax_model::backoff(self.first, self.longest, self.failures, random_fraction());
+    pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+        let wait = parallax_model::backoff(self.first, self.max, self.failures, random_fraction());
         self.failures = self.failures.saturating_add(1);
-        wait.max(asked.unwrap_or_default().min(MOST_ASKED))
+        wait.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER))
     }
 }
 

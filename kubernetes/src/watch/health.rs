@@ -54,7 +54,7 @@ pub struct WatchFailure {
     pub(crate) reason: WatchFailureReason,
     pub(crate) message: String,
     /// Time without any response when the failure was detected.
-    pub(crate) silent: Duration,
+    pub(crate) silent_for: Duration,
     /// Minimum delay that the server requested before a retry.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -101,13 +101,13 @@ pub struct WatchState {
 
 impl WatchState {
     /// Records that the list is complete and the watch is open.
-    pub fn live(&mut self) {
+    pub fn set_live(&mut self) {
         self.condition = WatchCondition::Live;
         self.settled = true;
     }
 
     /// Merges the state of another watch of the same kind; the worse condition prevails.
-    fn join(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         let rank = |state: &Self| match state.condition {
             WatchCondition::Absent => 0,
             WatchCondition::Live => 1,
@@ -128,20 +128,20 @@ impl WatchState {
     }
 
     /// Records that the API server does not know the resource.
-    pub fn absent(&mut self) {
+    pub fn set_absent(&mut self) {
         self.condition = WatchCondition::Absent;
         self.settled = true;
     }
 
     /// Records a failure. `start` serves as the time of the last success if there was none.
-    pub fn failed(&mut self, failure: WatchFailure, now: EventTime, start: EventTime) {
+    pub fn record_failure(&mut self, failure: WatchFailure, now: EventTime, start: EventTime) {
         *self.errors.entry(failure.reason).or_default() += 1;
         // A new list is routine; it becomes an error only if it fails too.
         if failure.reason == WatchFailureReason::Gone {
             return;
         }
         self.settled |= failure.reason == WatchFailureReason::Forbidden;
-        let silent = Micros(u64::try_from(failure.silent.as_micros()).unwrap_or(u64::MAX));
+        let silent = Micros(u64::try_from(failure.silent_for.as_micros()).unwrap_or(u64::MAX));
         let since = match &self.condition {
             WatchCondition::Failing { since, .. } => *since,
             WatchCondition::Starting => start,
@@ -167,19 +167,19 @@ impl<S> Default for WatchHealth<S> {
 
 impl<S: WatchedResource> WatchHealth<S> {
     /// Creates the initial state of each watch.
-    pub fn starting(sources: impl IntoIterator<Item = S>) -> Self {
+    pub fn new(sources: impl IntoIterator<Item = S>) -> Self {
         let state = |source| (source, WatchState::default());
         Self(sources.into_iter().map(state).collect())
     }
 
     /// States merged by the kind's plural, because several watches can cover one kind.
     #[must_use]
-    pub fn kinds(&self) -> BTreeMap<&'static str, WatchState> {
+    pub fn by_kind(&self) -> BTreeMap<&'static str, WatchState> {
         let mut kinds: BTreeMap<&'static str, WatchState> = BTreeMap::new();
         for (source, state) in &self.0 {
             kinds
                 .entry(source.plural())
-                .and_modify(|known| known.join(state))
+                .and_modify(|known| known.merge(state))
                 .or_insert_with(|| state.clone());
         }
         kinds
@@ -191,19 +191,19 @@ impl<S: WatchedResource> WatchHealth<S> {
     }
 
     /// Returns the mutable state of one watch.
-    pub fn of(&mut self, source: &S) -> &mut WatchState {
+    pub fn state_mut(&mut self, source: &S) -> &mut WatchState {
         self.0.entry(source.clone()).or_default()
     }
 
     /// Whether startup need not wait for any watch.
     #[must_use]
-    pub fn settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.0.values().all(|state| state.settled)
     }
 
     /// The combined error of the watches, and since when it has persisted.
     #[must_use]
-    pub fn trouble(&self, start: EventTime) -> Option<SourceError> {
+    pub fn error(&self, start: EventTime) -> Option<SourceError> {
         let mut since: Option<EventTime> = None;
         let mut lines = Vec::new();
         let mut waiting = Vec::new();

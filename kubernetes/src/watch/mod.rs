@@ -17,11 +17,11 @@ pub(crate) use backoff::WatchBackoff;
 pub use health::{WatchCondition, WatchFailureReason, WatchHealth, WatchState};
 pub use key::Key;
 pub use reflector::{Reflector, WatchUpdate};
-pub use settings::{CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults};
+pub use settings::{CertManagerMode, KubernetesSettings, PROBER_SELECTOR, TargetDefaults};
 
 /// Capacity of the update channel. If it is full, the reflectors wait, which applies backpressure to the
 /// connections of the API server.
-pub const QUEUE: usize = 1_024;
+pub const QUEUE_CAPACITY: usize = 1_024;
 
 /// A resource that one watch covers, cluster-wide or in part of the cluster.
 pub trait WatchedResource: Clone + Ord + fmt::Display + Send + Sync + 'static {
@@ -56,34 +56,34 @@ pub trait WatchedResource: Clone + Ord + fmt::Display + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchTiming {
     /// Quiet period that ends a burst of changes (debounce).
-    pub quiet: Duration,
+    pub debounce: Duration,
     /// Maximum time that a change waits for the quiet period.
-    pub longest_burst: Duration,
+    pub max_debounce: Duration,
     /// Delay after the first failure.
-    pub first_retry: Duration,
+    pub first_retry_delay: Duration,
     /// Maximum delay between two attempts. When the control plane returns, it marks nodes as not ready and
     /// removes endpoints from Services for some seconds. A topology that is updated later than kube-proxy
     /// leads to wrong verdicts.
-    pub longest_retry: Duration,
+    pub max_retry_delay: Duration,
     /// Interval at which an absent resource is checked again.
-    pub recheck: Duration,
+    pub recheck_interval: Duration,
     /// Timeout for a response to begin, and for one page of a list.
-    pub patience: Duration,
+    pub request_timeout: Duration,
     /// Maximum time without an event, after which a watch is considered broken. The server sends a bookmark
     /// about once a minute.
-    pub silence: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for WatchTiming {
     fn default() -> Self {
         Self {
-            quiet: Duration::from_millis(50),
-            longest_burst: Duration::from_millis(300),
-            first_retry: Duration::from_millis(200),
-            longest_retry: Duration::from_secs(5),
-            recheck: Duration::from_secs(30),
-            patience: Duration::from_mins(1),
-            silence: Duration::from_secs(150),
+            debounce: Duration::from_millis(50),
+            max_debounce: Duration::from_millis(300),
+            first_retry_delay: Duration::from_millis(200),
+            max_retry_delay: Duration::from_secs(5),
+            recheck_interval: Duration::from_secs(30),
+            request_timeout: Duration::from_mins(1),
+            idle_timeout: Duration::from_secs(150),
         }
     }
 }

@@ -26,23 +26,23 @@ use crate::watch::{
 };
 
 /// Objects per page of a list.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// How long the server keeps one watch open.
 const WATCH_SECONDS: u32 = 290;
 
 /// Maximum length of an error text in characters.
-const LONGEST: usize = 300;
+const MAX_ERROR_LENGTH: usize = 300;
 
 /// An update from one watch.
 #[derive(Debug)]
 pub enum WatchUpdate<T> {
     /// A complete list, and the number of objects in it that could not be parsed.
-    All(Vec<T>, u64),
+    Listed(Vec<T>, u64),
     /// An object was added or modified.
-    Put(Box<T>),
+    Applied(Box<T>),
     /// An object was deleted.
-    Gone(Key),
+    Deleted(Key),
     /// An object cannot be parsed; its last known version stays.
     Unreadable,
     /// The watch is open.
@@ -60,11 +60,11 @@ pub struct Reflector<S: WatchedResource> {
     /// The resource to list and watch.
     pub source: S,
     /// Label selector that restricts the objects.
-    pub labels: Option<String>,
+    pub label_selector: Option<String>,
     /// Timeouts and backoff.
-    pub pace: WatchTiming,
+    pub timing: WatchTiming,
     /// Receives the updates.
-    pub out: mpsc::Sender<(S, WatchUpdate<S::Object>)>,
+    pub updates: mpsc::Sender<(S, WatchUpdate<S::Object>)>,
 }
 
 /// The receiver was dropped.
@@ -75,14 +75,14 @@ struct ReceiverDropped;
 struct WatchAttempts {
     backoff: WatchBackoff,
     /// Reason of the last failure; each run of failures with the same reason is logged once.
-    logged: Option<WatchFailureReason>,
+    last_logged: Option<WatchFailureReason>,
 }
 
 impl WatchAttempts {
     /// Records a response. Returns whether an attempt had failed before.
     fn reset(&mut self) -> bool {
         self.backoff.reset();
-        self.logged.take().is_some()
+        self.last_logged.take().is_some()
     }
 }
 
@@ -93,7 +93,7 @@ enum WatchEnd {
     /// The known version is too old to resume from.
     Relist,
     /// No event arrived for as long as a watch may be silent.
-    Silent,
+    Idle,
     Failed(WatchFailure),
 }
 
@@ -101,8 +101,8 @@ impl<S: WatchedResource> Reflector<S> {
     /// Runs until the receiver is dropped.
     pub async fn run(self) {
         let mut attempts = WatchAttempts {
-            backoff: WatchBackoff::new(self.pace.first_retry, self.pace.longest_retry),
-            logged: None,
+            backoff: WatchBackoff::new(self.timing.first_retry_delay, self.timing.max_retry_delay),
+            last_logged: None,
         };
         let _deaf: Result<(), ReceiverDropped> = async {
             // Time without any response before the next list.
@@ -111,32 +111,36 @@ impl<S: WatchedResource> Reflector<S> {
                 let Some(version) = self.list(silent, &mut attempts).await? else {
                     continue;
                 };
-                silent = self.follow(version, &mut attempts).await?;
+                silent = self.watch_until_relist(version, &mut attempts).await?;
             }
         }
         .await;
     }
 
-    async fn tell(&self, told: WatchUpdate<S::Object>) -> Result<(), ReceiverDropped> {
-        self.out
-            .send((self.source.clone(), told))
+    async fn send(&self, update: WatchUpdate<S::Object>) -> Result<(), ReceiverDropped> {
+        self.updates
+            .send((self.source.clone(), update))
             .await
             .map_err(|_| ReceiverDropped)
     }
 
     /// Reports a failure and waits before the next attempt.
-    async fn fail(&self, failure: WatchFailure, attempts: &mut WatchAttempts) -> Result<(), ReceiverDropped> {
+    async fn report_failure(
+        &self,
+        failure: WatchFailure,
+        attempts: &mut WatchAttempts,
+    ) -> Result<(), ReceiverDropped> {
         let reason = failure.reason.label();
         // An outage of the API server is logged once per resource and reason. For optional resources, it is
         // logged once regardless of the reason.
-        let repeated = attempts.logged.replace(failure.reason) == Some(failure.reason);
-        if repeated || self.source.is_optional() && !attempts.backoff.is_fresh() {
+        let repeated = attempts.last_logged.replace(failure.reason) == Some(failure.reason);
+        if repeated || self.source.is_optional() && !attempts.backoff.has_no_failures() {
             tracing::debug!(resource = %self.source, reason, message = %failure, "watch still fails");
         } else {
             tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; keeping the last known objects");
         }
         let wait = attempts.backoff.next(failure.retry_after);
-        self.tell(WatchUpdate::Failed(failure)).await?;
+        self.send(WatchUpdate::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -148,29 +152,29 @@ impl<S: WatchedResource> Reflector<S> {
         attempts: &mut WatchAttempts,
     ) -> Result<Option<String>, ReceiverDropped> {
         let began = Instant::now();
-        match self.pages().await {
+        match self.list_pages().await {
             Ok((things, unreadable, version)) => {
-                self.tell(WatchUpdate::All(things, unreadable)).await?;
+                self.send(WatchUpdate::Listed(things, unreadable)).await?;
                 Ok(Some(version))
             }
             Err(ListError::Absent) => {
-                self.tell(WatchUpdate::Absent).await?;
+                self.send(WatchUpdate::Absent).await?;
                 attempts.reset();
-                tokio::time::sleep(self.pace.recheck).await;
+                tokio::time::sleep(self.timing.recheck_interval).await;
                 Ok(None)
             }
             Err(ListError::Failed(mut failure)) => {
-                failure.silent += silent + began.elapsed();
+                failure.silent_for += silent + began.elapsed();
                 if failure.reason == WatchFailureReason::Forbidden
                     && self.source.is_optional()
                     && self.is_undefined().await
                 {
-                    self.tell(WatchUpdate::Absent).await?;
+                    self.send(WatchUpdate::Absent).await?;
                     attempts.reset();
-                    tokio::time::sleep(self.pace.recheck).await;
+                    tokio::time::sleep(self.timing.recheck_interval).await;
                     return Ok(None);
                 }
-                self.fail(failure, attempts).await?;
+                self.report_failure(failure, attempts).await?;
                 Ok(None)
             }
         }
@@ -181,7 +185,7 @@ impl<S: WatchedResource> Reflector<S> {
     async fn is_undefined(&self) -> bool {
         let group_version = format!("{}/v1", self.source.group());
         let asked = self.client.list_api_group_resources(&group_version);
-        match timeout(self.pace.patience, asked).await {
+        match timeout(self.timing.request_timeout, asked).await {
             Ok(Ok(list)) => !list
                 .resources
                 .iter()
@@ -191,18 +195,18 @@ impl<S: WatchedResource> Reflector<S> {
         }
     }
 
-    async fn pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
+    async fn list_pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
         let mut things = Vec::new();
         let mut unreadable = 0;
         let mut params = ListParams {
-            label_selector: self.labels.clone(),
-            limit: Some(PAGE),
+            label_selector: self.label_selector.clone(),
+            limit: Some(PAGE_SIZE),
             ..ListParams::default()
         };
         loop {
-            let page = self.page(&params).await?;
+            let page = self.list_page(&params).await?;
             for item in page.items {
-                match self.read(item) {
+                match self.parse(item) {
                     Some(thing) => things.push(thing),
                     None => unreadable += 1,
                 }
@@ -214,7 +218,7 @@ impl<S: WatchedResource> Reflector<S> {
         }
     }
 
-    async fn page(&self, params: &ListParams) -> Result<ListPage, ListError> {
+    async fn list_page(&self, params: &ListParams) -> Result<ListPage, ListError> {
         let request = self.request();
         let request = if self.source.metadata_only() {
             request.list_metadata(params)
@@ -222,11 +226,11 @@ impl<S: WatchedResource> Reflector<S> {
             request.list(params)
         };
         let request = request.map_err(|error| self.failure(WatchFailureReason::Other, &error))?;
-        let text = match timeout(self.pace.patience, self.client.request_text(request)).await {
+        let text = match timeout(self.timing.request_timeout, self.client.request_text(request)).await {
             Ok(Ok(text)) => text,
-            Ok(Err(error)) => return Err(self.refused(&error)),
+            Ok(Err(error)) => return Err(self.list_error(&error)),
             Err(_) => {
-                let message = format!("no list within {} s", self.pace.patience.as_secs_f64());
+                let message = format!("no list within {} s", self.timing.request_timeout.as_secs_f64());
                 return Err(self.failure(WatchFailureReason::Timeout, &message).into());
             }
         };
@@ -241,42 +245,42 @@ impl<S: WatchedResource> Reflector<S> {
 
     /// Watches, resuming as needed, until a new list is needed. Returns the time without any response until
     /// then.
-    async fn follow(
+    async fn watch_until_relist(
         &self,
         mut version: String,
         attempts: &mut WatchAttempts,
     ) -> Result<Duration, ReceiverDropped> {
         loop {
-            match self.watch(&mut version, attempts).await? {
+            match self.watch_once(&mut version, attempts).await? {
                 // Avoid reopening immediately a watch that ends immediately.
                 WatchEnd::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
                 WatchEnd::Relist => {
                     let message = "the resource version is too old to resume from; listing again";
                     let failure = self.failure(WatchFailureReason::Gone, &message);
-                    self.tell(WatchUpdate::Failed(failure)).await?;
+                    self.send(WatchUpdate::Failed(failure)).await?;
                     tokio::time::sleep(attempts.backoff.next(None)).await;
                     return Ok(Duration::ZERO);
                 }
                 // If etcd sends no progress notifications, a watch of unchanging objects receives no
                 // bookmarks. Only a new list distinguishes this from a watch that lost its events, and
                 // recovers what was lost.
-                WatchEnd::Silent => {
-                    let silence = self.pace.silence;
+                WatchEnd::Idle => {
+                    let silence = self.timing.idle_timeout;
                     tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "watch is silent; listing again");
                     return Ok(silence);
                 }
-                WatchEnd::Failed(failure) => self.fail(failure, attempts).await?,
+                WatchEnd::Failed(failure) => self.report_failure(failure, attempts).await?,
             }
         }
     }
 
-    async fn watch(
+    async fn watch_once(
         &self,
         version: &mut String,
         attempts: &mut WatchAttempts,
     ) -> Result<WatchEnd, ReceiverDropped> {
         let params = WatchParams {
-            label_selector: self.labels.clone(),
+            label_selector: self.label_selector.clone(),
             timeout: Some(WATCH_SECONDS),
             bookmarks: true,
             ..WatchParams::default()
@@ -288,42 +292,51 @@ impl<S: WatchedResource> Reflector<S> {
             request.watch(&params, version)
         };
         let opened = match request {
-            Ok(request) => timeout(self.pace.patience, self.client.request_events::<Value>(request)).await,
+            Ok(request) => {
+                timeout(
+                    self.timing.request_timeout,
+                    self.client.request_events::<Value>(request),
+                )
+                .await
+            }
             Err(error) => return Ok(WatchEnd::Failed(self.failure(WatchFailureReason::Other, &error))),
         };
         let events = match opened {
             Ok(Ok(events)) => events,
-            Ok(Err(error)) => return Ok(self.ended(&error)),
+            Ok(Err(error)) => return Ok(self.end_of_error(&error)),
             Err(_) => {
-                let message = format!("watch not opened within {} s", self.pace.patience.as_secs_f64());
+                let message = format!(
+                    "watch not opened within {} s",
+                    self.timing.request_timeout.as_secs_f64()
+                );
                 let mut failure = self.failure(WatchFailureReason::Timeout, &message);
-                failure.silent = self.pace.patience;
+                failure.silent_for = self.timing.request_timeout;
                 return Ok(WatchEnd::Failed(failure));
             }
         };
         tokio::pin!(events);
-        self.tell(WatchUpdate::Live).await?;
+        self.send(WatchUpdate::Live).await?;
         loop {
-            let event = match timeout(self.pace.silence, events.try_next()).await {
+            let event = match timeout(self.timing.idle_timeout, events.try_next()).await {
                 Ok(Ok(Some(event))) => event,
                 Ok(Ok(None)) => return Ok(WatchEnd::Resume),
-                Ok(Err(error)) => return Ok(self.ended(&error)),
-                Err(_) => return Ok(WatchEnd::Silent),
+                Ok(Err(error)) => return Ok(self.end_of_error(&error)),
+                Err(_) => return Ok(WatchEnd::Idle),
             };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    self.note_version(&object, version);
-                    let told = self
-                        .read(object)
-                        .map_or(WatchUpdate::Unreadable, |thing| WatchUpdate::Put(Box::new(thing)));
-                    self.tell(told).await?;
+                    self.record_version(&object, version);
+                    let told = self.parse(object).map_or(WatchUpdate::Unreadable, |thing| {
+                        WatchUpdate::Applied(Box::new(thing))
+                    });
+                    self.send(told).await?;
                 }
                 WatchEvent::Deleted(object) => {
-                    self.note_version(&object, version);
-                    self.tell(WatchUpdate::Gone(key_of(&object))).await?;
+                    self.record_version(&object, version);
+                    self.send(WatchUpdate::Deleted(key_of(&object))).await?;
                 }
                 WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
-                WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
+                WatchEvent::Error(status) => return Ok(self.end_of_status(&status)),
             }
             // An event proves that the watch works, so earlier failures are over.
             if attempts.reset() {
@@ -332,7 +345,7 @@ impl<S: WatchedResource> Reflector<S> {
         }
     }
 
-    fn note_version(&self, object: &Value, version: &mut String) {
+    fn record_version(&self, object: &Value, version: &mut String) {
         if let Some(known) = version_of(object) {
             version.replace_range(.., known);
         } else {
@@ -340,12 +353,12 @@ impl<S: WatchedResource> Reflector<S> {
         }
     }
 
-    fn read(&self, object: Value) -> Option<S::Object> {
+    fn parse(&self, object: Value) -> Option<S::Object> {
         let key = key_of(&object);
         self.source
             .read(object)
             .map_err(|reason| {
-                let reason: String = reason.chars().take(LONGEST).collect();
+                let reason: String = reason.chars().take(MAX_ERROR_LENGTH).collect();
                 tracing::warn!(resource = %self.source, %key, %reason, "cannot parse an object; skipping it");
             })
             .ok()
@@ -355,36 +368,38 @@ impl<S: WatchedResource> Reflector<S> {
         Request::new(self.source.path())
     }
 
-    fn ended(&self, error: &kube::Error) -> WatchEnd {
+    fn end_of_error(&self, error: &kube::Error) -> WatchEnd {
         match error {
-            kube::Error::Api(status) => self.ended_by(status),
+            kube::Error::Api(status) => self.end_of_status(status),
             // The connection broke between two events; resuming from the known version loses nothing.
-            _ => match self.refused(error) {
+            _ => match self.list_error(error) {
                 ListError::Absent => WatchEnd::Relist,
                 ListError::Failed(failure) => WatchEnd::Failed(failure),
             },
         }
     }
 
-    fn ended_by(&self, status: &Status) -> WatchEnd {
+    fn end_of_status(&self, status: &Status) -> WatchEnd {
         if status.code == 410 || (status.code == 404 && self.source.is_optional()) {
             return WatchEnd::Relist;
         }
-        WatchEnd::Failed(self.answered(status))
+        WatchEnd::Failed(self.status_failure(status))
     }
 
-    fn refused(&self, error: &kube::Error) -> ListError {
+    fn list_error(&self, error: &kube::Error) -> ListError {
         match error {
             kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => ListError::Absent,
-            kube::Error::Api(status) => self.answered(status).into(),
+            kube::Error::Api(status) => self.status_failure(status).into(),
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
                 self.failure(WatchFailureReason::Other, error).into()
             }
-            _ => self.failure(WatchFailureReason::Connection, &chain(error)).into(),
+            _ => self
+                .failure(WatchFailureReason::Connection, &error_chain(error))
+                .into(),
         }
     }
 
-    fn answered(&self, status: &Status) -> WatchFailure {
+    fn status_failure(&self, status: &Status) -> WatchFailure {
         let reason = match status.code {
             410 => WatchFailureReason::Gone,
             401 | 403 => WatchFailureReason::Forbidden,
@@ -401,7 +416,7 @@ impl<S: WatchedResource> Reflector<S> {
             ),
             _ => String::new(),
         };
-        let said: String = status.message.chars().take(LONGEST).collect();
+        let said: String = status.message.chars().take(MAX_ERROR_LENGTH).collect();
         let mut failure = self.failure(reason, &format_args!("{} {said}{advice}", status.code));
         let seconds = status
             .details
@@ -417,14 +432,14 @@ impl<S: WatchedResource> Reflector<S> {
         WatchFailure {
             reason,
             message,
-            silent: Duration::ZERO,
+            silent_for: Duration::ZERO,
             retry_after: None,
         }
     }
 }
 
 /// Formats an error with its sources: the reason of a failed connection is at the end of the chain.
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -434,7 +449,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_ERROR_LENGTH).collect()
 }
 
 /// Why a list failed.
@@ -454,7 +469,7 @@ impl From<WatchFailure> for ListError {
 struct ListPage {
     #[serde(default)]
     metadata: PageMeta,
-    #[serde(default, deserialize_with = "or_empty")]
+    #[serde(default, deserialize_with = "null_as_empty")]
     items: Vec<Value>,
 }
 
@@ -466,6 +481,6 @@ struct PageMeta {
     continue_: Option<String>,
 }
 
-fn or_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use super::{ApiServerAccess, WatchTiming};
 
 /// Label selector of the prober and responder Pods of an installation.
-pub const PROBERS: &str =
+pub const PROBER_SELECTOR: &str =
     "app.kubernetes.io/name=parallax,app.kubernetes.io/component in (prober,prober-host,responder)";
 
 /// Settings of the cluster source.
@@ -20,7 +20,7 @@ pub struct KubernetesSettings {
     /// Whether to watch cert-manager's objects.
     pub cert_manager: CertManagerMode,
     /// Timing of the watches.
-    pub pace: WatchTiming,
+    pub timing: WatchTiming,
 }
 
 impl KubernetesSettings {
@@ -30,15 +30,15 @@ impl KubernetesSettings {
         Self {
             access,
             prober_namespaces: Vec::new(),
-            prober_selector: PROBERS.to_owned(),
+            prober_selector: PROBER_SELECTOR.to_owned(),
             defaults: TargetDefaults::default(),
             cert_manager: CertManagerMode::default(),
-            pace: WatchTiming::default(),
+            timing: WatchTiming::default(),
         }
     }
 
     /// Adds namespaces whose Pods are watched.
-    pub fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
+    pub fn add_prober_namespaces<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
         self.prober_namespaces.extend(namespaces.map(str::to_owned));
         self.prober_namespaces.sort_unstable();
         self.prober_namespaces.dedup();

@@ -28,7 +28,8 @@ pub enum CaaVerdict {
     /// The records of this name allow issuance.
     Allowed {
         /// The name.
-        at: String,
+        #[serde(rename = "at")]
+        name: String,
         /// The accounts that the records allow, if the requesting account is unknown; empty if the account
         /// does not matter.
         accounts: Vec<String>,
@@ -36,14 +37,17 @@ pub enum CaaVerdict {
     /// The records of this name forbid issuance.
     Forbidden {
         /// The name.
-        at: String,
+        #[serde(rename = "at")]
+        name: String,
         /// The reason.
-        why: CaaRefusal,
+        #[serde(rename = "why")]
+        reason: CaaRefusal,
     },
     /// The records of this name could not be looked up, so the authority does not issue.
     Unknown {
         /// The name.
-        at: String,
+        #[serde(rename = "at")]
+        name: String,
         /// Why the lookup failed.
         kind: FailureKind,
     },
@@ -56,7 +60,8 @@ pub enum CaaRefusal {
     /// A record with this tag is critical, and the authority does not support the tag.
     CriticalTag(String),
     /// Only these authorities may issue; none may if the list is empty.
-    Others(Vec<String>),
+    #[serde(rename = "others")]
+    OtherIssuers(Vec<String>),
     /// The authority may issue, but only to these accounts.
     OtherAccount(Vec<String>),
     /// The authority may issue, but only with these methods.
@@ -70,8 +75,8 @@ impl CaaVerdict {
     pub fn problem(&self, name: &str) -> Option<(&'static str, String)> {
         let (class, said) = match self {
             Self::Unrestricted | Self::Allowed { .. } => return None,
-            Self::Forbidden { at, .. } => ("caa", format!("CAA record for {at} prevents issuance")),
-            Self::Unknown { at, kind } => ("dns", lookup_problem(kind, "CAA", at)),
+            Self::Forbidden { name: at, .. } => ("caa", format!("CAA record for {at} prevents issuance")),
+            Self::Unknown { name: at, kind } => ("dns", lookup_problem(kind, "CAA", at)),
         };
         Some((class, format!("While processing CAA for {name}: {said}")))
     }
@@ -80,17 +85,17 @@ impl CaaVerdict {
 impl CaaRefusal {
     /// Describes the refusal for people: what the records of `at` say about `issuer`, and how to fix it.
     #[must_use]
-    pub fn words(&self, at: &str, issuer: &str) -> (String, String) {
+    pub fn explain(&self, at: &str, issuer: &str) -> (String, String) {
         match self {
             Self::CriticalTag(tag) => (
                 format!("the CAA records of {at} have the critical tag {tag:?}, which {issuer} does not know"),
                 "without its critical flag (0 instead of 128) the record is ignored".to_owned(),
             ),
-            Self::Others(others) if others.is_empty() => (
+            Self::OtherIssuers(others) if others.is_empty() => (
                 format!("the CAA records of {at} allow no authority to issue"),
                 format!("{at} CAA 0 issue {issuer:?} would allow it"),
             ),
-            Self::Others(others) => (
+            Self::OtherIssuers(others) => (
                 format!(
                     "the CAA records of {at} allow {} only, not {issuer}",
                     others.join(", ")
@@ -151,16 +156,16 @@ pub fn caa_names(name: &str) -> Vec<String> {
 /// Evaluates whether the authority may issue. `climbed` contains the answers for [`caa_names`], in that
 /// order.
 #[must_use]
-pub fn judge_caa(climbed: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
-    for CaaAt { name, answer } in climbed {
+pub fn evaluate_caa(answers: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
+    for CaaAt { name, answer } in answers {
         match answer {
             CaaAnswer::None => {}
             CaaAnswer::Records(records) if records.is_empty() => {}
-            CaaAnswer::Records(records) => return of_set(name, records, ask),
+            CaaAnswer::Records(records) => return evaluate_records(name, records, ask),
             // This name may have records, so those of its parents must not decide.
             CaaAnswer::Failed(kind) => {
                 return CaaVerdict::Unknown {
-                    at: name.clone(),
+                    name: name.clone(),
                     kind: kind.clone(),
                 };
             }
@@ -169,11 +174,14 @@ pub fn judge_caa(climbed: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
     CaaVerdict::Unrestricted
 }
 
-fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
+fn evaluate_records(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
     let at = name.to_owned();
-    if let Some(unknown) = records.iter().find(|record| critical_unknown(record)) {
+    if let Some(unknown) = records.iter().find(|record| is_unsupported_critical(record)) {
         let why = CaaRefusal::CriticalTag(unknown.tag.clone());
-        return CaaVerdict::Forbidden { at, why };
+        return CaaVerdict::Forbidden {
+            name: at,
+            reason: why,
+        };
     }
     let of = |tag: &str| -> Vec<&CaaRecord> {
         records
@@ -188,33 +196,33 @@ fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
     }
     let mut accounts = Vec::new();
     if relevant.is_empty() {
-        return CaaVerdict::Allowed { at, accounts };
+        return CaaVerdict::Allowed { name: at, accounts };
     }
     let (mut others, mut other_accounts, mut other_methods) = (Vec::new(), Vec::new(), Vec::new());
     for property in relevant
         .iter()
-        .filter_map(|record| IssueProperty::read(&record.value))
+        .filter_map(|record| IssueProperty::parse(&record.value))
     {
         if property.issuer != ask.issuer {
             others.extend((!property.issuer.is_empty()).then(|| property.issuer.to_owned()));
             continue;
         }
-        let bound = match property.account(ask.account_uri) {
-            ValueState::Yes => None,
-            ValueState::Unknown(account) => Some(account),
-            ValueState::No(accounts) => {
+        let bound = match property.account_state(ask.account_uri) {
+            ValueState::Matches => None,
+            ValueState::DependsOnAccount(account) => Some(account),
+            ValueState::Mismatch(accounts) => {
                 other_accounts.extend(accounts);
                 continue;
             }
         };
-        if let ValueState::No(methods) = property.method(ask.method) {
+        if let ValueState::Mismatch(methods) = property.method_state(ask.method) {
             other_methods.extend(methods);
             continue;
         }
         match bound {
             None => {
                 return CaaVerdict::Allowed {
-                    at,
+                    name: at,
                     accounts: Vec::new(),
                 };
             }
@@ -222,20 +230,23 @@ fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
         }
     }
     if !accounts.is_empty() {
-        return CaaVerdict::Allowed { at, accounts };
+        return CaaVerdict::Allowed { name: at, accounts };
     }
     let why = if !other_methods.is_empty() {
         CaaRefusal::OtherMethod(other_methods)
     } else if !other_accounts.is_empty() {
         CaaRefusal::OtherAccount(other_accounts)
     } else {
-        CaaRefusal::Others(others)
+        CaaRefusal::OtherIssuers(others)
     };
-    CaaVerdict::Forbidden { at, why }
+    CaaVerdict::Forbidden {
+        name: at,
+        reason: why,
+    }
 }
 
 /// Many configurations set bit 1 to mean "critical", so Boulder treats it as critical too.
-fn critical_unknown(record: &CaaRecord) -> bool {
+fn is_unsupported_critical(record: &CaaRecord) -> bool {
     const KNOWN: &[&str] = &["issue", "issuewild", "iodef", "issuemail", "issuevmc"];
     record.flags & (128 | 1) != 0 && !KNOWN.iter().any(|known| record.tag.eq_ignore_ascii_case(known))
 }
@@ -248,16 +259,16 @@ struct IssueProperty<'a> {
 }
 
 enum ValueState {
-    Yes,
+    Matches,
     /// The account is unknown; only this one is allowed.
-    Unknown(String),
+    DependsOnAccount(String),
     /// Only these are allowed.
-    No(Vec<String>),
+    Mismatch(Vec<String>),
 }
 
 impl<'a> IssueProperty<'a> {
     /// Returns `None` for a malformed value, which allows no issuer.
-    fn read(value: &'a str) -> Option<Self> {
+    fn parse(value: &'a str) -> Option<Self> {
         let trim = |text: &'a str| text.trim_matches([' ', '\t']);
         let mut parts = value.split(';');
         let issuer = trim(parts.next()?);
@@ -291,17 +302,17 @@ impl<'a> IssueProperty<'a> {
             .collect()
     }
 
-    fn account(&self, wanted: Option<&str>) -> ValueState {
+    fn account_state(&self, wanted: Option<&str>) -> ValueState {
         match (self.values("accounturi").as_slice(), wanted) {
-            ([], _) => ValueState::Yes,
-            ([only], Some(wanted)) if *only == wanted => ValueState::Yes,
-            ([only], None) => ValueState::Unknown((*only).to_owned()),
+            ([], _) => ValueState::Matches,
+            ([only], Some(wanted)) if *only == wanted => ValueState::Matches,
+            ([only], None) => ValueState::DependsOnAccount((*only).to_owned()),
             // Several account URIs can never all match.
-            (some, _) => ValueState::No(some.iter().map(|uri| (*uri).to_owned()).collect()),
+            (some, _) => ValueState::Mismatch(some.iter().map(|uri| (*uri).to_owned()).collect()),
         }
     }
 
-    fn method(&self, wanted: &str) -> ValueState {
+    fn method_state(&self, wanted: &str) -> ValueState {
         let label = |text: &str| {
             !text.is_empty()
                 && text
@@ -317,19 +328,19 @@ impl<'a> IssueProperty<'a> {
                 .collect()
         };
         match values.as_slice() {
-            [] => ValueState::Yes,
+            [] => ValueState::Matches,
             [only] => {
                 for method in only.split(',') {
                     if !label(method) {
-                        return ValueState::No(all());
+                        return ValueState::Mismatch(all());
                     }
                     if method == wanted {
-                        return ValueState::Yes;
+                        return ValueState::Matches;
                     }
                 }
-                ValueState::No(all())
+                ValueState::Mismatch(all())
             }
-            _ => ValueState::No(all()),
+            _ => ValueState::Mismatch(all()),
         }
     }
 }

@@ -31,7 +31,7 @@ fn climbed(sets: Vec<CaaAnswer>) -> Vec<CaaAt> {
 fn allows(records: &[CaaRecord], ask: CaaAsk<'_>) -> bool {
     let climbed = climbed(vec![CaaAnswer::Records(records.to_vec())]);
     matches!(
-        judge_caa(&climbed, ask),
+        evaluate_caa(&climbed, ask),
         CaaVerdict::Allowed { .. } | CaaVerdict::Unrestricted
     )
 }
@@ -210,7 +210,7 @@ fn the_nearest_name_that_has_records_decides_and_a_silence_before_it_forbids() {
     let silent = CaaAnswer::Failed(FailureKind::ServFail);
     let none = CaaAnswer::None;
     assert_eq!(
-        judge_caa(&climbed(vec![none.clone(), none.clone(), none.clone()]), LE),
+        evaluate_caa(&climbed(vec![none.clone(), none.clone(), none.clone()]), LE),
         CaaVerdict::Unrestricted
     );
     for (sets, expected) in [
@@ -228,7 +228,7 @@ fn the_nearest_name_that_has_records_decides_and_a_silence_before_it_forbids() {
             ),
         ),
     ] {
-        let verdict = judge_caa(&climbed(sets), LE);
+        let verdict = evaluate_caa(&climbed(sets), LE);
         let problem = verdict.problem("shop.example.org").map(|(_, detail)| detail);
         assert_eq!(problem.as_deref(), expected, "{verdict:?}");
     }
@@ -243,9 +243,9 @@ fn an_account_that_is_not_known_is_a_condition_and_no_refusal() {
     );
     let climbed = climbed(vec![CaaAnswer::Records(vec![bound])]);
     assert_eq!(
-        judge_caa(&climbed, LE),
+        evaluate_caa(&climbed, LE),
         CaaVerdict::Allowed {
-            at: "shop.example.org".to_owned(),
+            name: "shop.example.org".to_owned(),
             accounts: vec!["https://acme.example/acct/1".to_owned()]
         }
     );
@@ -284,8 +284,8 @@ proptest! {
         records in prop::collection::vec(any_record(), 1..4),
         above in prop::collection::vec(any_record(), 0..4),
     ) {
-        let alone = judge_caa(&climbed(vec![CaaAnswer::Records(records.clone())]), LE);
-        let under = judge_caa(&climbed(vec![CaaAnswer::Records(records), CaaAnswer::Records(above)]), LE);
+        let alone = evaluate_caa(&climbed(vec![CaaAnswer::Records(records.clone())]), LE);
+        let under = evaluate_caa(&climbed(vec![CaaAnswer::Records(records), CaaAnswer::Records(above)]), LE);
         prop_assert_eq!(alone, under);
     }
 
@@ -293,7 +293,7 @@ proptest! {
     fn a_record_for_the_authority_allows_unless_a_critical_one_is_unknown(
         mut records in prop::collection::vec(any_record(), 0..5),
     ) {
-        let unknown = records.iter().any(critical_unknown);
+        let unknown = records.iter().any(is_unsupported_critical);
         records.push(record(0, "issue", "letsencrypt.org"));
         prop_assert_eq!(allows(&records, LE), !unknown);
     }

@@ -28,18 +28,21 @@ pub struct NameDifference {
     /// The record.
     pub record: ComparedRecord,
     /// The different answers with their servers; at least two.
-    pub opinions: Vec<DnsOpinion>,
+    #[serde(rename = "opinions")]
+    pub answers: Vec<DnsOpinion>,
 }
 
 /// One of several answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsOpinion {
     /// The owners of the servers that give this answer.
-    pub who: Vec<ServerOwner>,
+    #[serde(rename = "who")]
+    pub owners: Vec<ServerOwner>,
     /// The servers that give this answer.
     pub servers: Vec<SocketAddr>,
     /// The answer as text.
-    pub says: String,
+    #[serde(rename = "says")]
+    pub answer: String,
 }
 
 /// Returns a view's answer for a record as text, or `None` if the view does not count for the record.
@@ -50,10 +53,10 @@ type RecordOpinion = fn(&NameView) -> Option<String>;
 #[must_use]
 pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
     let records: [(ComparedRecord, RecordOpinion); 4] = [
-        (ComparedRecord::A, |view| of_addresses(view, &view.a)),
-        (ComparedRecord::Aaaa, |view| of_addresses(view, &view.aaaa)),
-        (ComparedRecord::Cname, aliases),
-        (ComparedRecord::Caa, |view| Some(of_caa(&view.caa))),
+        (ComparedRecord::A, |view| address_text(view, &view.a)),
+        (ComparedRecord::Aaaa, |view| address_text(view, &view.aaaa)),
+        (ComparedRecord::Cname, alias_text),
+        (ComparedRecord::Caa, |view| Some(caa_text(&view.caa))),
     ];
     records
         .into_iter()
@@ -62,39 +65,39 @@ pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
             for view in views {
                 let Some(says) = says(view) else { continue };
                 let opinion = opinions.entry(says.clone()).or_insert_with(|| DnsOpinion {
-                    who: Vec::new(),
+                    owners: Vec::new(),
                     servers: Vec::new(),
-                    says,
+                    answer: says,
                 });
-                if !opinion.who.contains(&view.by) {
-                    opinion.who.push(view.by.clone());
+                if !opinion.owners.contains(&view.owner) {
+                    opinion.owners.push(view.owner.clone());
                 }
                 opinion.servers.push(view.server);
             }
             (opinions.len() > 1).then(|| NameDifference {
                 record,
-                opinions: opinions.into_values().collect(),
+                answers: opinions.into_values().collect(),
             })
         })
         .collect()
 }
 
-fn of_addresses(view: &NameView, answer: &RecordAnswer) -> Option<String> {
-    let only_alias = matches!(view.by, ServerOwner::Authority { .. }) && !view.aliases.is_empty();
+fn address_text(view: &NameView, answer: &RecordAnswer) -> Option<String> {
+    let only_alias = matches!(view.owner, ServerOwner::Authority { .. }) && !view.aliases.is_empty();
     match answer {
-        RecordAnswer::None | RecordAnswer::NoName if only_alias => None,
+        RecordAnswer::None | RecordAnswer::NoSuchName if only_alias => None,
         RecordAnswer::Addresses(addresses) => {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             Some(addresses.join(", "))
         }
         RecordAnswer::None => Some("none".to_owned()),
-        RecordAnswer::NoName => Some("no such name".to_owned()),
+        RecordAnswer::NoSuchName => Some("no such name".to_owned()),
         RecordAnswer::Failed(kind) => Some(format!("no answer ({})", kind.label())),
     }
 }
 
 /// Only the first alias: an authoritative server does not return those behind it.
-fn aliases(view: &NameView) -> Option<String> {
+fn alias_text(view: &NameView) -> Option<String> {
     let silent = |answer: &RecordAnswer| matches!(answer, RecordAnswer::Failed(_));
     if silent(&view.a) && silent(&view.aaaa) {
         return None;
@@ -102,7 +105,7 @@ fn aliases(view: &NameView) -> Option<String> {
     Some(view.aliases.first().cloned().unwrap_or_else(|| "none".to_owned()))
 }
 
-fn of_caa(answer: &CaaAnswer) -> String {
+fn caa_text(answer: &CaaAnswer) -> String {
     match answer {
         CaaAnswer::None => "none".to_owned(),
         CaaAnswer::Failed(kind) => format!("no answer ({})", kind.label()),
@@ -122,7 +125,7 @@ mod tests {
 
     fn view(by: ServerOwner, last: u8, a: &[&str], aliases: &[&str]) -> NameView {
         NameView {
-            by,
+            owner: by,
             server: SocketAddr::from(([192, 0, 2, last], 53)),
             a: match a {
                 [] => RecordAnswer::None,
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn servers_that_say_the_same_differ_in_nothing() {
         let views = [
-            view(ServerOwner::Own, 1, &["9.0.0.1"], &[]),
+            view(ServerOwner::Local, 1, &["9.0.0.1"], &[]),
             view(ServerOwner::Public, 2, &["9.0.0.1"], &[]),
             view(own(), 3, &["9.0.0.1"], &[]),
         ];
@@ -156,16 +159,16 @@ mod tests {
     #[test]
     fn a_cluster_that_sees_another_address_is_a_difference_with_both_opinions() {
         let views = [
-            view(ServerOwner::Own, 1, &["10.0.0.1"], &[]),
+            view(ServerOwner::Local, 1, &["10.0.0.1"], &[]),
             view(ServerOwner::Public, 2, &["9.0.0.1"], &[]),
             view(own(), 3, &["9.0.0.1"], &[]),
         ];
         let [difference] = name_differences(&views).try_into().unwrap();
         assert_eq!(difference.record, ComparedRecord::A);
         let said: Vec<_> = difference
-            .opinions
+            .answers
             .iter()
-            .map(|one| (one.says.as_str(), one.servers.len()))
+            .map(|one| (one.answer.as_str(), one.servers.len()))
             .collect();
         assert_eq!(said, [("10.0.0.1", 1), ("9.0.0.1", 2)]);
     }
@@ -183,13 +186,13 @@ mod tests {
     fn a_server_that_does_not_answer_is_an_opinion_of_its_own() {
         let mut silent = view(ServerOwner::Public, 2, &[], &[]);
         silent.a = RecordAnswer::Failed(FailureKind::ServFail);
-        let views = [view(ServerOwner::Own, 1, &["9.0.0.1"], &[]), silent];
+        let views = [view(ServerOwner::Local, 1, &["9.0.0.1"], &[]), silent];
         let [difference] = name_differences(&views).try_into().unwrap();
         assert!(
             difference
-                .opinions
+                .answers
                 .iter()
-                .any(|one| one.says == "no answer (servfail)")
+                .any(|one| one.answer == "no answer (servfail)")
         );
     }
 }

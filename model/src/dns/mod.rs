@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 pub use self::{
-    caa::{CaaAsk, CaaRefusal, CaaVerdict, caa_names, judge_caa, lookup_problem},
+    caa::{CaaAsk, CaaRefusal, CaaVerdict, caa_names, evaluate_caa, lookup_problem},
     compare::{ComparedRecord, DnsOpinion, NameDifference, name_differences},
 };
 use crate::{FailureKind, HostName, Scope};
@@ -26,11 +26,13 @@ pub struct NamesProbe {
     pub name: HostName,
     /// Public resolvers to query in addition to the machine's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub public: Vec<SocketAddr>,
+    #[serde(rename = "public")]
+    pub public_resolvers: Vec<SocketAddr>,
     /// Whether to query the authoritative servers of the name's zone as well, wherever they are on the
     /// internet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub authorities: bool,
+    #[serde(rename = "authorities")]
+    pub query_authorities: bool,
     /// Addresses that the authoritative servers may have; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
@@ -44,7 +46,8 @@ pub struct NameSight {
     pub views: Vec<NameView>,
     /// Why there is no view of an authoritative server; absent if there is one, or if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_authority: Option<FailureKind>,
+    #[serde(rename = "no_authority")]
+    pub authority_failure: Option<FailureKind>,
     /// CAA records of the name and all its parents, from the first public resolver that answers, or from the
     /// machine's own resolver if no public one was queried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +59,9 @@ impl NameSight {
     ///
     /// # Errors
     /// Returns only the errors of the underlying format.
-    pub fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Self>>, D::Error> {
+    pub fn deserialize_lenient<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<Self>>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum TaggedAnswer {
@@ -75,7 +80,8 @@ impl NameSight {
 #[serde(rename_all = "snake_case")]
 pub enum ServerOwner {
     /// The machine's own resolver; for a Pod, that of the cluster.
-    Own,
+    #[serde(rename = "own")]
+    Local,
     /// A public resolver.
     Public,
     /// An authoritative server of the zone.
@@ -91,7 +97,8 @@ pub enum ServerOwner {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameView {
     /// The server's owner.
-    pub by: ServerOwner,
+    #[serde(rename = "by")]
+    pub owner: ServerOwner,
     /// The server's address.
     pub server: SocketAddr,
     /// The answer for IPv4 addresses.
@@ -114,7 +121,8 @@ pub enum RecordAnswer {
     /// The name exists but has no address.
     None,
     /// There is no such name.
-    NoName,
+    #[serde(rename = "no_name")]
+    NoSuchName,
     /// No usable answer.
     Failed(FailureKind),
 }
@@ -125,7 +133,7 @@ impl RecordAnswer {
     pub fn addresses(&self) -> &[IpAddr] {
         match self {
             Self::Addresses(addresses) => addresses,
-            Self::None | Self::NoName | Self::Failed(_) => &[],
+            Self::None | Self::NoSuchName | Self::Failed(_) => &[],
         }
     }
 }
@@ -180,7 +188,7 @@ mod tests {
 
     #[derive(Deserialize)]
     struct TaggedRecord {
-        #[serde(default, deserialize_with = "NameSight::lenient")]
+        #[serde(default, deserialize_with = "NameSight::deserialize_lenient")]
         names: Option<Box<NameSight>>,
     }
 

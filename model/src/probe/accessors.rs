@@ -107,7 +107,7 @@ impl ProbeSpec {
     /// Returns the probe restricted to a scope. DNS queries and echo probes stay unchanged, because neither
     /// follows a name or a redirect.
     #[must_use]
-    pub fn within(mut self, scope: &Scope) -> Self {
+    pub fn with_scope(mut self, scope: &Scope) -> Self {
         match &mut self {
             Self::Http(probe) => probe.scope = Some(scope.clone()),
             Self::Tcp(probe) => probe.scope = Some(scope.clone()),
@@ -121,7 +121,7 @@ impl ProbeSpec {
     /// Returns the same probe with a requirement not to answer, or `None` for a kind that does not support
     /// it.
     #[must_use]
-    pub fn expecting_silence(&self, silence: MustNotAnswer) -> Option<Self> {
+    pub fn requiring_no_answer(&self, silence: MustNotAnswer) -> Option<Self> {
         let mut probe = self.clone();
         match &mut probe {
             Self::Http(probe) => probe.must_not_answer = Some(silence),

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of bytes that a TCP probe sends or expects.
-const MOST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Bytes written as text with `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; at most 4 KiB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum InvalidBytes {
     #[error("expected at least one byte")]
     Empty,
     /// The bytes exceed the maximum.
-    #[error("expected at most {MOST} bytes, got {0}")]
+    #[error("expected at most {MAX_BYTES} bytes, got {0}")]
     TooLong(usize),
 }
 
@@ -67,7 +67,7 @@ impl TryFrom<String> for EscapedBytes {
         bytes.extend_from_slice(rest.as_bytes());
         match bytes.len() {
             0 => Err(InvalidBytes::Empty),
-            len if len > MOST => Err(InvalidBytes::TooLong(len)),
+            len if len > MAX_BYTES => Err(InvalidBytes::TooLong(len)),
             _ => Ok(Self(bytes)),
         }
     }

@@ -34,7 +34,7 @@ pub struct ChallengeProbe {
     /// The name to be certified.
     pub host: HostName,
     /// Port of the first request; 80 for every known client.
-    #[serde(default = "http_port", skip_serializing_if = "is_http_port")]
+    #[serde(default = "default_port", skip_serializing_if = "is_http_port")]
     pub port: u16,
     /// Path: [`CHALLENGE_PATH`] followed by the token.
     pub path: String,
@@ -54,7 +54,7 @@ pub struct ChallengeProbe {
     pub scope: Option<Scope>,
 }
 
-const fn http_port() -> u16 {
+const fn default_port() -> u16 {
     80
 }
 
@@ -77,10 +77,12 @@ pub struct ChallengeSight {
     pub dials: Vec<DialSight>,
     /// Followed redirects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hops: Vec<HopSight>,
+    #[serde(rename = "hops")]
+    pub redirects: Vec<HopSight>,
     /// Error text of a library or the kernel: bounded, without control characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<String>,
+    #[serde(rename = "said")]
+    pub error: Option<String>,
 }
 
 /// An attempted connection.
@@ -90,11 +92,13 @@ pub struct DialSight {
     pub address: SocketAddr,
     /// Why the connection failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<FailureKind>,
+    #[serde(rename = "failed")]
+    pub failure: Option<FailureKind>,
     /// The connection was still pending when the one of the other address family succeeded; a racing client
     /// never learns its result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub overtaken: bool,
+    #[serde(rename = "overtaken")]
+    pub abandoned: bool,
 }
 
 /// A followed redirect.

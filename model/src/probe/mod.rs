@@ -7,8 +7,8 @@
 mod accessors;
 mod bytes;
 mod challenge;
-mod expect;
-mod roots;
+mod expectations;
+mod root_certificates;
 mod status;
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr};
@@ -19,11 +19,11 @@ pub use self::{
     accessors::ProbeKind,
     bytes::{EscapedBytes, InvalidBytes},
     challenge::{CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight},
-    expect::{
+    expectations::{
         BodyPattern, InvalidMustNotAnswer, InvalidPattern, MustNotAnswer, RedirectPolicy, Silence,
         TlsExpectation,
     },
-    roots::{InvalidRoots, RootCertificates},
+    root_certificates::{InvalidRoots, RootCertificates},
     status::{ExpectedStatus, InvalidStatuses},
 };
 use crate::{HostName, Scope, channel::label_enum, dns::NamesProbe};
@@ -154,7 +154,7 @@ pub struct HttpProbe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body: Option<u64>,
     /// The request method.
-    #[serde(default = "get", skip_serializing_if = "is_get")]
+    #[serde(default = "default_method", skip_serializing_if = "is_get")]
     pub method: Method,
     /// Body of a POST request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,14 +163,15 @@ pub struct HttpProbe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// The HTTP version.
-    #[serde(default = "http11", skip_serializing_if = "is_http11")]
+    #[serde(default = "default_version", skip_serializing_if = "is_http11")]
     pub version: HttpVersion,
     /// Redirects to follow; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirects: Option<RedirectPolicy>,
     /// Accept certificates that do not verify; other expectations on them still apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub any_certificate: bool,
+    #[serde(rename = "any_certificate")]
+    pub accept_invalid_certificate: bool,
     /// CA certificates to trust in addition to those of the prober's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_roots: Option<RootCertificates>,
@@ -188,7 +189,8 @@ pub struct HttpProbe {
     /// Report a fingerprint of the response ([`crate::AnswerPrint`]). Only probes that compare two fronts
     /// request it; a prober that does not know the field skips the probe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub print: bool,
+    #[serde(rename = "print")]
+    pub report_fingerprint: bool,
     /// Addresses that the probe may connect to, including behind names and redirects; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
@@ -216,18 +218,18 @@ impl HttpProbe {
             content_type: None,
             version: HttpVersion::Http11,
             redirects: None,
-            any_certificate: false,
+            accept_invalid_certificate: false,
             extra_roots: None,
             keep_alive: false,
             proxy_header: None,
             search: None,
-            print: false,
+            report_fingerprint: false,
             scope: None,
         }
     }
 }
 
-const fn get() -> Method {
+const fn default_method() -> Method {
     Method::Get
 }
 
@@ -236,7 +238,7 @@ fn is_get(method: &Method) -> bool {
     *method == Method::Get
 }
 
-const fn http11() -> HttpVersion {
+const fn default_version() -> HttpVersion {
     HttpVersion::Http11
 }
 
@@ -261,7 +263,8 @@ pub struct TcpProbe {
     pub expect_tls: Option<TlsExpectation>,
     /// Accept certificates that do not verify.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub any_certificate: bool,
+    #[serde(rename = "any_certificate")]
+    pub accept_invalid_certificate: bool,
     /// CA certificates to trust in addition to those of the prober's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_roots: Option<RootCertificates>,
@@ -294,7 +297,7 @@ impl TcpProbe {
             port,
             tls: false,
             expect_tls: None,
-            any_certificate: false,
+            accept_invalid_certificate: false,
             extra_roots: None,
             send: None,
             expect: None,
@@ -318,7 +321,7 @@ pub struct DnsProbe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<SocketAddr>,
     /// The transport.
-    #[serde(default = "udp", skip_serializing_if = "is_udp")]
+    #[serde(default = "default_transport", skip_serializing_if = "is_udp")]
     pub transport: DnsTransport,
     /// Walk the machine's search list like a client of this C library, for both address families. Resolver,
     /// record and transport are then ignored.
@@ -329,7 +332,7 @@ pub struct DnsProbe {
 impl DnsProbe {
     /// Creates a query to the machine's first resolver.
     #[must_use]
-    pub const fn ask(name: HostName, record: RecordType) -> Self {
+    pub const fn new(name: HostName, record: RecordType) -> Self {
         Self {
             name,
             record,
@@ -340,7 +343,7 @@ impl DnsProbe {
     }
 }
 
-const fn udp() -> DnsTransport {
+const fn default_transport() -> DnsTransport {
     DnsTransport::Udp
 }
 

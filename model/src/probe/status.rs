@@ -18,7 +18,7 @@ pub enum ExpectedStatus {
 impl ExpectedStatus {
     /// Whether a status counts as success.
     #[must_use]
-    pub fn holds(&self, status: u16) -> bool {
+    pub fn contains(&self, status: u16) -> bool {
         match self {
             Self::Below500 => status < 500,
             Self::Ranges(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).contains(&status)),
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn status_sets_are_written_as_people_write_them() {
-        assert!(statuses("2xx").unwrap().holds(204));
-        assert!(!statuses("2xx").unwrap().holds(301));
-        assert!(statuses("200-299,404").unwrap().holds(404));
-        assert!(statuses("<500").unwrap().holds(404));
-        assert!(!statuses("<500").unwrap().holds(503));
+        assert!(statuses("2xx").unwrap().contains(204));
+        assert!(!statuses("2xx").unwrap().contains(301));
+        assert!(statuses("200-299,404").unwrap().contains(404));
+        assert!(statuses("<500").unwrap().contains(404));
+        assert!(!statuses("<500").unwrap().contains(503));
         for wrong in ["", "20", "299-200", "abc", "7xx", "200,"] {
             assert!(statuses(wrong).is_err(), "{wrong:?}");
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn target(url: &str) -> Result<Target, InvalidTarget> {
-    TargetSpec::of(url).try_into()
+    TargetSpec::new(url).try_into()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
         let said = target(url).unwrap_err().to_string();
         assert!(said.contains(words), "{url}: {said}");
     }
-    let mut spec = TargetSpec::of("dns://a.example.test");
+    let mut spec = TargetSpec::new("dns://a.example.test");
     spec.expect_body_contains = Some("x".into());
     assert!(
         Target::try_from(spec)
@@ -63,7 +63,7 @@ fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
             .to_string()
             .contains("expectBodyContains")
     );
-    let mut spec = TargetSpec::of("http://a.example.test");
+    let mut spec = TargetSpec::new("http://a.example.test");
     spec.interval_ms = Some(1);
     assert!(
         Target::try_from(spec)
@@ -97,7 +97,7 @@ fn everything_people_write_reaches_the_probe() {
     );
     assert_eq!(probe.expect_headers["server"].as_deref(), Some("shop"));
     assert_eq!(probe.expect_headers["x-cache"], None);
-    assert!(probe.any_certificate && probe.redirects.is_some() && probe.expect_tls.is_some());
+    assert!(probe.accept_invalid_certificate && probe.redirects.is_some() && probe.expect_tls.is_some());
     let target =
         checked(json!({"url": "tls://db.example.test:5432", "send": "PING\\r\\n", "expect": "PONG"}))
             .unwrap();
@@ -275,7 +275,7 @@ fn silence_somewhere_leaves_the_target_itself_as_it_is() {
         panic!()
     };
     assert_eq!(own.must_not_answer, None, "all other vantages must get an answer");
-    let asked: Vec<_> = target.forbidden.iter().map(|q| q.id.as_str()).collect();
+    let asked: Vec<_> = target.forbidden_probes.iter().map(|q| q.id.as_str()).collect();
     assert_eq!(
         asked,
         [
@@ -283,9 +283,9 @@ fn silence_somewhere_leaves_the_target_itself_as_it_is() {
             "https://wiki.example.test/#silent-from=internet"
         ]
     );
-    let ProbeSpec::Http(asked) = &target.forbidden[0].probe else {
+    let ProbeSpec::Http(asked) = &target.forbidden_probes[0].probe else {
         panic!()
     };
     assert_eq!(asked.must_not_answer.as_ref().unwrap().to_string(), "refused,403");
-    assert!(target.answers_from(Whence::Nodes) && !target.answers_from(Whence::Internet));
+    assert!(target.must_answer_kind(Whence::Nodes) && !target.must_answer_kind(Whence::Internet));
 }

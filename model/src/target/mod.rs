@@ -1,7 +1,7 @@
 //! Targets: as written, and as validated.
 
-mod check;
-mod silence;
+mod must_not_answer;
+mod validate;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use silence::{Forbidden, Whence};
+pub use must_not_answer::{Forbidden, Whence};
 
 use crate::{
     BodyPattern, DnsTransport, EscapedBytes, ExpectedStatus, HttpVersion, InvalidName, Method, Micros,
@@ -130,7 +130,7 @@ pub struct TargetSpec {
 impl TargetSpec {
     /// Creates a target with defaults for everything except its URL.
     #[must_use]
-    pub fn of(url: impl Into<String>) -> Self {
+    pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             ..Self::default()
@@ -151,7 +151,7 @@ pub struct Target {
     /// The target's own timeout.
     pub timeout: Option<Micros>,
     /// Probes of the target that must not get an answer.
-    pub forbidden: Vec<Forbidden>,
+    pub forbidden_probes: Vec<Forbidden>,
     /// The owner does not expect it to work yet.
     pub pending: bool,
 }
@@ -159,17 +159,17 @@ pub struct Target {
 impl Target {
     /// Whether a vantage must get an answer, rather than being listed in `mustNotAnswerFrom`.
     #[must_use]
-    pub fn answers(&self, vantage: &Vantage) -> bool {
-        self.answers_from(Whence::of(vantage))
+    pub fn must_answer(&self, vantage: &Vantage) -> bool {
+        self.must_answer_kind(Whence::of(vantage))
     }
 
     /// The same for all vantages of a kind.
     #[must_use]
-    pub fn answers_from(&self, whence: Whence) -> bool {
+    pub fn must_answer_kind(&self, whence: Whence) -> bool {
         !self
-            .forbidden
+            .forbidden_probes
             .iter()
-            .any(|question| question.at.is_none() && question.from.contains(&whence))
+            .any(|question| question.address.is_none() && question.vantages.contains(&whence))
     }
 }
 
@@ -213,36 +213,36 @@ pub enum InvalidTarget {
         scheme: String,
     },
     /// The number is out of range.
-    #[error("{field}: expected {low} to {high} {unit}, got {got}")]
+    #[error("{field}: expected {min} to {max} {unit}, got {value}")]
     OutOfRange {
         /// The field.
         field: &'static str,
         /// Minimum.
-        low: u64,
+        min: u64,
         /// Maximum.
-        high: u64,
+        max: u64,
         /// Unit.
         unit: &'static str,
         /// The given value.
-        got: u64,
+        value: u64,
     },
     /// The value is invalid.
-    #[error("{field}: expected {expected}, got {got:?}")]
+    #[error("{field}: expected {expected}, got {value:?}")]
     Value {
         /// The field.
         field: &'static str,
         /// What is expected.
         expected: &'static str,
         /// The given value.
-        got: String,
+        value: String,
     },
     /// The field contradicts another one.
-    #[error("{field}: {why}")]
+    #[error("{field}: {reason}")]
     Conflict {
         /// The field.
         field: &'static str,
         /// The contradiction.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The host is not a valid name.
     #[error("url: {0}")]

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use kube::api::PostParams;
 use parallax_kubernetes::{
     api_client::ApiClient,
-    config_map::{self, ConfigMapError, GET, UPDATE, within},
+    config_map::{self, ConfigMapError, GET_DENIED, UPDATE_DENIED, with_timeout},
     object_key::ObjectKey,
     replicas::ReplicaState,
 };
@@ -23,27 +23,27 @@ use super::{ActionManager, document::ActionDocument};
 use crate::incident_actions::IncidentActionMetrics;
 
 /// Time between two reads: the longest delay until a write of another replica is known here.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of one API call.
-const PATIENCE: Duration = Duration::from_secs(2);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a request waits until its change is written, or until the previous leader's actions are known.
-const WAIT: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Attempts in a row after write conflicts.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// The `ConfigMap`, and how far memory and `ConfigMap` are in sync.
 #[derive(Debug)]
 pub struct ActionConfigMap {
     client: ApiClient,
-    place: ObjectKey,
+    key: ObjectKey,
     replica: ReplicaState,
     metrics: IncidentActionMetrics,
     /// Wakes the task when there is something to write.
-    bell: Notify,
+    write_requested: Notify,
     /// The number of the last change that is written.
-    written: watch::Sender<u64>,
+    last_written: watch::Sender<u64>,
     /// The latest epoch in which this replica, as the leader, has read the `ConfigMap`.
-    begun: watch::Sender<Option<u64>>,
+    read_in_epoch: watch::Sender<Option<u64>>,
 }
 
 impl ActionConfigMap {
@@ -57,64 +57,64 @@ impl ActionConfigMap {
     ) -> Self {
         Self {
             client,
-            place,
+            key: place,
             replica,
             metrics,
-            bell: Notify::new(),
-            written: watch::Sender::new(0),
-            begun: watch::Sender::new(None),
+            write_requested: Notify::new(),
+            last_written: watch::Sender::new(0),
+            read_in_epoch: watch::Sender::new(None),
         }
     }
 
     /// Waits until the actions of the previous leader are known, for a bounded time.
-    pub(super) async fn ready(&self) {
-        let Some((epoch, _)) = self.replica.part().planning() else {
+    pub(super) async fn wait_until_read(&self) {
+        let Some((epoch, _)) = self.replica.role().plan_identity() else {
             return;
         };
-        let mut begun = self.begun.subscribe();
+        let mut begun = self.read_in_epoch.subscribe();
         // After a timeout they are merged later, entry by entry.
-        let _ = timeout(WAIT, begun.wait_for(|begun| *begun == Some(epoch))).await;
+        let _ = timeout(REQUEST_TIMEOUT, begun.wait_for(|begun| *begun == Some(epoch))).await;
     }
 
     /// Waits until a change is written, for a bounded time. Returns whether it is.
-    pub(super) async fn keeps(&self, change: u64) -> bool {
-        self.bell.notify_one();
-        let mut written = self.written.subscribe();
+    pub(super) async fn persisted(&self, change: u64) -> bool {
+        self.write_requested.notify_one();
+        let mut written = self.last_written.subscribe();
         matches!(
-            timeout(WAIT, written.wait_for(|written| *written >= change)).await,
+            timeout(REQUEST_TIMEOUT, written.wait_for(|written| *written >= change)).await,
             Ok(Ok(_))
         )
     }
 
     /// Keeps memory and `ConfigMap` in sync until cancelled.
-    pub(super) async fn run(&self, desk: &Arc<ActionManager>, cancelled: CancellationToken) {
+    pub(super) async fn run(&self, actions: &Arc<ActionManager>, cancelled: CancellationToken) {
         let mut changes = self.replica.changes();
         let mut said = None;
         loop {
             let turned = tokio::select! {
                 () = cancelled.cancelled() => return,
-                turned = self.turn(desk) => turned,
+                turned = self.sync(actions) => turned,
             };
             match turned {
                 Ok(()) => {
                     if said.take().is_some() {
-                        tracing::info!(configmap = %self.place, "actions on incidents are shared with the other replicas again");
+                        tracing::info!(configmap = %self.key, "actions on incidents are shared with the other replicas again");
                     }
                 }
                 Err(trouble) => {
                     let text = trouble.to_string();
                     if said.as_ref() != Some(&text) {
-                        tracing::warn!(configmap = %self.place, reason = %text, "actions on incidents are in the memory of this aggregator only; retrying");
+                        tracing::warn!(configmap = %self.key, reason = %text, "actions on incidents are in the memory of this aggregator only; retrying");
                         said = Some(text);
                     }
                 }
             }
-            self.metrics.unshared(said.is_some());
-            let next = Instant::now() + LOOK;
+            self.metrics.set_unshared(said.is_some());
+            let next = Instant::now() + POLL_INTERVAL;
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 // While writes fail, requests run into their timeout and do not trigger more attempts.
-                () = self.bell.notified(), if said.is_none() => {}
+                () = self.write_requested.notified(), if said.is_none() => {}
                 () = changes.next() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
@@ -122,36 +122,42 @@ impl ActionConfigMap {
     }
 
     /// Reads and merges; the leader then writes the entries that the `ConfigMap` lacks.
-    async fn turn(&self, desk: &ActionManager) -> Result<(), ConfigMapError> {
-        let api = config_map::api(&self.client, &self.place);
-        let name = self.place.name.as_str();
-        for again in 0..TRIES {
+    async fn sync(&self, actions: &ActionManager) -> Result<(), ConfigMapError> {
+        let api = config_map::api(&self.client, &self.key);
+        let name = self.key.name.as_str();
+        for again in 0..MAX_ATTEMPTS {
             if again > 0 {
                 // The only concurrent writer is a former leader with its last write.
                 sleep(Duration::from_millis(20) * again).await;
             }
-            let epoch = self.replica.part().planning().map(|(epoch, _)| epoch);
-            let mut map = within(PATIENCE, GET, api.get(name)).await?;
+            let epoch = self.replica.role().plan_identity().map(|(epoch, _)| epoch);
+            let mut map = with_timeout(API_SERVER_TIMEOUT, GET_DENIED, api.get(name)).await?;
             let lines = map.data.take().unwrap_or_default();
-            let there = ActionDocument::read(&lines);
-            let (all, change) = desk.join(there.clone());
+            let there = ActionDocument::parse(&lines);
+            let (all, change) = actions.merge(there.clone());
             if epoch.is_none() {
                 return Ok(());
             }
-            self.begun.send_replace(epoch);
-            if !all.agrees(&there) {
+            self.read_in_epoch.send_replace(epoch);
+            if !all.has_same_versions(&there) {
                 // Lines of a newer version stay as they are.
                 let foreign = lines
                     .into_iter()
-                    .filter(|(key, line)| !ActionDocument::owns(key, line));
-                map.data = Some(foreign.chain(all.lines()).collect());
-                match within(PATIENCE, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
+                    .filter(|(key, line)| !ActionDocument::can_parse(key, line));
+                map.data = Some(foreign.chain(all.to_lines()).collect());
+                match with_timeout(
+                    API_SERVER_TIMEOUT,
+                    UPDATE_DENIED,
+                    api.replace(name, &PostParams::default(), &map),
+                )
+                .await
+                {
                     Err(ConfigMapError::Conflict) => continue,
                     done => drop(done?),
                 }
             }
-            desk.shared(&all);
-            self.written.send_replace(change);
+            actions.mark_persisted(&all);
+            self.last_written.send_replace(change);
             return Ok(());
         }
         Err(ConfigMapError::Conflict)

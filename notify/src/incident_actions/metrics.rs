@@ -11,7 +11,7 @@ pub struct IncidentActionMetrics {
 
 impl IncidentActionMetrics {
     /// Sets whether actions are in the memory of this process only.
-    pub(crate) fn unshared(&self, unshared: bool) {
+    pub(crate) fn set_unshared(&self, unshared: bool) {
         self.unshared.set(i64::from(unshared));
     }
 }

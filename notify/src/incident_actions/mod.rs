@@ -22,7 +22,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use config_map::ActionConfigMap;
-use document::{ActionDocument, MOST, VersionedAction};
+use document::{ActionDocument, MAX_INCIDENTS, VersionedAction};
 
 pub use metrics::IncidentActionMetrics;
 
@@ -30,18 +30,18 @@ use parallax_history::store::{DocumentKind, QueryError, StoreHandle, StoredDocum
 use parallax_runtime::Clock;
 
 /// Maximum length of a note, in characters.
-const NOTE: usize = 500;
+const MAX_NOTE_CHARS: usize = 500;
 /// Shortest and longest silence or maintenance window, in seconds: a minute, thirty days.
-const SPAN_S: (u64, u64) = (60, 30 * 86_400);
+const DURATION_LIMITS_S: (u64, u64) = (60, 30 * 86_400);
 /// Time between two attempts to read the actions of the previous process.
-const AGAIN: Duration = Duration::from_secs(5);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Why an action is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
     /// A duration is out of range.
     #[error("{field}: expected {low} to {high} seconds (a minute to thirty days), found {found}")]
-    Span {
+    InvalidDuration {
         /// The field of the request.
         field: &'static str,
         /// The smallest value allowed, in seconds.
@@ -52,17 +52,17 @@ pub enum ActionError {
         found: u64,
     },
     /// The note is too long; its length in characters.
-    #[error("note: expected at most {NOTE} characters, found {0}")]
-    Note(usize),
+    #[error("note: expected at most {MAX_NOTE_CHARS} characters, found {0}")]
+    NoteTooLong(usize),
     /// The filter for targets is empty.
     #[error("targets: expected part of a target's URL, found an empty text")]
-    NoTargets,
+    EmptyTargetFilter,
     /// There is no maintenance window with this id.
     #[error("no maintenance window has the id {0:?}; list them with `parallax maintenance list`")]
-    NoWindow(String),
+    UnknownWindow(String),
     /// The limit of maintenance windows is reached.
     #[error("too many maintenance windows; end some and retry an hour later, when ended windows are removed")]
-    Full,
+    TooManyWindows,
 }
 
 /// The action that keeps an incident from notifying, if any.
@@ -96,27 +96,27 @@ impl ActionState {
 pub struct ActionManager {
     clock: Clock,
     store: StoreHandle,
-    ledger: Option<ActionConfigMap>,
+    config_map: Option<ActionConfigMap>,
     inner: Mutex<ActionManagerState>,
 }
 
 #[derive(Debug, Default)]
 struct ActionManagerState {
-    sheet: ActionDocument,
+    document: ActionDocument,
     /// Incremented by each change.
-    changes: u64,
+    change_number: u64,
 }
 
 impl ActionManagerState {
-    fn announced(&self, targets: &[TargetId], now: EventTime) -> Option<&MaintenanceWindow> {
-        let mut windows = self.sheet.windows.values().map(|entry| &entry.value);
+    fn covering_window(&self, targets: &[TargetId], now: EventTime) -> Option<&MaintenanceWindow> {
+        let mut windows = self.document.windows.values().map(|entry| &entry.value);
         windows.find(|window| windows::covers(window, targets, now))
     }
 
     /// Counts a change and returns its number.
-    const fn changed(&mut self) -> u64 {
-        self.changes += 1;
-        self.changes
+    const fn next_change_number(&mut self) -> u64 {
+        self.change_number += 1;
+        self.change_number
     }
 }
 
@@ -127,7 +127,7 @@ impl ActionManager {
         Self {
             clock,
             store,
-            ledger,
+            config_map: ledger,
             inner: Mutex::default(),
         }
     }
@@ -135,137 +135,141 @@ impl ActionManager {
     /// Reads the actions of the previous process, then keeps memory and `ConfigMap` in sync until cancelled.
     pub async fn run(self: Arc<Self>, cancelled: CancellationToken) {
         let shared = async {
-            if let Some(ledger) = &self.ledger {
+            if let Some(ledger) = &self.config_map {
                 ledger.run(&self, cancelled.clone()).await;
             }
         };
-        tokio::join!(self.recall(&cancelled), shared);
+        tokio::join!(self.load_from_store(&cancelled), shared);
     }
 
     /// Reads the actions in the store as soon as it is available; actions taken since then take precedence.
-    async fn recall(&self, cancelled: &CancellationToken) {
+    async fn load_from_store(&self, cancelled: &CancellationToken) {
         loop {
             let asked = tokio::select! {
                 () = cancelled.cancelled() => return,
-                asked = self.store.ask(|store| {
-                    Ok((store.documents(DocumentKind::Handling, MOST)?, store.documents(DocumentKind::Window, MOST)?))
+                asked = self.store.query(|store| {
+                    Ok((store.documents(DocumentKind::IncidentActions, MAX_INCIDENTS)?, store.documents(DocumentKind::MaintenanceWindow, MAX_INCIDENTS)?))
                 }) => asked,
             };
             match asked {
                 Ok((handled, windows)) => {
                     let mut kept = ActionDocument {
-                        handled: read(handled).collect(),
-                        windows: read(windows).collect(),
+                        incidents: parse_documents(handled).collect(),
+                        windows: parse_documents(windows).collect(),
                     };
-                    kept.handled
+                    kept.incidents
                         .values_mut()
                         .for_each(|entry| entry.value.persisted = true);
                     kept.windows
                         .values_mut()
                         .for_each(|entry| entry.value.persisted = true);
-                    drop(self.join(kept));
+                    drop(self.merge(kept));
                     return;
                 }
-                Err(QueryError::Off) => return,
-                Err(QueryError::Down(_) | QueryError::Slow) => {}
+                Err(QueryError::NotConfigured) => return,
+                Err(QueryError::Unavailable(_) | QueryError::Busy) => {}
             }
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(STORE_RETRY_DELAY) => {}
             }
         }
     }
 
     /// Merges newer entries from elsewhere. Returns the result and the number of the last change in it.
-    fn join(&self, other: ActionDocument) -> (ActionDocument, u64) {
+    fn merge(&self, other: ActionDocument) -> (ActionDocument, u64) {
         let mut inner = self.inner.lock();
-        inner.sheet.join(other);
-        inner.sheet.tidy(self.clock.now());
-        (inner.sheet.clone(), inner.changes)
+        inner.document.merge(other);
+        inner.document.prune(self.clock.now());
+        (inner.document.clone(), inner.change_number)
     }
 
     /// Marks these versions as persisted.
-    fn shared(&self, sheet: &ActionDocument) {
+    fn mark_persisted(&self, sheet: &ActionDocument) {
         let mut inner = self.inner.lock();
-        for (id, entry) in &mut inner.sheet.handled {
+        for (id, entry) in &mut inner.document.incidents {
             let same = sheet
-                .handled
+                .incidents
                 .get(id)
-                .is_some_and(|there| there.changed == entry.changed);
+                .is_some_and(|there| there.changed_at == entry.changed_at);
             entry.value.persisted |= same;
         }
-        for (id, entry) in &mut inner.sheet.windows {
+        for (id, entry) in &mut inner.document.windows {
             let same = sheet
                 .windows
                 .get(id)
-                .is_some_and(|there| there.changed == entry.changed);
+                .is_some_and(|there| there.changed_at == entry.changed_at);
             entry.value.persisted |= same;
         }
     }
 
     /// Waits until the actions of the previous leader are known, for a bounded time.
-    async fn ready(&self) {
-        if let Some(ledger) = &self.ledger {
-            ledger.ready().await;
+    async fn wait_until_ready(&self) {
+        if let Some(ledger) = &self.config_map {
+            ledger.wait_until_read().await;
         }
     }
 
     /// Returns the actions on an incident, if any.
-    pub fn of(&self, incident: &str) -> Option<IncidentActions> {
+    pub fn actions_on(&self, incident: &str) -> Option<IncidentActions> {
         let inner = self.inner.lock();
-        inner.sheet.handled.get(incident).map(|entry| entry.value.clone())
+        inner
+            .document
+            .incidents
+            .get(incident)
+            .map(|entry| entry.value.clone())
     }
 
     /// Why an incident currently triggers no notification, as text.
-    pub fn quiet(&self, incident: &str, targets: &[TargetId]) -> Option<String> {
-        let (standing, by) = self.because(incident, targets)?;
+    pub fn quiet_reason(&self, incident: &str, targets: &[TargetId]) -> Option<String> {
+        let (standing, by) = self.state_and_user(incident, targets)?;
         Some(format!("{} by {by}", standing.label()))
     }
 
     /// Which action, if any, keeps an incident from notifying.
-    pub fn standing(&self, incident: &str, targets: &[TargetId]) -> ActionState {
-        self.because(incident, targets)
+    pub fn state(&self, incident: &str, targets: &[TargetId]) -> ActionState {
+        self.state_and_user(incident, targets)
             .map_or(ActionState::None, |(standing, _)| standing)
     }
 
     /// The action that keeps an incident from notifying, and its user.
-    fn because(&self, incident: &str, targets: &[TargetId]) -> Option<(ActionState, String)> {
+    fn state_and_user(&self, incident: &str, targets: &[TargetId]) -> Option<(ActionState, String)> {
         let now = self.clock.now();
         let inner = self.inner.lock();
-        if let Some(handling) = inner.sheet.handled.get(incident).map(|entry| &entry.value) {
+        if let Some(handling) = inner.document.incidents.get(incident).map(|entry| &entry.value) {
             if let Some(silence) = handling.silenced.as_ref().filter(|silence| now < silence.until) {
-                return Some((ActionState::Silenced, silence.mark.by.clone()));
+                return Some((ActionState::Silenced, silence.author.by.clone()));
             }
             if let Some(mark) = &handling.acknowledged {
                 return Some((ActionState::Acknowledged, mark.by.clone()));
             }
         }
         inner
-            .announced(targets, now)
-            .map(|window| (ActionState::Maintenance, window.mark.by.clone()))
+            .covering_window(targets, now)
+            .map(|window| (ActionState::Maintenance, window.author.by.clone()))
     }
 
     /// The maintenance window that currently covers these targets, as text.
-    pub fn announced(&self, targets: &[TargetId]) -> Option<String> {
+    pub fn maintenance_reason(&self, targets: &[TargetId]) -> Option<String> {
         let inner = self.inner.lock();
-        let window = inner.announced(targets, self.clock.now())?;
+        let window = inner.covering_window(targets, self.clock.now())?;
         Some(format!(
             "{} by {}",
             ActionState::Maintenance.label(),
-            window.mark.by
+            window.author.by
         ))
     }
 
-    fn mark(&self, by: &str, note: Option<String>) -> Result<Acknowledgement, ActionError> {
+    fn signed_note(&self, by: &str, note: Option<String>) -> Result<Acknowledgement, ActionError> {
         let note = note
             .map(|note| note.trim().to_owned())
             .filter(|note| !note.is_empty());
         if let Some(length) = note
             .as_ref()
             .map(|note| note.chars().count())
-            .filter(|length| *length > NOTE)
+            .filter(|length| *length > MAX_NOTE_CHARS)
         {
-            return Err(ActionError::Note(length));
+            return Err(ActionError::NoteTooLong(length));
         }
         Ok(Acknowledgement {
             by: by.to_owned(),
@@ -279,34 +283,39 @@ impl ActionManager {
     }
 
     /// Changes the actions on an incident, and waits until the change is persisted or that fails.
-    async fn change(&self, incident: &str, change: impl FnOnce(&mut IncidentActions)) -> IncidentActions {
+    async fn update(&self, incident: &str, change: impl FnOnce(&mut IncidentActions)) -> IncidentActions {
         let (changed, number, mut handling) = {
             let mut inner = self.inner.lock();
-            let number = inner.changed();
+            let number = inner.next_change_number();
             let now = self.clock.now();
             let entry = inner
-                .sheet
-                .handled
+                .document
+                .incidents
                 .entry(incident.to_owned())
                 .or_insert_with(|| VersionedAction {
-                    changed: now,
+                    changed_at: now,
                     value: IncidentActions::default(),
                 });
             // Later than the entry it replaces, even if another replica's clock is ahead.
-            entry.changed = now.max(entry.changed.plus(Micros(1)));
+            entry.changed_at = now.max(entry.changed_at.plus(Micros(1)));
             entry.value.persisted = false;
             change(&mut entry.value);
-            let (changed, handling) = (entry.changed, entry.value.clone());
-            inner.sheet.tidy(now);
+            let (changed, handling) = (entry.changed_at, entry.value.clone());
+            inner.document.prune(now);
             (changed, number, handling)
         };
         handling.persisted = self
-            .put(DocumentKind::Handling, incident, (changed, number), &handling)
+            .persist(
+                DocumentKind::IncidentActions,
+                incident,
+                (changed, number),
+                &handling,
+            )
             .await;
         if handling.persisted {
             let mut inner = self.inner.lock();
-            let entry = inner.sheet.handled.get_mut(incident);
-            if let Some(entry) = entry.filter(|entry| entry.changed == changed) {
+            let entry = inner.document.incidents.get_mut(incident);
+            if let Some(entry) = entry.filter(|entry| entry.changed_at == changed) {
                 entry.value.persisted = true;
             }
         }
@@ -320,10 +329,10 @@ impl ActionManager {
         by: &str,
         note: Option<String>,
     ) -> Result<IncidentActions, ActionError> {
-        self.ready().await;
-        let mark = self.mark(by, note)?;
+        self.wait_until_ready().await;
+        let mark = self.signed_note(by, note)?;
         Ok(self
-            .change(incident, |handling| handling.acknowledged = Some(mark))
+            .update(incident, |handling| handling.acknowledged = Some(mark))
             .await)
     }
 
@@ -335,44 +344,44 @@ impl ActionManager {
         seconds: u64,
         note: Option<String>,
     ) -> Result<IncidentActions, ActionError> {
-        self.ready().await;
-        let mark = self.mark(by, note)?;
-        let until = mark.at.plus(span("for_s", seconds)?);
-        let silence = IncidentSilence { mark, until };
+        self.wait_until_ready().await;
+        let mark = self.signed_note(by, note)?;
+        let until = mark.at.plus(parse_duration("for_s", seconds)?);
+        let silence = IncidentSilence { author: mark, until };
         Ok(self
-            .change(incident, |handling| handling.silenced = Some(silence))
+            .update(incident, |handling| handling.silenced = Some(silence))
             .await)
     }
 
     /// Ends a silence early.
     pub async fn unsilence(&self, incident: &str, by: &str) -> Result<IncidentActions, ActionError> {
-        self.ready().await;
-        let mark = self.mark(by, None)?;
+        self.wait_until_ready().await;
+        let mark = self.signed_note(by, None)?;
         let end = |handling: &mut IncidentActions| {
             if let Some(silence) = &mut handling.silenced {
                 silence.until = silence.until.min(mark.at);
-                silence.mark.note = Some(format!("ended by {}", mark.by));
+                silence.author.note = Some(format!("ended by {}", mark.by));
             }
         };
-        Ok(self.change(incident, end).await)
+        Ok(self.update(incident, end).await)
     }
 
     /// Records that a run verifies a fix.
     pub async fn verify(&self, incident: &str, by: &str, run: RunId) -> Result<IncidentActions, ActionError> {
-        self.ready().await;
-        let mark = self.mark(by, None)?;
+        self.wait_until_ready().await;
+        let mark = self.signed_note(by, None)?;
         let verification = FixVerification {
-            mark,
+            author: mark,
             run,
             outcome: None,
         };
         Ok(self
-            .change(incident, |handling| handling.verified = Some(verification))
+            .update(incident, |handling| handling.verified = Some(verification))
             .await)
     }
 
     /// Persists a change in the store and the `ConfigMap`. Returns whether it survives a restart.
-    async fn put(
+    async fn persist(
         &self,
         sort: DocumentKind,
         id: &str,
@@ -383,37 +392,40 @@ impl ActionManager {
             return false;
         };
         let document = StoredDocument {
-            sort,
+            kind: sort,
             id: id.to_owned(),
-            at,
+            changed_at: at,
             value,
         };
         let shared = async {
-            match &self.ledger {
-                Some(ledger) => ledger.keeps(number).await,
+            match &self.config_map {
+                Some(ledger) => ledger.persisted(number).await,
                 None => false,
             }
         };
-        let (stored, shared) = tokio::join!(self.store.ask(move |store| store.put(&document)), shared);
+        let (stored, shared) = tokio::join!(
+            self.store.query(move |store| store.put_document(&document)),
+            shared
+        );
         if let Err(error) = &stored
-            && !matches!(error, QueryError::Off)
+            && !matches!(error, QueryError::NotConfigured)
         {
             tracing::warn!(%error, id, "cannot write an action on an incident to the store");
         }
         // With a `ConfigMap`, the other replicas read only that.
-        match self.ledger {
+        match self.config_map {
             Some(_) => shared,
             None => stored.is_ok(),
         }
     }
 }
 
-fn span(field: &'static str, seconds: u64) -> Result<Micros, ActionError> {
-    let (low, high) = SPAN_S;
+fn parse_duration(field: &'static str, seconds: u64) -> Result<Micros, ActionError> {
+    let (low, high) = DURATION_LIMITS_S;
     if (low..=high).contains(&seconds) {
         Ok(Micros::from_secs(seconds))
     } else {
-        Err(ActionError::Span {
+        Err(ActionError::InvalidDuration {
             field,
             low,
             high,
@@ -423,12 +435,12 @@ fn span(field: &'static str, seconds: u64) -> Result<Micros, ActionError> {
 }
 
 /// Parses documents, and skips those of another version that this one cannot read.
-fn read<T: DeserializeOwned>(
+fn parse_documents<T: DeserializeOwned>(
     documents: Vec<StoredDocument>,
 ) -> impl Iterator<Item = (String, VersionedAction<T>)> {
     documents.into_iter().filter_map(|document| {
         let entry = VersionedAction {
-            changed: document.at,
+            changed_at: document.changed_at,
             value: serde_json::from_value(document.value).ok()?,
         };
         Some((document.id, entry))

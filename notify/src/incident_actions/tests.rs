@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Micros, TargetId};
 
 use super::*;
 
-fn desk() -> ActionManager {
+fn manager() -> ActionManager {
     ActionManager::new(Clock::system(), StoreHandle::off(), None)
 }
 
@@ -15,8 +15,8 @@ fn target(host: &str) -> TargetId {
 }
 
 #[tokio::test]
-async fn who_did_it_and_when_is_part_of_it_and_without_a_store_it_says_that_it_will_be_forgotten() {
-    let desk = desk();
+async fn an_action_has_user_and_time_and_is_not_persisted_without_a_store() {
+    let desk = manager();
     let before = desk.clock.now();
     let handling = desk
         .acknowledge("i-1", "ann", Some(" rolling\nback ".to_owned()))
@@ -28,19 +28,22 @@ async fn who_did_it_and_when_is_part_of_it_and_without_a_store_it_says_that_it_w
         ("ann", Some("rolling back"))
     );
     assert!(mark.at >= before && !handling.persisted);
-    assert_eq!(desk.quiet("i-1", &[]), Some("acknowledged by ann".to_owned()));
-    assert_eq!(desk.quiet("i-2", &[]), None);
+    assert_eq!(
+        desk.quiet_reason("i-1", &[]),
+        Some("acknowledged by ann".to_owned())
+    );
+    assert_eq!(desk.quiet_reason("i-2", &[]), None);
 }
 
 #[tokio::test]
 async fn a_silence_has_an_end_and_can_be_ended_before() {
-    let desk = desk();
+    let desk = manager();
     let handling = desk.silence("i-1", "ann", 3_600, None).await.unwrap();
     let silence = handling.silenced.unwrap();
-    assert_eq!(silence.until - silence.mark.at, Micros::from_secs(3_600));
-    assert_eq!(desk.quiet("i-1", &[]), Some("silenced by ann".to_owned()));
+    assert_eq!(silence.until - silence.author.at, Micros::from_secs(3_600));
+    assert_eq!(desk.quiet_reason("i-1", &[]), Some("silenced by ann".to_owned()));
     desk.unsilence("i-1", "ben").await.unwrap();
-    assert_eq!(desk.quiet("i-1", &[]), None);
+    assert_eq!(desk.quiet_reason("i-1", &[]), None);
     for seconds in [0, 59, 31 * 86_400, u64::MAX] {
         let said = desk
             .silence("i-1", "ann", seconds, None)
@@ -52,55 +55,58 @@ async fn a_silence_has_an_end_and_can_be_ended_before() {
     let long = Some("x".repeat(501));
     assert!(matches!(
         desk.silence("i-1", "ann", 60, long).await,
-        Err(ActionError::Note(501))
+        Err(ActionError::NoteTooLong(501))
     ));
 }
 
 #[tokio::test]
-async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside_it() {
-    let desk = desk();
+async fn a_maintenance_window_covers_its_targets_while_it_lasts() {
+    let desk = manager();
     let request = |from, targets: Option<&str>| WindowRequest {
         from,
-        for_s: 60,
+        duration_s: 60,
         targets: targets.map(ToOwned::to_owned),
         note: None,
     };
-    let window = desk.open("ann", request(None, Some("shop."))).await.unwrap();
+    let window = desk
+        .open_window("ann", request(None, Some("shop.")))
+        .await
+        .unwrap();
     let (shop, blog) = (target("shop"), target("blog"));
-    let said = desk.quiet("i-1", std::slice::from_ref(&shop));
+    let said = desk.quiet_reason("i-1", std::slice::from_ref(&shop));
     assert_eq!(said, Some("maintenance by ann".to_owned()));
     assert_eq!(
-        desk.quiet("i-1", &[shop.clone(), blog]),
+        desk.quiet_reason("i-1", &[shop.clone(), blog]),
         None,
         "another target fails too"
     );
-    assert_eq!(desk.quiet("i-1", &[]), None);
-    desk.end(&window.id, "ben").await.unwrap();
-    assert_eq!(desk.quiet("i-1", std::slice::from_ref(&shop)), None);
+    assert_eq!(desk.quiet_reason("i-1", &[]), None);
+    desk.end_window(&window.id, "ben").await.unwrap();
+    assert_eq!(desk.quiet_reason("i-1", std::slice::from_ref(&shop)), None);
     assert!(desk.windows().is_empty());
-    let all = desk.open("ann", request(None, None)).await.unwrap();
+    let all = desk.open_window("ann", request(None, None)).await.unwrap();
     assert!(
-        desk.quiet("i-1", &[]).is_some(),
+        desk.quiet_reason("i-1", &[]).is_some(),
         "a window for everything covers a node's failure too"
     );
-    desk.end(&all.id, "ann").await.unwrap();
+    desk.end_window(&all.id, "ann").await.unwrap();
     let later = desk.clock.now().plus(Micros::from_secs(600));
-    desk.open("ann", request(Some(later), None)).await.unwrap();
-    assert_eq!(desk.quiet("i-1", &[shop]), None, "not yet");
+    desk.open_window("ann", request(Some(later), None)).await.unwrap();
+    assert_eq!(desk.quiet_reason("i-1", &[shop]), None, "not yet");
     assert_eq!(desk.windows().len(), 1);
     assert!(matches!(
-        desk.end("m-none", "ann").await,
-        Err(ActionError::NoWindow(_))
+        desk.end_window("m-none", "ann").await,
+        Err(ActionError::UnknownWindow(_))
     ));
     assert!(matches!(
-        desk.open("ann", request(None, Some(" "))).await,
-        Err(ActionError::NoTargets)
+        desk.open_window("ann", request(None, Some(" "))).await,
+        Err(ActionError::EmptyTargetFilter)
     ));
 }
 
 /// Runs `doing` in one process lifetime of an aggregator with a store.
-async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<ActionManager>) -> T) -> T {
-    let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
+async fn with_store<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<ActionManager>) -> T) -> T {
+    let file = Box::new(SqliteFile::new(StoreOptions::with_defaults(path.to_owned())));
     let (keeper, worker, handle) =
         StoreWorker::new(file, Clock::starting_at(EventTime(5)), &StoreMetrics::new());
     let keeping = std::thread::spawn(move || worker.run());
@@ -115,23 +121,23 @@ async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<ActionMana
 }
 
 #[tokio::test]
-async fn what_was_done_outlives_a_restart_where_there_is_a_store() {
+async fn actions_survive_a_restart_with_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    life(&path, async |desk| {
+    with_store(&path, async |desk| {
         assert!(desk.silence("i-1", "ann", 3_600, None).await.unwrap().persisted);
         let request = WindowRequest {
             from: None,
-            for_s: 600,
+            duration_s: 600,
             targets: None,
             note: Some("upgrade".to_owned()),
         };
-        assert!(desk.open("ann", request).await.unwrap().persisted);
+        assert!(desk.open_window("ann", request).await.unwrap().persisted);
     })
     .await;
-    life(&path, async |desk| {
-        assert_eq!(desk.of("i-1").unwrap().silenced.unwrap().mark.by, "ann");
-        assert_eq!(desk.windows()[0].mark.note.as_deref(), Some("upgrade"));
+    with_store(&path, async |desk| {
+        assert_eq!(desk.actions_on("i-1").unwrap().silenced.unwrap().author.by, "ann");
+        assert_eq!(desk.windows()[0].author.note.as_deref(), Some("upgrade"));
     })
     .await;
 }

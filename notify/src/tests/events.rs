@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 use parallax_kubernetes::api_client::ApiClient;
 use serde_json::json;
 
@@ -11,20 +11,20 @@ use super::{
         events::EventWriter,
         http::DeliveryOutcome,
         notification::DueMessage,
-        objects::{EventObjectKind, NamedObject},
+        objects::{EventObjectKind, ObjectReference},
         outbox::Delivery,
     },
-    receiver::{Answer, Receiver},
+    receiver::{Receiver, ScriptedResponse},
     *,
 };
 use crate::webhook::WebhookClient;
 
-fn errand(what: DueMessage, view: &View) -> Delivery {
+fn delivery(what: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();
-    look_at(&mut outbox, &open(), NOW, false, 0);
-    look_at(&mut outbox, view, NOW, false, 0);
-    let mut letter = outbox.letters.into_values().next().unwrap();
-    let named = |kind, namespace: &str, name: &str| NamedObject {
+    update(&mut outbox, &open(), NOW, false, 0);
+    update(&mut outbox, view, NOW, false, 0);
+    let mut letter = outbox.notifications.into_values().next().unwrap();
+    let named = |kind, namespace: &str, name: &str| ObjectReference {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -36,9 +36,9 @@ fn errand(what: DueMessage, view: &View) -> Delivery {
     ];
     letter.content.objects_total = 7;
     Delivery {
-        letter,
-        what,
-        heard: None,
+        notification: letter,
+        message: what,
+        previous: None,
     }
 }
 
@@ -57,13 +57,13 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice_makes_no_second() {
+async fn an_incident_is_one_event_per_object_and_repeating_it_creates_no_second() {
     let server = server().await;
     let events = EventWriter::new(client(&server), "agg-a");
-    let opened = errand(DueMessage::Open { first: true }, &open());
+    let opened = delivery(DueMessage::Open { first: true }, &open());
     for _ in 0..2 {
         assert!(matches!(
-            events.carry(&opened).await,
+            events.send(&opened).await,
             DeliveryOutcome::Delivered(_)
         ));
     }
@@ -93,9 +93,9 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
     );
     assert!(words.contains("parallax explain"), "{words}");
 
-    let recovered = errand(DueMessage::Over, &over());
+    let recovered = delivery(DueMessage::Recovered, &closed());
     assert!(matches!(
-        events.carry(&recovered).await,
+        events.send(&recovered).await,
         DeliveryOutcome::Delivered(_)
     ));
     let all = server.all("events");
@@ -105,76 +105,73 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
 }
 
 #[tokio::test]
-async fn while_it_stands_the_event_is_a_series_and_is_made_anew_when_the_api_server_has_forgotten_it() {
+async fn an_open_incident_is_an_event_series_that_is_recreated_after_the_api_server_deletes_it() {
     let server = server().await;
     let events = EventWriter::new(client(&server), "");
     events
-        .carry(&errand(DueMessage::Open { first: true }, &open()))
+        .send(&delivery(DueMessage::Open { first: true }, &open()))
         .await;
-    let mut again = errand(DueMessage::Again, &open());
-    again.letter.reminders = 3;
-    assert!(matches!(
-        events.carry(&again).await,
-        DeliveryOutcome::Delivered(_)
-    ));
+    let mut again = delivery(DueMessage::Reminder, &open());
+    again.notification.reminders = 3;
+    assert!(matches!(events.send(&again).await, DeliveryOutcome::Delivered(_)));
     let all = server.all("events");
     assert!(all.iter().all(|event| event["series"]["count"] == 5), "{all:#?}");
     for event in &all {
         let word = |field: &str| event["metadata"][field].as_str().unwrap().to_owned();
         server.delete("events", &word("namespace"), &word("name"));
     }
-    assert!(matches!(
-        events.carry(&again).await,
-        DeliveryOutcome::Delivered(_)
-    ));
+    assert!(matches!(events.send(&again).await, DeliveryOutcome::Delivered(_)));
     assert_eq!(server.all("events").len(), 2);
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_named_and_tried_again() {
+async fn a_missing_permission_is_named_and_retried() {
     let server = server().await;
-    server.behave("events", Manner::Answers(403));
+    server.set_behaviour("events", Behaviour::Status(403));
     let events = EventWriter::new(client(&server), "");
     let outcome = events
-        .carry(&errand(DueMessage::Open { first: true }, &open()))
+        .send(&delivery(DueMessage::Open { first: true }, &open()))
         .await;
     assert!(
-        matches!(&outcome, DeliveryOutcome::Later { why, .. } if why.contains("permission denied: the aggregator cannot create") && why.contains("apply the manifests")),
+        matches!(&outcome, DeliveryOutcome::Retry { why, .. } if why.contains("permission denied: the aggregator cannot create") && why.contains("apply the manifests")),
         "{outcome:?}"
     );
 }
 
-fn map() -> serde_json::Value {
+fn config_map() -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "parallax", "name": "parallax-notifications"}})
 }
 
-fn vault(server: &ApiServer) -> OutboxStore {
-    OutboxStore::map(client(server), "parallax/parallax-notifications".parse().unwrap())
+fn outbox_store(server: &ApiServer) -> OutboxStore {
+    OutboxStore::config_map(client(server), "parallax/parallax-notifications".parse().unwrap())
 }
 
-fn provider() {
+fn install_crypto_provider() {
     // A second call finds a provider installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 #[tokio::test]
-async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
-    provider();
+async fn a_restart_repeats_no_delivered_message_and_sends_pending_ones() {
+    install_crypto_provider();
     let server = ApiServer::start(&[]).await;
-    server.put("configmaps", map());
-    let receiver = Receiver::answering([Answer::Status(204), Answer::Nothing]).await;
+    server.put("configmaps", config_map());
+    let receiver =
+        Receiver::with_responses([ScriptedResponse::Status(204), ScriptedResponse::NoResponse]).await;
     let webhook = || WebhookClient::new(receiver.webhook()).unwrap();
-    let first = Office::of(vault(&server), ReplicaState::alone(1, "n")).with("r", webhook());
-    first.sees(open());
-    receiver.heard(1).await;
+    let first = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(1, "n"))
+        .with_receiver("r", webhook());
+    first.show(open());
+    receiver.wait_for_requests(1).await;
     // The recovery is under way, without a result, when the process is killed.
-    first.sees(over());
-    receiver.heard(2).await;
-    first.running.as_ref().unwrap().abort();
-    let second = Office::of(vault(&server), ReplicaState::alone(2, "n")).with("r", webhook());
-    second.sees(open());
-    second.sees(over());
-    let heard = receiver.heard(3).await;
+    first.show(closed());
+    receiver.wait_for_requests(2).await;
+    first.task.as_ref().unwrap().abort();
+    let second = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(2, "n"))
+        .with_receiver("r", webhook());
+    second.show(open());
+    second.show(closed());
+    let heard = receiver.wait_for_requests(3).await;
     let told: Vec<String> = heard
         .iter()
         .map(|one| {
@@ -188,33 +185,34 @@ async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
     assert!(told[0].starts_with("incident.opened"), "{told:?}");
     assert_eq!(told[1], told[2], "the same message again, under the same id");
     assert_eq!(heard[1].body, heard[2].body);
-    second.end().await;
-    let third = Office::of(vault(&server), ReplicaState::alone(3, "n")).with("r", webhook());
-    third.sees(over());
+    second.stop().await;
+    let third = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(3, "n"))
+        .with_receiver("r", webhook());
+    third.show(closed());
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(receiver.now().len(), 3, "everything was delivered");
-    third.end().await;
+    assert_eq!(receiver.requests().len(), 3, "everything was delivered");
+    third.stop().await;
 }
 
 #[tokio::test]
-async fn a_vault_that_cannot_be_used_is_shown_and_holds_up_nobody_for_long() {
-    provider();
+async fn an_unavailable_outbox_store_is_shown_and_delays_messages_only_briefly() {
+    install_crypto_provider();
     let server = ApiServer::start(&[]).await;
-    server.put("configmaps", map());
-    let receiver = Receiver::answering([]).await;
-    let office = Office::of(vault(&server), ReplicaState::alone(1, "n"))
-        .with("r", WebhookClient::new(receiver.webhook()).unwrap());
+    server.put("configmaps", config_map());
+    let receiver = Receiver::with_responses([]).await;
+    let office = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(1, "n"))
+        .with_receiver("r", WebhookClient::new(receiver.webhook()).unwrap());
     tokio::time::sleep(Duration::from_millis(200)).await;
-    server.behave("configmaps", Manner::Answers(500));
-    office.sees(open());
-    receiver.heard(1).await;
-    let shown = office.desk.shown();
-    assert!(!shown.kept && office.desk.is_unkept(), "{shown:?}");
+    server.set_behaviour("configmaps", Behaviour::Status(500));
+    office.show(open());
+    receiver.wait_for_requests(1).await;
+    let shown = office.state.status();
+    assert!(!shown.persisted && office.state.is_unpersisted(), "{shown:?}");
     assert!(
         shown
-            .unkept_because
+            .not_persisted_because
             .unwrap()
             .contains("parallax/parallax-notifications")
     );
-    office.end().await;
+    office.stop().await;
 }

@@ -23,23 +23,23 @@ pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// A scripted response.
 #[derive(Debug, Clone)]
-pub(super) enum Answer {
+pub(super) enum ScriptedResponse {
     Status(u16),
     /// A status with a header.
-    With(u16, &'static str, String),
+    StatusWithHeader(u16, &'static str, String),
     /// No response.
-    Nothing,
+    NoResponse,
 }
 
 /// A recorded request.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
+pub(super) struct RecordedRequest {
     pub(super) path: String,
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Heard {
+impl RecordedRequest {
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers[name].to_str().unwrap()
     }
@@ -50,16 +50,16 @@ impl Heard {
 }
 
 #[derive(Debug, Clone)]
-struct Inside {
-    answers: Arc<Mutex<VecDeque<Answer>>>,
-    heard: watch::Sender<Vec<Heard>>,
+struct SharedState {
+    responses: Arc<Mutex<VecDeque<ScriptedResponse>>>,
+    requests: watch::Sender<Vec<RecordedRequest>>,
 }
 
 /// Responds in the given order, then with 204.
 pub(super) struct Receiver {
     pub(super) address: SocketAddr,
     pub(super) folder: tempfile::TempDir,
-    inside: Inside,
+    state: SharedState,
     task: JoinHandle<()>,
 }
 
@@ -70,21 +70,21 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    pub(super) async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(super) async fn with_responses(answers: impl IntoIterator<Item = ScriptedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let inside = Inside {
-            answers: Arc::new(Mutex::new(answers.into_iter().collect())),
-            heard: watch::Sender::new(Vec::new()),
+        let inside = SharedState {
+            responses: Arc::new(Mutex::new(answers.into_iter().collect())),
+            requests: watch::Sender::new(Vec::new()),
         };
-        let router = Router::new().fallback(answer).with_state(inside.clone());
+        let router = Router::new().fallback(respond).with_state(inside.clone());
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), SECRET).unwrap();
         Self {
             address,
             folder,
-            inside,
+            state: inside,
             task,
         }
     }
@@ -99,8 +99,8 @@ impl Receiver {
     }
 
     /// Waits until `count` requests are recorded.
-    pub(super) async fn heard(&self, count: usize) -> Vec<Heard> {
-        let mut heard = self.inside.heard.subscribe();
+    pub(super) async fn wait_for_requests(&self, count: usize) -> Vec<RecordedRequest> {
+        let mut heard = self.state.requests.subscribe();
         let all = heard.wait_for(|heard| heard.len() >= count);
         tokio::time::timeout(Duration::from_mins(1), all)
             .await
@@ -109,24 +109,26 @@ impl Receiver {
             .clone()
     }
 
-    pub(super) fn now(&self) -> Vec<Heard> {
-        self.inside.heard.borrow().clone()
+    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.requests.borrow().clone()
     }
 }
 
-async fn answer(State(inside): State<Inside>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let heard = Heard {
+async fn respond(State(inside): State<SharedState>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let heard = RecordedRequest {
         path: uri.to_string(),
         headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     };
-    inside.heard.send_modify(|all| all.push(heard));
-    let answer = inside.answers.lock().unwrap().pop_front();
-    match answer.unwrap_or(Answer::Status(204)) {
-        Answer::Status(code) => (StatusCode::from_u16(code).unwrap(), "as the\ntest has it").into_response(),
-        Answer::With(code, name, value) => {
+    inside.requests.send_modify(|all| all.push(heard));
+    let answer = inside.responses.lock().unwrap().pop_front();
+    match answer.unwrap_or(ScriptedResponse::Status(204)) {
+        ScriptedResponse::Status(code) => {
+            (StatusCode::from_u16(code).unwrap(), "as the\ntest has it").into_response()
+        }
+        ScriptedResponse::StatusWithHeader(code, name, value) => {
             (StatusCode::from_u16(code).unwrap(), [(name, value)], "").into_response()
         }
-        Answer::Nothing => std::future::pending().await,
+        ScriptedResponse::NoResponse => std::future::pending().await,
     }
 }

@@ -6,10 +6,10 @@ use parallax_api::{
 };
 use parallax_model::{ChallengeClient, FailureKind, Phase, Reach, Vantage};
 
-use super::{CheckInput, CheckKind, FailureGroup, Verdict, list, list_refs};
+use super::{CheckInput, CheckKind, FailureGroup, Verdict, join_name_refs, join_names};
 
 /// The response of a server is the same for all clients; a network failure at a node is not.
-const fn is_the_servers(kind: &FailureKind) -> bool {
+const fn is_server_response(kind: &FailureKind) -> bool {
     matches!(
         kind,
         FailureKind::RedirectRefused
@@ -22,8 +22,8 @@ const fn is_the_servers(kind: &FailureKind) -> bool {
 }
 
 /// Returns the suffix for a failure from outside that some fetches did not have.
-fn sometimes(asked: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> String {
-    let fetches = asked
+fn partial_success_suffix(input: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> String {
+    let fetches = input
         .answers
         .iter()
         .filter(|answer| from.contains(&&answer.vantage))
@@ -44,7 +44,7 @@ fn sometimes(asked: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> Stri
 
 /// Returns the result and its sentence.
 pub(super) fn judge(
-    asked: &CheckInput<'_>,
+    input: &CheckInput<'_>,
     passed: &[Vantage],
     failing: &[FailureGroup],
     silent: &[Vantage],
@@ -59,7 +59,7 @@ pub(super) fn judge(
             }
         )
     };
-    let finds = if asked.with_key {
+    let finds = if input.key_served {
         "passes"
     } else {
         "gets a response"
@@ -70,13 +70,13 @@ pub(super) fn judge(
     if let Some(group) = outside_failing {
         let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
         let elsewhere = passed.iter().any(|vantage| internet(&vantage));
-        let sometimes = sometimes(asked, &from, elsewhere);
+        let sometimes = partial_success_suffix(input, &from, elsewhere);
         return (
             CheckState::Failed,
             format!(
                 "it fails from outside ({}): {}{sometimes}",
-                list_refs(&from),
-                group.words
+                join_name_refs(&from),
+                group.reason
             ),
         );
     }
@@ -84,25 +84,25 @@ pub(super) fn judge(
     if !outside.is_empty() {
         return (
             CheckState::Passed,
-            format!("it {finds} from outside ({})", list_refs(&outside)),
+            format!("it {finds} from outside ({})", join_name_refs(&outside)),
         );
     }
-    if let Some(group) = failing.iter().find(|group| is_the_servers(&group.kind)) {
+    if let Some(group) = failing.iter().find(|group| is_server_response(&group.kind)) {
         let some = if passed.is_empty() {
             String::new()
         } else {
-            format!(", but not always: it {finds} from {}", list(passed))
+            format!(", but not always: it {finds} from {}", join_names(passed))
         };
         return (
             CheckState::Failed,
-            format!("the response of the server fails it: {}{some}", group.words),
+            format!("the response of the server fails it: {}{some}", group.reason),
         );
     }
     if let Some(group) = failing.iter().find(|group| group.phase == Phase::Resolve) {
-        if asked.public_names {
+        if input.used_public_resolvers {
             return (
                 CheckState::Failed,
-                format!("it fails in public DNS: {}", group.words),
+                format!("it fails in public DNS: {}", group.reason),
             );
         }
         if passed.is_empty() {
@@ -110,7 +110,7 @@ pub(super) fn judge(
                 CheckState::Unknown,
                 format!(
                     "{}; this is the answer of the cluster's own resolver, and the public answer is unknown (set resolvers.public in the aggregator's configuration)",
-                    group.words
+                    group.reason
                 ),
             );
         }
@@ -120,8 +120,8 @@ pub(super) fn judge(
             let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
             caveats.push(format!(
                 "from {} it fails on the path out of the node ({}), which the CA does not use",
-                list_refs(&failed),
-                failing[0].words
+                join_name_refs(&failed),
+                failing[0].reason
             ));
         }
         caveats.push(
@@ -129,7 +129,7 @@ pub(super) fn judge(
         );
         return (
             CheckState::Passed,
-            format!("by the CA's rules it {finds} from {}", list(passed)),
+            format!("by the CA's rules it {finds} from {}", join_names(passed)),
         );
     }
     if failing.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn judge(
             CheckState::Unknown,
             format!(
                 "no vantage responded ({}), so the result of the CA's validation is unknown",
-                list(silent)
+                join_names(silent)
             ),
         );
     }
@@ -145,14 +145,14 @@ pub(super) fn judge(
         CheckState::Unknown,
         format!(
             "no vantage inside gets through ({}), which says nothing about the internet; test from outside (parallax vantage enroll, or parallax check --profile ca on a machine there)",
-            failing[0].words
+            failing[0].reason
         ),
     )
 }
 
 /// Applies the verdict on the name's DNS records: it can turn the result into failed or unknown, but never into
 /// passed. Pebble ignores CAA records.
-pub(super) fn of_the_name(verdict: &mut Verdict, names: &NameVerdict) {
+pub(super) fn apply_name_verdict(verdict: &mut Verdict, names: &NameVerdict) {
     verdict.findings.extend(names.findings.iter().cloned());
     let CheckKind::Ca(client) = verdict.check else {
         return;
@@ -166,18 +166,20 @@ pub(super) fn of_the_name(verdict: &mut Verdict, names: &NameVerdict) {
         .cloned()
         .collect();
     if let Some(problem) = verdict.problems.first() {
-        if verdict.standing == CheckState::Failed {
-            verdict.caveats.push(format!("in addition, {}", problem.words));
+        if verdict.state == CheckState::Failed {
+            verdict
+                .caveats
+                .push(format!("in addition, {}", problem.description));
         } else {
-            verdict.sentence = format!("{}; otherwise {}", problem.words, verdict.sentence);
-            verdict.standing = CheckState::Failed;
+            verdict.sentence = format!("{}; otherwise {}", problem.description, verdict.sentence);
+            verdict.state = CheckState::Failed;
         }
     } else if looks && !names.unknown.is_empty() {
-        if verdict.standing == CheckState::Failed {
+        if verdict.state == CheckState::Failed {
             verdict.caveats.extend(names.unknown.iter().cloned());
         } else {
             verdict.sentence = format!("{}, but {}", verdict.sentence, names.unknown.join("; "));
-            verdict.standing = CheckState::Unknown;
+            verdict.state = CheckState::Unknown;
         }
     }
 }

@@ -12,15 +12,15 @@ use parallax_model::{FailureKind, Outcome, Phase, Placement, Vantage};
 use super::{Cause, CheckInput, CheckKind, VantageAnswer};
 
 /// A usual cause: catalogue id, description, remedy, and the remedy's trade-off.
-type CatalogueEntry = (&'static str, &'static str, &'static str, &'static str);
+type UsualCause = (&'static str, &'static str, &'static str, &'static str);
 
-const NO_LOCAL: &[CatalogueEntry] = &[(
+const NO_LOCAL_ENDPOINT: &[UsualCause] = &[(
     "F1",
     "externalTrafficPolicy: Local refuses clients on nodes without an endpoint",
     "set externalTrafficPolicy: Cluster, or run the ingress Pods on every node (DaemonSet)",
     "with Cluster, endpoints no longer see the client's address unless the PROXY protocol carries it; a DaemonSet runs one Pod per node",
 )];
-const UNREACHED: &[CatalogueEntry] = &[
+const NOT_REACHABLE: &[UsualCause] = &[
     (
         "F12",
         "the router lacks NAT loopback for the cluster's own public address",
@@ -34,7 +34,7 @@ const UNREACHED: &[CatalogueEntry] = &[
         "port 80 is open to all clients; redirect everything except /.well-known/acme-challenge/ to HTTPS",
     ),
 ];
-const KEPT_OUT: &[CatalogueEntry] = &[
+const BLOCKED_OUTSIDE: &[UsualCause] = &[
     (
         "F14",
         "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
@@ -48,31 +48,31 @@ const KEPT_OUT: &[CatalogueEntry] = &[
         "in-cluster traffic leaves the node and passes through the load balancer; the health checks are a setting of the provider",
     ),
 ];
-const SOMETIMES_KEPT_OUT: &[CatalogueEntry] = &[(
+const INTERMITTENT_OUTSIDE: &[UsualCause] = &[(
     "F8",
     "the load balancer sends connections to nodes that do not respond, because its health checks are dropped",
     "compare the health of the nodes as the load balancer sees it with the nodes on which the ingress Pods run; set ipMode: Proxy, or use health checks from reserved addresses",
     "in-cluster traffic leaves the node and passes through the load balancer; the health checks are a setting of the provider",
 )];
-const ONE_NODE: &[CatalogueEntry] = &[(
+const ONE_NODE: &[UsualCause] = &[(
     "F24",
     "kube-proxy on a node has stale Service rules",
     "restart kube-proxy on that node",
     "kube-proxy rewrites its rules once; established connections survive",
 )];
-const BYPASSED: &[CatalogueEntry] = &[(
+const PROXY_HEADER_MISSING: &[UsualCause] = &[(
     "F9",
     "in-cluster traffic bypasses the load balancer, so the PROXY header is missing",
     "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
     "in-cluster traffic leaves the node and passes through the load balancer",
 )];
-const TLS_BYPASSED: &[CatalogueEntry] = &[(
+const TLS_BYPASSED: &[UsualCause] = &[(
     "F10",
     "in-cluster traffic bypasses the load balancer that terminates TLS",
     "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
     "in-cluster traffic leaves the node and passes through the load balancer",
 )];
-const SLOW: &[CatalogueEntry] = &[
+const SLOW_RESPONSE: &[UsualCause] = &[
     (
         "F13",
         "a NetworkPolicy blocks the ingress controller from the solver's Pod",
@@ -86,19 +86,19 @@ const SLOW: &[CatalogueEntry] = &[
         "Pods restart",
     ),
 ];
-const REDIRECTED: &[CatalogueEntry] = &[(
+const REDIRECTED: &[UsualCause] = &[(
     "F18",
     "a redirect sends clients to the wrong place",
     "exempt /.well-known/acme-challenge/ from redirects and authentication; redirects may lead to ports 80 and 443 only",
     "that path is served over plain HTTP without authentication; it contains only tokens",
 )];
-const NOBODY_SERVES: &[CatalogueEntry] = &[(
+const ROUTE_NOT_SERVED: &[UsualCause] = &[(
     "F19",
     "no controller serves the solver's route (ingress class, host conflict or path rewrite)",
     "compare the class, host and path of the solver's Ingress with those of the controller that responds; another Ingress with this host may take precedence",
     "none (read-only)",
 )];
-const NO_PODS: &[CatalogueEntry] = &[
+const BACKEND_FAILS: &[UsualCause] = &[
     (
         "F20",
         "the Pods behind the route fail to serve requests",
@@ -112,13 +112,13 @@ const NO_PODS: &[CatalogueEntry] = &[
         "an exempted port accepts plaintext requests, for tokens that are public in any case",
     ),
 ];
-const POLICY: &[CatalogueEntry] = &[(
+const NETWORK_POLICY: &[UsualCause] = &[(
     "F13",
     "a NetworkPolicy blocks the ingress controller from the solver's Pod",
     "allow the ingress controller's namespace to reach port 8089 of the solver Pods",
     "one more NetworkPolicy",
 )];
-const FORBIDDEN: &[CatalogueEntry] = &[
+const ACCESS_DENIED: &[UsualCause] = &[
     (
         "F18",
         "authentication or a redirect applies to the challenge path",
@@ -132,31 +132,31 @@ const FORBIDDEN: &[CatalogueEntry] = &[
         "one more rule",
     ),
 ];
-const NAME: &[CatalogueEntry] = &[(
+const NAME_NOT_RESOLVED: &[UsualCause] = &[(
     "F15",
     "one name does not resolve (split-horizon DNS, an override, or its zone)",
     "compare the in-cluster answer with the public one, and check the overrides in the resolver's configuration",
     "none (read-only)",
 )];
-const RESOLVER: &[CatalogueEntry] = &[(
+const RESOLVER_FAILS: &[UsualCause] = &[(
     "P10",
     "the DNS resolver does not respond",
     "check the resolver's Pods and the endpoints of its Service (kube-dns in most clusters)",
     "none (read-only)",
 )];
-const WAY_TO_RESOLVER: &[CatalogueEntry] = &[(
+const RESOLVER_UNREACHABLE: &[UsualCause] = &[(
     "P9",
     "some vantages cannot reach their DNS resolver",
     "allow these nodes to reach port 53 of the resolver over UDP and TCP: compare their NetworkPolicies, firewalls and Service rules with those of nodes that can resolve",
     "none",
 )];
-const PRIVATE: &[CatalogueEntry] = &[(
+const PRIVATE_ADDRESS: &[UsualCause] = &[(
     "F29",
     "public DNS returns a private address",
     "publish a public address for the name, or switch to DNS-01",
     "DNS-01 requires credentials for the zone",
 )];
-const UNSERVED_V6: &[CatalogueEntry] = &[(
+const UNSERVED_V6: &[UsualCause] = &[(
     "F17",
     "an IPv6 address is published but not served",
     "serve port 80 on the IPv6 address, or remove the AAAA record",
@@ -164,8 +164,8 @@ const UNSERVED_V6: &[CatalogueEntry] = &[(
 )];
 
 /// The causes and remedies for vantages with the same failure.
-pub(super) fn of(
-    asked: &CheckInput<'_>,
+pub(super) fn causes_and_remedies(
+    input: &CheckInput<'_>,
     phase: Phase,
     kind: &FailureKind,
     status: Option<u16>,
@@ -178,12 +178,13 @@ pub(super) fn of(
     // A failed lookup is never caused by a front, and a failure at a front never by the name.
     let of_names =
         |diagnosed: &&Diagnosed| diagnosed.region.region.starts_with("dns") == (phase == Phase::Resolve);
-    if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network).filter(of_names) {
+    if let Some(diagnosed) = input.diagnosis.filter(|_| of_the_network).filter(of_names) {
         // Runs never send a PROXY header. A server that requires one closes every connection without it, also on
         // the direct channel, so it looks like any server that closes connections.
-        let untold = is_bypass(phase, kind) && matches!(diagnosed.region.region.as_str(), "target" | "vip");
+        let untold = is_missing_proxy_header(phase, kind)
+            && matches!(diagnosed.region.region.as_str(), "target" | "vip");
         if untold {
-            add(BYPASSED, &mut causes, &mut remedies);
+            add_usual(PROXY_HEADER_MISSING, &mut causes, &mut remedies);
         }
         causes.extend(diagnosed.causes.iter().map(|cause| Cause {
             id: cause.id.clone(),
@@ -193,25 +194,25 @@ pub(super) fn of(
         remedies.extend(diagnosed.remedies.iter().cloned());
     }
     if causes.is_empty() {
-        add(
-            usual(asked, phase, kind, status, members),
+        add_usual(
+            usual_causes(input, phase, kind, status, members),
             &mut causes,
             &mut remedies,
         );
     }
-    if asked.check == CheckKind::SelfCheck && *kind == FailureKind::WrongBody {
+    if input.check == CheckKind::SelfCheck && *kind == FailureKind::WrongBody {
         remedies.push(Remedy {
             action: "check whether something adds white space to the response: the self check compares every byte, the CA does not".to_owned(),
             command: None,
-            price: "none (read-only)".to_owned(),
-            not_when: None,
+            trade_off: "none (read-only)".to_owned(),
+            ineffective_when: None,
         });
     }
     (causes, remedies)
 }
 
 /// Adds usual causes with their remedies.
-fn add(entries: &[CatalogueEntry], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
+fn add_usual(entries: &[UsualCause], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
     for (id, title, action, price) in entries {
         causes.push(Cause {
             id: (*id).to_owned(),
@@ -221,14 +222,14 @@ fn add(entries: &[CatalogueEntry], causes: &mut Vec<Cause>, remedies: &mut Vec<R
         remedies.push(Remedy {
             action: (*action).to_owned(),
             command: None,
-            price: (*price).to_owned(),
-            not_when: None,
+            trade_off: (*price).to_owned(),
+            ineffective_when: None,
         });
     }
 }
 
 /// Reports whether the failure is typical of a server that requires a PROXY header and does not receive one.
-fn is_bypass(phase: Phase, kind: &FailureKind) -> bool {
+fn is_missing_proxy_header(phase: Phase, kind: &FailureKind) -> bool {
     phase != Phase::Connect
         && matches!(
             kind,
@@ -236,32 +237,34 @@ fn is_bypass(phase: Phase, kind: &FailureKind) -> bool {
         )
 }
 
-fn usual(
-    asked: &CheckInput<'_>,
+fn usual_causes(
+    input: &CheckInput<'_>,
     phase: Phase,
     kind: &FailureKind,
     status: Option<u16>,
     members: &[&VantageAnswer],
-) -> &'static [CatalogueEntry] {
+) -> &'static [UsualCause] {
     match kind {
-        FailureKind::NoAddress if members.iter().all(|member| !member.sight.addresses.is_empty()) => PRIVATE,
-        FailureKind::NxDomain | FailureKind::NoAddress | FailureKind::ServFail => NAME,
-        _ if phase == Phase::Resolve && asked.answers.iter().any(resolved) => WAY_TO_RESOLVER,
-        _ if phase == Phase::Resolve => RESOLVER,
+        FailureKind::NoAddress if members.iter().all(|member| !member.sight.addresses.is_empty()) => {
+            PRIVATE_ADDRESS
+        }
+        FailureKind::NxDomain | FailureKind::NoAddress | FailureKind::ServFail => NAME_NOT_RESOLVED,
+        _ if phase == Phase::Resolve && input.answers.iter().any(resolved) => RESOLVER_UNREACHABLE,
+        _ if phase == Phase::Resolve => RESOLVER_FAILS,
         FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany => REDIRECTED,
         FailureKind::NotTls => TLS_BYPASSED,
-        _ if is_bypass(phase, kind) => BYPASSED,
+        _ if is_missing_proxy_header(phase, kind) => PROXY_HEADER_MISSING,
         FailureKind::Status => match status {
-            Some(504) => POLICY,
-            Some(500..) => NO_PODS,
-            Some(401 | 403 | 407 | 429 | 451) => FORBIDDEN,
-            Some(400) => BYPASSED,
-            _ => NOBODY_SERVES,
+            Some(504) => NETWORK_POLICY,
+            Some(500..) => BACKEND_FAILS,
+            Some(401 | 403 | 407 | 429 | 451) => ACCESS_DENIED,
+            Some(400) => PROXY_HEADER_MISSING,
+            _ => ROUTE_NOT_SERVED,
         },
-        FailureKind::WrongBody | FailureKind::BodyTooLarge => NOBODY_SERVES,
+        FailureKind::WrongBody | FailureKind::BodyTooLarge => ROUTE_NOT_SERVED,
         _ if phase == Phase::Tls => REDIRECTED,
-        _ if phase == Phase::Connect => unreached(asked, members),
-        _ => SLOW,
+        _ if phase == Phase::Connect => unreachable_causes(input, members),
+        _ => SLOW_RESPONSE,
     }
 }
 
@@ -270,14 +273,14 @@ fn resolved(answer: &VantageAnswer) -> bool {
     match &answer.outcome {
         Outcome::Ok { .. } => true,
         Outcome::Failed { phase, .. } => *phase != Phase::Resolve,
-        Outcome::NotAsked { .. } => false,
+        Outcome::NotProbed { .. } => false,
     }
 }
 
 /// Compares the vantages that cannot connect with those that can.
-fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [CatalogueEntry] {
+fn unreachable_causes(input: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [UsualCause] {
     let six = |answer: &VantageAnswer| {
-        let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
+        let last = answer.sight.dials.iter().rfind(|dial| !dial.abandoned);
         last.is_some_and(|dial| dial.address.is_ipv6())
     };
     if members.iter().all(|member| six(member)) {
@@ -289,36 +292,40 @@ fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [Ca
         .all(|member| matches!(member.vantage, Vantage::Outside { .. }))
     {
         let sometimes = members.iter().any(|member| member.sight.passes > 0);
-        return if sometimes { SOMETIMES_KEPT_OUT } else { KEPT_OUT };
+        return if sometimes {
+            INTERMITTENT_OUTSIDE
+        } else {
+            BLOCKED_OUTSIDE
+        };
     }
-    let passed: Vec<&VantageAnswer> = asked
+    let passed: Vec<&VantageAnswer> = input
         .answers
         .iter()
         .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
         .collect();
     let no_local = |answer: &VantageAnswer| answer.placement == Placement::NoLocal;
     if !passed.is_empty() && members.iter().all(|m| no_local(m)) && !passed.iter().any(|p| no_local(p)) {
-        return NO_LOCAL;
+        return NO_LOCAL_ENDPOINT;
     }
     if members.len() == 1 && passed.len() > 1 {
         return ONE_NODE;
     }
-    UNREACHED
+    NOT_REACHABLE
 }
 
 /// Observations that do not affect the verdict.
-pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
+pub(super) fn findings(input: &CheckInput<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
-    let dead: BTreeSet<String> = asked
+    let dead: BTreeSet<String> = input
         .answers
         .iter()
         .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
         .flat_map(|answer| &answer.sight.dials)
-        .filter(|dial| dial.address.is_ipv6() && (dial.failed.is_some() || dial.overtaken))
+        .filter(|dial| dial.address.is_ipv6() && (dial.failure.is_some() || dial.abandoned))
         .map(|dial| dial.address.ip().to_string())
         .collect();
     if !dead.is_empty() {
-        let whose = match asked.check {
+        let whose = match input.check {
             CheckKind::SelfCheck => "the self check races both address families and does not notice",
             CheckKind::Ca(_) => "the CA tries it first, and falls back to IPv4 only if it cannot connect",
         };
@@ -330,8 +337,8 @@ pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
             ),
         });
     }
-    if !asked.with_key {
-        let odd: BTreeSet<u16> = asked
+    if !input.key_served {
+        let odd: BTreeSet<u16> = input
             .answers
             .iter()
             .filter_map(|answer| match answer.outcome {

@@ -22,7 +22,7 @@ use parallax_model::{
 };
 use serde::Serialize;
 
-use super::wording::{authority_says, self_check_says};
+use super::client_messages::{ca_message, self_check_message};
 
 /// The check that a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub struct VantageAnswer {
     pub sight: ChallengeSight,
     /// The total duration.
     #[serde(rename = "total_us", skip_serializing_if = "Option::is_none")]
-    pub total: Option<Micros>,
+    pub total_duration: Option<Micros>,
 }
 
 /// The input of one verdict.
@@ -59,21 +59,21 @@ pub struct CheckInput<'a> {
     /// The fetched URL.
     pub url: &'a str,
     /// Whether the key authorization was served and compared; otherwise only the path to a server was tested.
-    pub with_key: bool,
+    pub key_served: bool,
     /// Whether public resolvers resolved the name.
-    pub public_names: bool,
+    pub used_public_resolvers: bool,
     /// The results.
     pub answers: &'a [VantageAnswer],
     /// Vantages that were asked to probe and did not respond.
     pub silent: &'a [Vantage],
     /// The diagnosis of the same probes.
-    pub diagnosed: Option<&'a Diagnosed>,
+    pub diagnosis: Option<&'a Diagnosed>,
     /// The node of cert-manager's Pod, if known.
-    pub seat: Option<&'a NodeName>,
+    pub pod_node: Option<&'a NodeName>,
     /// Whether that Pod uses its node's network.
-    pub seat_in_host_network: bool,
+    pub pod_uses_host_network: bool,
     /// How the network path of that Pod differs from a prober's on the same node.
-    pub differs: &'a [String],
+    pub path_differences: &'a [String],
     /// The verdict on the name's DNS records, if they were queried.
     pub names: Option<&'a NameVerdict>,
 }
@@ -105,9 +105,9 @@ pub struct FailureGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The reason in Parallax's words.
-    pub words: String,
+    pub reason: String,
     /// The message of the client whose check this is.
-    pub theirs: String,
+    pub client_message: String,
     /// The causes, most likely first.
     pub causes: Vec<Cause>,
     /// The remedies.
@@ -120,7 +120,7 @@ pub struct Verdict {
     /// The check.
     pub check: CheckKind,
     /// The result.
-    pub standing: CheckState,
+    pub state: CheckState,
     /// The result as one sentence.
     pub sentence: String,
     /// The vantages at which it passes.
@@ -157,7 +157,7 @@ pub struct HostVerdict {
 pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> u8 {
     let standings: Vec<CheckState> = judged
         .into_iter()
-        .flat_map(|judged| [judged.self_check.standing, judged.ca.standing])
+        .flat_map(|judged| [judged.self_check.state, judged.ca.state])
         .collect();
     let any = |standing| standings.contains(&standing);
     if any(CheckState::Failed) || (strict && any(CheckState::AtRisk)) {
@@ -171,36 +171,38 @@ pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: 
 
 /// Returns the verdict on one check.
 #[must_use]
-pub fn judge(asked: &CheckInput<'_>) -> Verdict {
-    let passed: Vec<Vantage> = of(asked, |outcome| matches!(outcome, Outcome::Ok { .. }));
-    let failing = groups(asked);
-    let mut silent = asked.silent.to_vec();
-    silent.extend(of(asked, |outcome| matches!(outcome, Outcome::NotAsked { .. })));
+pub fn judge_check(input: &CheckInput<'_>) -> Verdict {
+    let passed: Vec<Vantage> = vantages_with(input, |outcome| matches!(outcome, Outcome::Ok { .. }));
+    let failing = failure_groups(input);
+    let mut silent = input.silent.to_vec();
+    silent.extend(vantages_with(input, |outcome| {
+        matches!(outcome, Outcome::NotProbed { .. })
+    }));
     silent.sort();
     let mut caveats = Vec::new();
-    let (standing, sentence) = match asked.check {
-        CheckKind::SelfCheck => self_check::judge(asked, &passed, &failing, &silent, &mut caveats),
-        CheckKind::Ca(_) => authority::judge(asked, &passed, &failing, &silent, &mut caveats),
+    let (standing, sentence) = match input.check {
+        CheckKind::SelfCheck => self_check::judge(input, &passed, &failing, &silent, &mut caveats),
+        CheckKind::Ca(_) => authority::judge(input, &passed, &failing, &silent, &mut caveats),
     };
     let mut verdict = Verdict {
-        check: asked.check,
-        standing,
+        check: input.check,
+        state: standing,
         sentence,
         passed,
         failing,
         problems: Vec::new(),
         silent,
         caveats,
-        findings: causes::findings(asked),
+        findings: causes::findings(input),
     };
-    if let Some(names) = asked.names {
-        authority::of_the_name(&mut verdict, names);
+    if let Some(names) = input.names {
+        authority::apply_name_verdict(&mut verdict, names);
     }
     verdict
 }
 
-fn of(asked: &CheckInput<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
-    let mut vantages: Vec<Vantage> = asked
+fn vantages_with(input: &CheckInput<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
+    let mut vantages: Vec<Vantage> = input
         .answers
         .iter()
         .filter(|answer| is(&answer.outcome))
@@ -211,12 +213,12 @@ fn of(asked: &CheckInput<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
 }
 
 /// What distinguishes two failures: equal values are one group.
-type FailureManner = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
+type FailureKey = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
 
 /// Groups equal failures, largest group first.
-fn groups(asked: &CheckInput<'_>) -> Vec<FailureGroup> {
-    let mut alike: BTreeMap<FailureManner, Vec<&VantageAnswer>> = BTreeMap::new();
-    for answer in asked.answers {
+fn failure_groups(input: &CheckInput<'_>) -> Vec<FailureGroup> {
+    let mut alike: BTreeMap<FailureKey, Vec<&VantageAnswer>> = BTreeMap::new();
+    for answer in input.answers {
         if let Outcome::Failed { phase, kind, status } = &answer.outcome {
             let address = last_dial(&answer.sight);
             alike
@@ -230,16 +232,19 @@ fn groups(asked: &CheckInput<'_>) -> Vec<FailureGroup> {
         .map(|((phase, kind, status, address), mut members)| {
             members.sort_by(|a, b| a.vantage.cmp(&b.vantage));
             let first = members[0];
-            let (theirs, words) = (theirs(asked, first), words(&kind, phase, status, address, first));
-            let (causes, remedies) = causes::of(asked, phase, &kind, status, &members);
+            let (theirs, words) = (
+                client_message(input, first),
+                failure_reason(&kind, phase, status, address, first),
+            );
+            let (causes, remedies) = causes::causes_and_remedies(input, phase, &kind, status, &members);
             FailureGroup {
                 vantages: members.iter().map(|member| member.vantage.clone()).collect(),
                 address,
                 phase,
                 kind,
                 status,
-                words,
-                theirs,
+                reason: words,
+                client_message: theirs,
                 causes,
                 remedies,
             }
@@ -250,29 +255,29 @@ fn groups(asked: &CheckInput<'_>) -> Vec<FailureGroup> {
 }
 
 fn last_dial(sight: &ChallengeSight) -> Option<IpAddr> {
-    let last = sight.dials.iter().rfind(|dial| !dial.overtaken);
+    let last = sight.dials.iter().rfind(|dial| !dial.abandoned);
     last.map(|dial| dial.address.ip())
 }
 
-fn theirs(asked: &CheckInput<'_>, answer: &VantageAnswer) -> String {
-    match asked.check {
+fn client_message(input: &CheckInput<'_>, answer: &VantageAnswer) -> String {
+    match input.check {
         CheckKind::SelfCheck => {
-            self_check_says(&answer.outcome, &answer.sight, asked.url).unwrap_or_default()
+            self_check_message(&answer.outcome, &answer.sight, input.url).unwrap_or_default()
         }
-        CheckKind::Ca(client) => authority_says(client, &answer.outcome, &answer.sight, asked.url)
+        CheckKind::Ca(client) => ca_message(client, &answer.outcome, &answer.sight, input.url)
             .map(|(problem, detail)| format!("{problem}: {detail}"))
             .unwrap_or_default(),
     }
 }
 
-fn words(
+fn failure_reason(
     kind: &FailureKind,
     phase: Phase,
     status: Option<u16>,
     address: Option<IpAddr>,
     answer: &VantageAnswer,
 ) -> String {
-    let mut text = kind.words().to_owned();
+    let mut text = kind.description().to_owned();
     if let Some(status) = status {
         text = format!("{text} ({status})");
     }
@@ -281,7 +286,7 @@ fn words(
     {
         text = format!("{text} at {address}");
     }
-    let redirects = answer.sight.hops.len();
+    let redirects = answer.sight.redirects.len();
     if redirects > 0 {
         let noun = if redirects == 1 { "redirect" } else { "redirects" };
         text = format!("{text}, after {redirects} {noun}");
@@ -290,14 +295,14 @@ fn words(
         kind,
         FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::NoAddress
     );
-    match &answer.sight.said {
+    match &answer.sight.error {
         Some(said) if tells => format!("{text}: {said}"),
         _ => text,
     }
 }
 
 /// A node by its name, any other vantage in its written form.
-fn name(vantage: &Vantage) -> String {
+fn short_name(vantage: &Vantage) -> String {
     match vantage {
         Vantage::Cluster {
             node,
@@ -308,19 +313,19 @@ fn name(vantage: &Vantage) -> String {
 }
 
 /// Vantages named in a sentence; the rest is counted.
-const LISTED: usize = 6;
+const MAX_LISTED_VANTAGES: usize = 6;
 
-fn list(vantages: &[Vantage]) -> String {
-    list_refs(&vantages.iter().collect::<Vec<_>>())
+fn join_names(vantages: &[Vantage]) -> String {
+    join_name_refs(&vantages.iter().collect::<Vec<_>>())
 }
 
-fn list_refs(vantages: &[&Vantage]) -> String {
+fn join_name_refs(vantages: &[&Vantage]) -> String {
     let names: Vec<String> = vantages
         .iter()
-        .take(LISTED)
-        .map(|vantage| name(vantage))
+        .take(MAX_LISTED_VANTAGES)
+        .map(|vantage| short_name(vantage))
         .collect();
-    let more = vantages.len().saturating_sub(LISTED);
+    let more = vantages.len().saturating_sub(MAX_LISTED_VANTAGES);
     let mut text = names.join(", ");
     if more > 0 {
         text = format!("{text} and {more} more");

@@ -3,22 +3,22 @@
 use parallax_api::preflight::CheckState;
 use parallax_model::{Network, Vantage};
 
-use super::{CheckInput, FailureGroup, list, list_refs, name};
+use super::{CheckInput, FailureGroup, join_name_refs, join_names, short_name};
 
 /// The vantage of cert-manager's Pod. If no prober in the Pod's own network responded on that node, the node's
 /// other network stands in.
-fn seat(
-    asked: &CheckInput<'_>,
+fn pod_vantage(
+    input: &CheckInput<'_>,
     passed: &[Vantage],
     failing: &[FailureGroup],
     caveats: &mut Vec<String>,
 ) -> Option<Vantage> {
-    let node = asked.seat?;
+    let node = input.pod_node?;
     let at = |network| Vantage::Cluster {
         node: node.clone(),
         network,
     };
-    let (own, other) = if asked.seat_in_host_network {
+    let (own, other) = if input.pod_uses_host_network {
         (at(Network::Host), at(Network::Pod))
     } else {
         (at(Network::Pod), at(Network::Host))
@@ -37,19 +37,19 @@ fn seat(
 
 /// Returns the result and its sentence.
 pub(super) fn judge(
-    asked: &CheckInput<'_>,
+    input: &CheckInput<'_>,
     passed: &[Vantage],
     failing: &[FailureGroup],
     silent: &[Vantage],
     caveats: &mut Vec<String>,
 ) -> (CheckState, String) {
-    let seat = seat(asked, passed, failing, caveats);
+    let seat = pod_vantage(input, passed, failing, caveats);
     let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
     let total = passed.len() + failed.len() + silent.len();
-    let what = failing.first().map_or("", |group| group.words.as_str());
+    let what = failing.first().map_or("", |group| group.reason.as_str());
     let counts = format!(
         "{} on {} of {total} vantages",
-        if asked.with_key {
+        if input.key_served {
             "passes"
         } else {
             "gets a response"
@@ -63,24 +63,24 @@ pub(super) fn judge(
         ),
         Some(seat) if failed.contains(&seat) => {
             let group = failing.iter().find(|group| group.vantages.contains(seat));
-            let what = group.map_or(what, |group| group.words.as_str());
+            let what = group.map_or(what, |group| group.reason.as_str());
             (
                 CheckState::Failed,
                 format!(
                     "cert-manager's Pod runs on {}, where the check fails: {what}; it {counts}",
-                    name(seat)
+                    short_name(seat)
                 ),
             )
         }
         Some(seat) if passed.contains(seat) && failed.is_empty() => {
             if !silent.is_empty() {
-                caveats.push(format!("{} did not answer", list(silent)));
+                caveats.push(format!("{} did not answer", join_names(silent)));
             }
             (
                 CheckState::Passed,
                 format!(
                     "{counts}, including {}, where cert-manager's Pod runs",
-                    name(seat)
+                    short_name(seat)
                 ),
             )
         }
@@ -88,8 +88,8 @@ pub(super) fn judge(
             CheckState::AtRisk,
             format!(
                 "{counts}: on {}, where cert-manager's Pod runs now, but not on {} ({what}); the result depends on the node of that Pod",
-                name(seat),
-                list_refs(&failed)
+                short_name(seat),
+                join_name_refs(&failed)
             ),
         ),
         _ if failed.is_empty() && silent.is_empty() => (
@@ -100,40 +100,40 @@ pub(super) fn judge(
             CheckState::Unknown,
             format!(
                 "{counts}, but cert-manager's Pod runs on {}, which did not respond",
-                name(seat)
+                short_name(seat)
             ),
         ),
         None if failed.is_empty() => (
             CheckState::Unknown,
             format!(
                 "{counts}; {} did not respond, and the node of cert-manager's Pod is unknown",
-                list(silent)
+                join_names(silent)
             ),
         ),
         Some(seat) => (
             CheckState::Failed,
             format!(
                 "{counts}, not on {} ({what}); {}, where cert-manager's Pod runs, did not respond",
-                list_refs(&failed),
-                name(seat)
+                join_name_refs(&failed),
+                short_name(seat)
             ),
         ),
         None => (
             CheckState::Failed,
             format!(
                 "{counts}, not on {} ({what}); the node of cert-manager's Pod is unknown",
-                list_refs(&failed)
+                join_name_refs(&failed)
             ),
         ),
     };
-    caveats.extend(asked.differs.iter().cloned());
+    caveats.extend(input.path_differences.iter().cloned());
     // The Pod itself may get another result than the prober on the same node.
-    let standing = if asked.differs.is_empty() {
+    let standing = if input.path_differences.is_empty() {
         standing
     } else {
         sentence = format!(
             "{sentence}. But cert-manager's own Pod {}",
-            asked.differs.join(", and ")
+            input.path_differences.join(", and ")
         );
         CheckState::Unknown
     };

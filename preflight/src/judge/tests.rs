@@ -20,12 +20,12 @@ fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> Va
             addresses: vec!["203.0.113.10".parse().unwrap()],
             dials: vec![DialSight {
                 address: "203.0.113.10:80".parse().unwrap(),
-                failed: None,
-                overtaken: false,
+                failure: None,
+                abandoned: false,
             }],
             ..ChallengeSight::default()
         },
-        total: None,
+        total_duration: None,
     }
 }
 
@@ -89,21 +89,21 @@ impl Case {
     }
 
     fn judge(&self) -> Verdict {
-        judge(&self.asked())
+        judge_check(&self.asked())
     }
 
     fn asked(&self) -> CheckInput<'_> {
         CheckInput {
             check: self.check,
             url: URL,
-            with_key: true,
-            public_names: self.public_names,
+            key_served: true,
+            used_public_resolvers: self.public_names,
             answers: &self.answers,
             silent: &self.silent,
-            diagnosed: None,
-            seat: self.seat.as_ref(),
-            seat_in_host_network: false,
-            differs: &self.differs,
+            diagnosis: None,
+            pod_node: self.seat.as_ref(),
+            pod_uses_host_network: false,
+            path_differences: &self.differs,
             names: None,
         }
     }
@@ -170,7 +170,7 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (nodes(vec![not_asked("n1/pod")]), Unknown, "no vantage responded"),
     ] {
         let verdict = case.judge();
-        assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
+        assert_eq!(verdict.state, standing, "{}", verdict.sentence);
         assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
     }
 }
@@ -178,7 +178,7 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
 #[test]
 fn where_nobody_asks_from_the_pods_own_network_the_nodes_other_one_stands_for_it_and_that_is_said() {
     let verdict = nodes(vec![ok("n1/host"), refused("n2/host")]).on("n2").judge();
-    assert_eq!(verdict.standing, Failed);
+    assert_eq!(verdict.state, Failed);
     assert!(
         verdict
             .sentence
@@ -192,7 +192,7 @@ fn where_nobody_asks_from_the_pods_own_network_the_nodes_other_one_stands_for_it
         verdict.caveats
     );
     let both = nodes(vec![ok("n2/pod"), refused("n2/host")]).on("n2").judge();
-    assert_eq!((both.standing, both.caveats.len()), (AtRisk, 0));
+    assert_eq!((both.state, both.caveats.len()), (AtRisk, 0));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
         let mut case = nodes(answers).on("n1");
         case.differs = vec!["goes through the proxy http://proxy:3128".to_owned()];
         let verdict = case.judge();
-        assert_eq!(verdict.standing, Unknown);
+        assert_eq!(verdict.state, Unknown);
         assert!(
             verdict.sentence.contains("through the proxy"),
             "{}",
@@ -268,7 +268,7 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
         let mut case = Case::new(CA, answers);
         case.public_names = public;
         let verdict = case.judge();
-        assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
+        assert_eq!(verdict.state, standing, "{}", verdict.sentence);
         assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
     }
 }
@@ -280,12 +280,12 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
         0,
         DialSight {
             address: "[2001:db8::1]:80".parse().unwrap(),
-            failed: None,
-            overtaken: true,
+            failure: None,
+            abandoned: true,
         },
     );
     let verdict = nodes(vec![raced]).judge();
-    assert_eq!(verdict.standing, Passed);
+    assert_eq!(verdict.state, Passed);
     assert_eq!(verdict.findings[0].id, "F17");
     assert!(verdict.findings[0].text.contains("does not notice"));
 }
@@ -294,7 +294,7 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
 fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     let judged = |self_check: CheckState, ca: CheckState| {
         let verdict = |check, standing| Verdict {
-            standing,
+            state: standing,
             ..Case::new(check, vec![]).judge()
         };
         HostVerdict {
@@ -334,17 +334,17 @@ fn named(json: &serde_json::Value) -> NameVerdict {
 }
 
 fn with_name(check: CheckKind, answers: &[VantageAnswer], names: &NameVerdict) -> Verdict {
-    judge(&CheckInput {
+    judge_check(&CheckInput {
         check,
         url: URL,
-        with_key: true,
-        public_names: true,
+        key_served: true,
+        used_public_resolvers: true,
         answers,
         silent: &[],
-        diagnosed: None,
-        seat: None,
-        seat_in_host_network: false,
-        differs: &[],
+        diagnosis: None,
+        pod_node: None,
+        pod_uses_host_network: false,
+        path_differences: &[],
         names: Some(names),
     })
 }
@@ -357,27 +357,27 @@ fn what_fails_the_name_fails_the_ca_however_well_its_server_answers_and_never_th
     );
     let passes = [ok("internet:laptop")];
     let verdict = with_name(CA, &passes, &forbidden);
-    assert_eq!(verdict.standing, Failed);
+    assert_eq!(verdict.state, Failed);
     assert!(
         verdict.sentence.starts_with("the CAA records of example.test"),
         "{}",
         verdict.sentence
     );
-    assert!(verdict.problems[0].theirs.contains("prevents issuance"));
+    assert!(verdict.problems[0].ca_error.contains("prevents issuance"));
     assert_eq!(
-        with_name(CheckKind::SelfCheck, &[ok("n1/pod")], &forbidden).standing,
+        with_name(CheckKind::SelfCheck, &[ok("n1/pod")], &forbidden).state,
         Passed
     );
     // Pebble ignores CAA records.
     let pebble = with_name(CheckKind::Ca(ChallengeClient::Pebble), &passes, &forbidden);
-    assert_eq!((pebble.standing, pebble.problems.len()), (Passed, 0));
+    assert_eq!((pebble.state, pebble.problems.len()), (Passed, 0));
     // Both reasons are listed.
     let both = with_name(
         CA,
         &[failed("internet:laptop", "check", "status", Some(503))],
         &forbidden,
     );
-    assert_eq!(both.standing, Failed);
+    assert_eq!(both.state, Failed);
     assert!(
         both.caveats.iter().any(|caveat| caveat.contains("pki.goog")),
         "{:?}",
@@ -390,12 +390,12 @@ fn what_cannot_be_told_of_the_name_is_never_a_pass() {
     let open =
         named(&json!({"caa": "unknown", "unknown": ["the CAA records say that only pki.goog may issue"]}));
     let verdict = with_name(CA, &[ok("internet:laptop")], &open);
-    assert_eq!(verdict.standing, Unknown);
+    assert_eq!(verdict.state, Unknown);
     assert!(
         verdict.sentence.contains("only pki.goog may issue"),
         "{}",
         verdict.sentence
     );
     let sound = with_name(CA, &[ok("internet:laptop")], &named(&json!({})));
-    assert_eq!(sound.standing, Passed);
+    assert_eq!(sound.state, Passed);
 }

@@ -6,7 +6,7 @@ use url::Url;
 
 /// Hosts of ACME directories, with the CAA identity that their operators document: letsencrypt.org/docs/caa,
 /// pki.goog/faq, zerossl.com and sectigo.com (one issuer), ssl.com.
-const KNOWN: &[(&str, &str)] = &[
+const KNOWN_DIRECTORIES: &[(&str, &str)] = &[
     ("acme-v02.api.letsencrypt.org", "letsencrypt.org"),
     ("acme-staging-v02.api.letsencrypt.org", "letsencrypt.org"),
     ("dv.acme-v02.api.pki.goog", "pki.goog"),
@@ -22,7 +22,7 @@ pub fn caa_identities(directory: &str) -> Vec<String> {
     let host = Url::parse(directory)
         .ok()
         .and_then(|url| url.host_str().map(str::to_ascii_lowercase));
-    KNOWN
+    KNOWN_DIRECTORIES
         .iter()
         .filter(|(known, _)| host.as_deref() == Some(known))
         .map(|(_, identity)| (*identity).to_owned())

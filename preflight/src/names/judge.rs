@@ -9,7 +9,8 @@ use parallax_api::{
 use parallax_model::{
     FailureKind,
     dns::{
-        CaaAnswer, CaaAsk, CaaAt, CaaRefusal, CaaVerdict, RecordAnswer, caa_names, judge_caa, lookup_problem,
+        CaaAnswer, CaaAsk, CaaAt, CaaRefusal, CaaVerdict, RecordAnswer, caa_names, evaluate_caa,
+        lookup_problem,
     },
 };
 
@@ -17,43 +18,43 @@ use parallax_model::{
 #[must_use]
 pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&str>) -> NameVerdict {
     let mut judged = NameVerdict {
-        caa: CaaState::NotAsked,
-        caa_words: "the public CAA records were not queried".to_owned(),
+        caa: CaaState::NotQueried,
+        caa_description: "the public CAA records were not queried".to_owned(),
         problems: Vec::new(),
         unknown: Vec::new(),
-        findings: differences(facts),
+        findings: resolution_findings(facts),
     };
-    addresses(facts, &mut judged);
-    caa(facts, identities, account, &mut judged);
+    judge_addresses(facts, &mut judged);
+    judge_caa_chains(facts, identities, account, &mut judged);
     judged
 }
 
 /// Only facts on which all public servers agree are problems; a single different response leaves the result open.
-fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
+fn judge_addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     let name = &facts.name;
     let answers: Vec<(&RecordAnswer, &RecordAnswer)> = facts
-        .of_side(ResolverSide::Public)
+        .on_side(ResolverSide::Public)
         .map(|seen| (&seen.view.a, &seen.view.aaaa))
         .collect();
     if answers.is_empty() {
         return;
     }
     let all = |is: &dyn Fn(&RecordAnswer) -> bool| answers.iter().all(|(a, aaaa)| is(a) && is(aaaa));
-    let gone = all(&|answer| *answer == RecordAnswer::NoName);
-    let empty = all(&|answer| matches!(answer, RecordAnswer::NoName | RecordAnswer::None));
+    let gone = all(&|answer| *answer == RecordAnswer::NoSuchName);
+    let empty = all(&|answer| matches!(answer, RecordAnswer::NoSuchName | RecordAnswer::None));
     let failing = all(&|answer| *answer == RecordAnswer::Failed(FailureKind::ServFail));
     let problem = if gone {
         NameProblem {
             cause: NameCause::Nxdomain,
-            words: format!("no public server knows the name {name}"),
-            theirs: format!("dns: {}", lookup_problem(&FailureKind::NxDomain, "A", name)),
+            description: format!("no public server knows the name {name}"),
+            ca_error: format!("dns: {}", lookup_problem(&FailureKind::NxDomain, "A", name)),
             remedy: "publish the name in its public zone".to_owned(),
         }
     } else if empty {
         NameProblem {
             cause: NameCause::NoAddress,
-            words: format!("{name} has neither an A nor an AAAA record in public DNS"),
-            theirs: format!(
+            description: format!("{name} has neither an A nor an AAAA record in public DNS"),
+            ca_error: format!(
                 "dns: no valid A records found for {name}; no valid AAAA records found for {name}"
             ),
             remedy: "publish an address for the name in its public zone".to_owned(),
@@ -61,8 +62,8 @@ fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     } else if failing {
         NameProblem {
             cause: NameCause::Servfail,
-            words: format!("every public server returns SERVFAIL for {name}"),
-            theirs: format!("dns: {}", lookup_problem(&FailureKind::ServFail, "A", name)),
+            description: format!("every public server returns SERVFAIL for {name}"),
+            ca_error: format!("dns: {}", lookup_problem(&FailureKind::ServFail, "A", name)),
             remedy:
                 "check the zone's servers and its DNSSEC: resolvers return SERVFAIL if signatures are invalid"
                     .to_owned(),
@@ -74,13 +75,13 @@ fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
 }
 
 /// Findings on names that resolve differently inside the cluster and in public DNS.
-fn differences(facts: &NameFacts) -> Vec<Finding> {
+fn resolution_findings(facts: &NameFacts) -> Vec<Finding> {
     let (inside, public) = (
         facts.addresses(ResolverSide::Inside),
         facts.addresses(ResolverSide::Public),
     );
-    let asked = facts.of_side(ResolverSide::Inside).next().is_some()
-        && facts.of_side(ResolverSide::Public).next().is_some();
+    let asked = facts.on_side(ResolverSide::Inside).next().is_some()
+        && facts.on_side(ResolverSide::Public).next().is_some();
     if !asked || inside == public || (inside.is_empty() && public.is_empty()) {
         return Vec::new();
     }
@@ -119,11 +120,11 @@ fn differences(facts: &NameFacts) -> Vec<Finding> {
 
 /// Evaluates the CAA chain that one vantage saw; without an identity, only whether any CA may issue. A parent
 /// domain that was not queried may have records, so it is treated as unknown.
-fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&str>) -> CaaVerdict {
+fn judge_chain(name: &str, chain: &[CaaAt], identities: &[String], account: Option<&str>) -> CaaVerdict {
     let names: Vec<CaaAt> = caa_names(name)
         .into_iter()
         .map(|name| {
-            let at = told.iter().find(|at| at.name == name);
+            let at = chain.iter().find(|at| at.name == name);
             let unknown = || CaaAnswer::Failed(FailureKind::ResolverUnreachable);
             CaaAt {
                 answer: at.map_or_else(unknown, |at| at.answer.clone()),
@@ -146,18 +147,23 @@ fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&
     };
     identities
         .iter()
-        .map(|issuer| judge_caa(&names, ask(issuer)))
+        .map(|issuer| evaluate_caa(&names, ask(issuer)))
         .min_by_key(rank)
         // No record can name this identity, so what remains applies to every CA.
-        .unwrap_or_else(|| judge_caa(&names, ask("\0")))
+        .unwrap_or_else(|| evaluate_caa(&names, ask("\0")))
 }
 
-fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: &mut NameVerdict) {
+fn judge_caa_chains(
+    facts: &NameFacts,
+    identities: &[String],
+    account: Option<&str>,
+    judged: &mut NameVerdict,
+) {
     let verdicts = |public: bool| {
         let climbs = facts.caa.iter().filter(move |climbed| climbed.public == public);
         let mut all: Vec<CaaVerdict> = Vec::new();
         for climbed in climbs {
-            let verdict = of_climb(&facts.name, &climbed.names, identities, account);
+            let verdict = judge_chain(&facts.name, &climbed.names, identities, account);
             if !all.contains(&verdict) {
                 all.push(verdict);
             }
@@ -168,31 +174,34 @@ fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: 
     let (public, own) = (verdicts(true), verdicts(false));
     match (public.as_slice(), own.as_slice()) {
         ([], []) => {}
-        ([], own) => inside_only(own, issuer, judged),
-        ([verdict], _) => decided(&facts.name, verdict, issuer, judged),
+        ([], own) => judge_inside_only(own, issuer, judged),
+        ([verdict], _) => apply_verdict(&facts.name, verdict, issuer, judged),
         (several, _) => {
             judged.caa = CaaState::Unknown;
-            let said: Vec<String> = several.iter().map(|verdict| words(verdict, issuer).0).collect();
-            judged.caa_words = format!(
+            let said: Vec<String> = several
+                .iter()
+                .map(|verdict| describe(verdict, issuer).0)
+                .collect();
+            judged.caa_description = format!(
                 "public servers disagree on the CAA records: {}",
                 said.join("; or ")
             );
-            judged.unknown.push(judged.caa_words.clone());
+            judged.unknown.push(judged.caa_description.clone());
         }
     }
 }
 
 /// The cluster's own resolver may return other records than the CA gets. Its response proves nothing, but records
 /// that restrict issuance are not ignored.
-fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
+fn judge_inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
     let harmless = |verdict: &CaaVerdict| match verdict {
         CaaVerdict::Unrestricted => true,
         CaaVerdict::Allowed { accounts, .. } => accounts.is_empty(),
         CaaVerdict::Forbidden { .. } | CaaVerdict::Unknown { .. } => false,
     };
-    let said: Vec<String> = own.iter().map(|verdict| words(verdict, issuer).0).collect();
+    let said: Vec<String> = own.iter().map(|verdict| describe(verdict, issuer).0).collect();
     let said = said.join("; or ");
-    judged.caa_words =
+    judged.caa_description =
         format!("according to the probing machines' own resolvers (no public view was queried): {said}");
     if !own.iter().all(harmless) {
         judged.caa = CaaState::Unknown;
@@ -202,15 +211,15 @@ fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
     }
 }
 
-fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerdict) {
-    let (said, remedy) = words(verdict, issuer);
-    judged.caa_words.clone_from(&said);
+fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerdict) {
+    let (said, remedy) = describe(verdict, issuer);
+    judged.caa_description.clone_from(&said);
     let problem = |cause| {
         let theirs = verdict.problem(name);
         NameProblem {
             cause,
-            words: said.clone(),
-            theirs: theirs.map_or_else(String::new, |(class, detail)| format!("{class}: {detail}")),
+            description: said.clone(),
+            ca_error: theirs.map_or_else(String::new, |(class, detail)| format!("{class}: {detail}")),
             remedy,
         }
     };
@@ -221,10 +230,10 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerd
             judged.unknown.push(said);
             CaaState::Unknown
         }
-        CaaVerdict::Forbidden { why, .. } => {
+        CaaVerdict::Forbidden { reason: why, .. } => {
             let whoever = match why {
                 CaaRefusal::CriticalTag(_) => true,
-                CaaRefusal::Others(others) => others.is_empty(),
+                CaaRefusal::OtherIssuers(others) => others.is_empty(),
                 CaaRefusal::OtherAccount(_) | CaaRefusal::OtherMethod(_) => false,
             };
             if issuer.is_empty() && !whoever {
@@ -249,16 +258,16 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerd
 }
 
 /// Returns the description and the remedy.
-fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
+fn describe(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
     let known = !issuer.is_empty();
     let who = if known { issuer } else { "the CA" };
     let none = String::new;
     match verdict {
         CaaVerdict::Unrestricted => ("no CAA records, so any CA may issue".to_owned(), none()),
-        CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
+        CaaVerdict::Allowed { name: at, accounts } if accounts.is_empty() => {
             (format!("the CAA records of {at} allow {who} to issue"), none())
         }
-        CaaVerdict::Allowed { at, accounts } => (
+        CaaVerdict::Allowed { name: at, accounts } => (
             format!(
                 "the CAA records of {at} allow {who} only for the account {}, and the requesting account is unknown",
                 accounts.join(", ")
@@ -266,8 +275,8 @@ fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
             none(),
         ),
         CaaVerdict::Forbidden {
-            at,
-            why: CaaRefusal::Others(others),
+            name: at,
+            reason: CaaRefusal::OtherIssuers(others),
         } if !known && !others.is_empty() => (
             format!(
                 "the CAA records of {at} allow only {} to issue; whether that is your CA is unknown (give --caa-identity)",
@@ -275,11 +284,14 @@ fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
             ),
             none(),
         ),
-        CaaVerdict::Forbidden { at, why } => why.words(at, who),
-        CaaVerdict::Unknown { at, kind } => (
+        CaaVerdict::Forbidden {
+            name: at,
+            reason: why,
+        } => why.explain(at, who),
+        CaaVerdict::Unknown { name: at, kind } => (
             format!(
                 "the CAA records of {at} cannot be looked up ({}), and CAs do not issue without this lookup",
-                kind.words()
+                kind.description()
             ),
             "check the zone's servers: they fail for CAA records, or the zone's DNSSEC is broken".to_owned(),
         ),

@@ -29,25 +29,25 @@ pub struct QueriedResolvers {
     /// The configuration names public resolvers.
     pub public: bool,
     /// The configuration enables queries to the zone's own servers.
-    pub authorities: bool,
+    pub authoritative: bool,
 }
 
 /// Merges the DNS answers of several vantages.
 #[must_use]
-pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], wanted: QueriedResolvers) -> NameFacts {
+pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], resolvers: QueriedResolvers) -> NameFacts {
     let mut facts = NameFacts {
         name: name.to_owned(),
         views: Vec::new(),
         caa: Vec::new(),
         no_authority: None,
         differences: Vec::new(),
-        not_asked: Vec::new(),
+        not_queried: Vec::new(),
     };
     for (vantage, sight) in sights {
-        let own = own_side(vantage);
+        let own = own_resolver_side(vantage);
         for view in &sight.views {
-            let side = match view.by {
-                ServerOwner::Own => own,
+            let side = match view.owner {
+                ServerOwner::Local => own,
                 ServerOwner::Public => ResolverSide::Public,
                 ServerOwner::Authority { .. } => ResolverSide::Zone,
             };
@@ -62,7 +62,7 @@ pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], wanted: QueriedRe
             }
         }
         if !sight.caa.is_empty() {
-            let asked_public = sight.views.iter().any(|view| view.by == ServerOwner::Public);
+            let asked_public = sight.views.iter().any(|view| view.owner == ServerOwner::Public);
             facts.caa.push(CaaChain {
                 vantage: vantage.clone(),
                 public: asked_public || own == ResolverSide::Public,
@@ -70,26 +70,26 @@ pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], wanted: QueriedRe
             });
         }
         if facts.no_authority.is_none() {
-            facts.no_authority.clone_from(&sight.no_authority);
+            facts.no_authority.clone_from(&sight.authority_failure);
         }
     }
     facts.views.sort_by_key(|seen| seen.side);
     let views: Vec<NameView> = facts.views.iter().map(|seen| seen.view.clone()).collect();
     facts.differences = name_differences(&views);
-    if !wanted.public && facts.of_side(ResolverSide::Public).next().is_none() {
+    if !resolvers.public && facts.on_side(ResolverSide::Public).next().is_none() {
         facts
-                .not_asked
+                .not_queried
                 .push("public resolvers: none are configured (resolvers.public in the aggregator's configuration), and there is no vantage on the internet".to_owned());
     }
-    if !wanted.authorities {
+    if !resolvers.authoritative {
         facts
-            .not_asked
+            .not_queried
             .push("the zone's own servers: resolvers.authoritative is not set".to_owned());
     }
     facts
 }
 
-const fn own_side(vantage: &Vantage) -> ResolverSide {
+const fn own_resolver_side(vantage: &Vantage) -> ResolverSide {
     match vantage {
         Vantage::Cluster { .. } => ResolverSide::Inside,
         Vantage::Outside {

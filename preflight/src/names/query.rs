@@ -10,9 +10,9 @@ use parallax_model::HostName;
 #[derive(Debug)]
 pub enum NameAnswer {
     /// The facts.
-    Found(Box<NameFactsResult>),
+    Answered(Box<NameFactsResult>),
     /// The query was not made or not answered; the reason.
-    NotAsked(String),
+    NotQueried(String),
 }
 
 /// The CA and account for which the DNS facts are evaluated.
@@ -27,7 +27,7 @@ pub struct NameQuery {
 impl NameQuery {
     /// Returns the run that queries the facts.
     #[must_use]
-    pub fn request(&self, host: &HostName) -> RunRequest {
+    pub fn run_request(&self, host: &HostName) -> RunRequest {
         RunRequest {
             url: format!("dns://{host}"),
             from: RunVantages::All,
@@ -43,19 +43,19 @@ impl NameQuery {
 impl NameAnswer {
     /// Converts the result of a run.
     #[must_use]
-    pub fn of(found: Option<Box<NameFactsResult>>) -> Self {
+    pub fn from_run(found: Option<Box<NameFactsResult>>) -> Self {
         match found {
-            Some(found) if !found.facts.views.is_empty() => Self::Found(found),
-            _ => Self::NotAsked("no vantage responded; older probers do not support this query".to_owned()),
+            Some(found) if !found.facts.views.is_empty() => Self::Answered(found),
+            _ => Self::NotQueried("no vantage responded; older probers do not support this query".to_owned()),
         }
     }
 
     /// The facts, if there are any.
     #[must_use]
-    pub const fn found(&self) -> Option<&NameFactsResult> {
+    pub const fn facts(&self) -> Option<&NameFactsResult> {
         match self {
-            Self::Found(found) => Some(found),
-            Self::NotAsked(_) => None,
+            Self::Answered(found) => Some(found),
+            Self::NotQueried(_) => None,
         }
     }
 
@@ -63,17 +63,17 @@ impl NameAnswer {
     #[must_use]
     pub fn not_checked(&self) -> Vec<String> {
         match self {
-            Self::NotAsked(why) => vec![format!(
+            Self::NotQueried(why) => vec![format!(
                 "CAA records, and the responses of resolvers other than the nodes' own: {why}"
             )],
-            Self::Found(found) => {
+            Self::Answered(found) => {
                 let mut all = Vec::new();
-                if found.judged.caa == CaaState::NotAsked {
-                    all.push(found.judged.caa_words.clone());
+                if found.verdict.caa == CaaState::NotQueried {
+                    all.push(found.verdict.caa_description.clone());
                 }
-                all.extend(found.facts.not_asked.iter().cloned());
+                all.extend(found.facts.not_queried.iter().cloned());
                 if let Some(kind) = &found.facts.no_authority {
-                    all.push(format!("the zone's own servers: {}", kind.words()));
+                    all.push(format!("the zone's own servers: {}", kind.description()));
                 }
                 all
             }

@@ -36,7 +36,7 @@ fn issue(value: &str) -> Value {
 
 const BOTH: QueriedResolvers = QueriedResolvers {
     public: true,
-    authorities: true,
+    authoritative: true,
 };
 
 fn of(vantage: &str, sight: NameSight) -> (Vantage, NameSight) {
@@ -124,10 +124,10 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
     for (identity, caa, standing, words) in table {
         let said = judged(&shop(&caa), identity);
         assert_eq!(said.caa, standing, "{identity} {caa:?}: {said:?}");
-        assert!(said.caa_words.contains(words), "{said:?}");
+        assert!(said.caa_description.contains(words), "{said:?}");
         let refused = said.problems.iter().any(|problem| {
             problem.cause == NameCause::Caa
-                && problem.theirs
+                && problem.ca_error
                     == "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance"
         });
         assert_eq!(refused, standing == Forbidden, "{said:?}");
@@ -162,7 +162,7 @@ fn servfail_on_the_way_up_is_a_refusal_that_may_pass() {
     assert_eq!(problem.cause, NameCause::CaaLookup);
     assert!(!problem.cause.is_certain());
     assert!(
-        problem.theirs.starts_with("dns: While processing CAA"),
+        problem.ca_error.starts_with("dns: While processing CAA"),
         "{problem:?}"
     );
 }
@@ -173,7 +173,7 @@ fn what_only_the_clusters_resolver_says_forbids_nothing_and_allows_nothing() {
     let facts = |caa: &[Value]| {
         let wanted = QueriedResolvers {
             public: false,
-            authorities: false,
+            authoritative: false,
         };
         name_facts(HOST, &[of("n1/pod", sight(&own, caa))], wanted)
     };
@@ -185,9 +185,9 @@ fn what_only_the_clusters_resolver_says_forbids_nothing_and_allows_nothing() {
         &facts(&[json!("none"), json!("none"), json!("none")]),
         "letsencrypt.org",
     );
-    assert_eq!(free.caa, CaaState::NotAsked, "{free:?}");
+    assert_eq!(free.caa, CaaState::NotQueried, "{free:?}");
     assert_eq!(free.unknown, Vec::<String>::new());
-    let not_asked = facts(&[]).not_asked;
+    let not_asked = facts(&[]).not_queried;
     assert_eq!(
         not_asked.len(),
         2,
@@ -201,14 +201,14 @@ fn a_vantage_on_the_internet_sees_what_the_public_sees_by_its_own_resolver() {
     let sights = [of("internet:laptop", sight(&own, &[issue("pki.goog")]))];
     let wanted = QueriedResolvers {
         public: false,
-        authorities: false,
+        authoritative: false,
     };
     let facts = name_facts(HOST, &sights, wanted);
     assert_eq!(judged(&facts, "letsencrypt.org").caa, CaaState::Forbidden);
     assert!(
-        !facts.not_asked.iter().any(|what| what.contains("public")),
+        !facts.not_queried.iter().any(|what| what.contains("public")),
         "{:?}",
-        facts.not_asked
+        facts.not_queried
     );
 }
 
@@ -235,7 +235,7 @@ fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_kno
     let said = judged(&facts(&[inside.clone(), gone.clone()]), "");
     assert_eq!(said.problems[0].cause, NameCause::Nxdomain);
     assert_eq!(
-        said.problems[0].theirs,
+        said.problems[0].ca_error,
         "dns: DNS problem: NXDOMAIN looking up A for shop.example.test - check that a DNS record exists for this domain"
     );
     assert_eq!(said.findings[0].id, "F15");

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use parallax_model::Conntrack;
 
-use super::number;
+use super::read_number;
 
 pub(super) fn read(root: &Path) -> Option<Conntrack> {
     let folder = root.join("proc/sys/net/netfilter");
     Some(Conntrack {
-        count: number(&folder.join("nf_conntrack_count"))?,
-        max: number(&folder.join("nf_conntrack_max"))?,
+        count: read_number(&folder.join("nf_conntrack_count"))?,
+        max: read_number(&folder.join("nf_conntrack_max"))?,
     })
 }

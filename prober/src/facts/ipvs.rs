@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use parallax_model::MOST_IPVS_ADDRESSES;
+use parallax_model::MAX_IPVS_ADDRESSES;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::number;
+use super::read_number;
 
 const INTERFACE: &str = "kube-ipvs0";
 
@@ -38,14 +38,14 @@ pub(super) fn addresses(root: &Path) -> Option<Vec<IpAddr>> {
     if !root.join("sys/class/net").is_dir() {
         return None;
     }
-    match number::<u32>(&index) {
+    match read_number::<u32>(&index) {
         None => Some(Vec::new()),
-        Some(index) => on_interface(index).ok(),
+        Some(index) => interface_addresses(index).ok(),
     }
 }
 
 /// Returns the addresses on the interface with an index.
-pub(super) fn on_interface(index: u32) -> io::Result<Vec<IpAddr>> {
+pub(super) fn interface_addresses(index: u32) -> io::Result<Vec<IpAddr>> {
     let mut socket = Socket::new(
         Domain::from(libc::AF_NETLINK),
         Type::RAW,
@@ -57,11 +57,11 @@ pub(super) fn on_interface(index: u32) -> io::Result<Vec<IpAddr>> {
     let mut buffer = vec![0; BUFFER];
     loop {
         let length = socket.read(&mut buffer)?;
-        if !take(&buffer[..length], index, &mut found)? {
+        if !parse_messages(&buffer[..length], index, &mut found)? {
             break;
         }
     }
-    Ok(found.into_iter().take(MOST_IPVS_ADDRESSES).collect())
+    Ok(found.into_iter().take(MAX_IPVS_ADDRESSES).collect())
 }
 
 /// A request for the addresses of all interfaces and families.
@@ -75,7 +75,7 @@ fn request() -> [u8; HEADER + BODY] {
 }
 
 /// Parses the messages of one read. Returns false at the end of the dump.
-pub(super) fn take(mut bytes: &[u8], index: u32, found: &mut BTreeSet<IpAddr>) -> io::Result<bool> {
+pub(super) fn parse_messages(mut bytes: &[u8], index: u32, found: &mut BTreeSet<IpAddr>) -> io::Result<bool> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "a netlink message is cut off");
     while !bytes.is_empty() {
         let length = u32_at(bytes, 0).ok_or_else(broken)? as usize;

@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::tls::TlsConfigs;
 
 /// Timeout of one request. kube-proxy responds from memory.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of a response; kube-proxy sends a few hundred bytes.
-const LONGEST: usize = 4 << 10;
+const MAX_RESPONSE: usize = 4 << 10;
 /// Maximum number of health check ports per collection.
-pub(super) const MOST_CHECKS: usize = 64;
+pub(super) const MAX_HEALTH_CHECKS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct KubeProxy(Client);
@@ -22,11 +22,11 @@ impl KubeProxy {
     pub(super) fn new() -> Result<Self, reqwest::Error> {
         // kube-proxy serves plain HTTP, but the client requires a TLS configuration, so it gets an empty one.
         Client::builder()
-            .tls_backend_preconfigured(TlsConfigs::with_roots([]).control())
+            .tls_backend_preconfigured(TlsConfigs::with_roots([]).for_aggregator())
             .http1_only()
             .no_proxy()
             .redirect(redirect::Policy::none())
-            .timeout(TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
             .build()
             .map(Self)
     }
@@ -65,7 +65,7 @@ impl KubeProxy {
 async fn body(mut response: Response) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.ok()? {
-        if body.len() + part.len() > LONGEST {
+        if body.len() + part.len() > MAX_RESPONSE {
             return None;
         }
         body.extend_from_slice(&part);

@@ -6,7 +6,7 @@ use parallax_model::HostFacts;
 use parking_lot::Mutex;
 
 /// Interval at which unchanged facts are repeated.
-const AGAIN: Duration = Duration::from_mins(1);
+const REPEAT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The latest collected facts.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct LatestFacts(Mutex<Option<HostFacts>>);
 
 impl LatestFacts {
     /// Stores newly collected facts.
-    pub(crate) fn put(&self, facts: HostFacts) {
+    pub(crate) fn set(&self, facts: HostFacts) {
         *self.0.lock() = Some(facts);
     }
 }
@@ -29,10 +29,10 @@ pub(crate) struct FactDelivery {
 
 impl FactDelivery {
     /// Returns the facts for the next report, if any. Empty facts are sent only to revoke delivered ones.
-    pub(crate) fn due(&mut self, desk: &LatestFacts, now: Instant) -> Option<HostFacts> {
+    pub(crate) fn next(&mut self, desk: &LatestFacts, now: Instant) -> Option<HostFacts> {
         let latest = desk.0.lock().clone();
         let due = latest.filter(|latest| match &self.delivered {
-            Some((before, at)) => before != latest || now.duration_since(*at) >= AGAIN,
+            Some((before, at)) => before != latest || now.duration_since(*at) >= REPEAT_INTERVAL,
             None => *latest != HostFacts::default(),
         });
         self.sent.clone_from(&due);
@@ -40,7 +40,7 @@ impl FactDelivery {
     }
 
     /// Records that the report was acknowledged.
-    pub(crate) fn delivered(&mut self, now: Instant) {
+    pub(crate) fn acknowledge(&mut self, now: Instant) {
         if let Some(sent) = self.sent.take() {
             self.delivered = Some((sent, now));
         }

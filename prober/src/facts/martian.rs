@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::text;
+use super::read_text;
 
 /// Returns the number of packets dropped so far because their source is an address of the node.
 pub(super) fn read(root: &Path) -> Option<u64> {
-    parse(&text(&root.join("proc/net/stat/rt_cache"))?)
+    parse(&read_text(&root.join("proc/net/stat/rt_cache"))?)
 }
 
 pub(super) fn parse(text: &str) -> Option<u64> {

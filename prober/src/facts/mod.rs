@@ -32,7 +32,7 @@ use kube_proxy::KubeProxy;
 pub(crate) use latest_facts::{FactDelivery, LatestFacts};
 
 /// Interval of collections.
-const EVERY: Duration = Duration::from_secs(15);
+const COLLECT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The sources of the facts of a host.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ impl FactCollector {
     }
 
     pub(crate) async fn run(mut self, desk: impl Fn(HostFacts), cancel: CancellationToken) {
-        let mut tick = interval(EVERY);
+        let mut tick = interval(COLLECT_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Once the sender is dropped, the last questions stay in force.
         let mut listening = true;
@@ -96,17 +96,17 @@ impl FactCollector {
             }
             tokio::select! {
                 () = cancel.cancelled() => return,
-                facts = self.look() => desk(facts),
+                facts = self.collect() => desk(facts),
             }
         }
     }
 
-    async fn look(&mut self) -> HostFacts {
+    async fn collect(&mut self) -> HostFacts {
         let questions = self.questions.borrow_and_update().clone();
         let mut facts = match self.host.clone() {
             Some(sources) => {
                 let mode = self.kube_proxy.mode(sources.kube_proxy).await;
-                let read = tokio::task::spawn_blocking(move || host(&sources.root)).await;
+                let read = tokio::task::spawn_blocking(move || read_host(&sources.root)).await;
                 HostFacts {
                     proxy_mode: mode,
                     ..read.unwrap_or_default()
@@ -117,7 +117,11 @@ impl FactCollector {
         if let Some(address) = questions.healthz {
             facts.proxy_healthy = self.kube_proxy.healthy(address).await;
         }
-        for address in questions.health_checks.into_iter().take(kube_proxy::MOST_CHECKS) {
+        for address in questions
+            .health_checks
+            .into_iter()
+            .take(kube_proxy::MAX_HEALTH_CHECKS)
+        {
             facts
                 .health_checks
                 .extend(self.kube_proxy.health_check(address).await);
@@ -127,13 +131,13 @@ impl FactCollector {
 }
 
 /// Reads the facts from files and netlink.
-fn host(root: &Path) -> HostFacts {
+fn read_host(root: &Path) -> HostFacts {
     HostFacts {
         proxy_mode: None,
         ipvs_addresses: ipvs::addresses(root),
         hairpin: bridge::hairpin(root),
         bridge_nf_call_iptables: bridge::calls_iptables(root),
-        strict_rp_filter: rp_filter::strict(root),
+        strict_rp_filter: rp_filter::is_strict(root),
         conntrack: conntrack::read(root),
         martian_sources: martian::read(root),
         proxy_healthy: None,
@@ -142,7 +146,7 @@ fn host(root: &Path) -> HostFacts {
 }
 
 /// Reads a small file of `/proc` or `/sys` as text.
-fn text(path: &Path) -> Option<String> {
+fn read_text(path: &Path) -> Option<String> {
     use io::Read as _;
     /// Maximum size; enough for a table with a line for each of some hundred CPUs.
     const MOST: u64 = 256 << 10;
@@ -156,12 +160,12 @@ fn text(path: &Path) -> Option<String> {
 }
 
 /// Reads a file that contains one number.
-fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
-    text(path)?.trim().parse().ok()
+fn read_number<T: std::str::FromStr>(path: &Path) -> Option<T> {
+    read_text(path)?.trim().parse().ok()
 }
 
 /// Returns the entries of a directory, up to a maximum; none if it cannot be read.
-fn names(folder: &Path) -> Vec<PathBuf> {
+fn list_directory(folder: &Path) -> Vec<PathBuf> {
     /// Maximum number of entries; a node has one interface per Pod, and a few more.
     const MOST: usize = 4_096;
     fs::read_dir(folder)

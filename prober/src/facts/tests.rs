@@ -25,7 +25,7 @@ impl FileTree {
     }
 
     fn host(&self) -> HostFacts {
-        host(self.0.path())
+        read_host(self.0.path())
     }
 }
 
@@ -35,7 +35,7 @@ const RT_CACHE: &str = "entries  in_hit in_slow_tot in_slow_mc in_no_route in_br
 ";
 
 #[test]
-fn a_node_says_what_its_files_say() {
+fn node_facts_come_from_its_files() {
     let tree = FileTree::new(&[
         ("sys/class/net/eth0/ifindex", "2\n"),
         ("sys/class/net/veth1/brport/hairpin_mode", "1\n"),
@@ -102,11 +102,11 @@ fn loose_for_all_interfaces_overrules_strict_on_one() {
 }
 
 #[test]
-fn the_kernel_lists_the_addresses_of_an_interface_to_anybody() {
+fn kernel_lists_interface_addresses_without_privileges() {
     // The loopback has index 1 in every network namespace.
-    let found = ipvs::on_interface(1).unwrap();
+    let found = ipvs::interface_addresses(1).unwrap();
     assert!(found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
-    assert!(ipvs::on_interface(u32::MAX).unwrap().is_empty());
+    assert!(ipvs::interface_addresses(u32::MAX).unwrap().is_empty());
 }
 
 /// One address of an interface, as the kernel encodes it.
@@ -148,12 +148,18 @@ fn addresses_of_both_families_are_taken_of_the_right_interface_until_the_dump_en
     ]
     .concat();
     let mut found = BTreeSet::new();
-    assert!(ipvs::take(&bytes, 7, &mut found).unwrap(), "more may come");
+    assert!(
+        ipvs::parse_messages(&bytes, 7, &mut found).unwrap(),
+        "more may come"
+    );
     let said: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(said, ["10.0.0.1", "203.0.113.10", "2001:db8::7"]);
-    assert!(!ipvs::take(&message(3, &[0; 4]), 7, &mut found).unwrap());
-    assert!(ipvs::take(&message(2, &[0; 20]), 7, &mut found).is_err());
-    assert!(ipvs::take(&bytes[..20], 7, &mut found).is_err(), "cut off");
+    assert!(!ipvs::parse_messages(&message(3, &[0; 4]), 7, &mut found).unwrap());
+    assert!(ipvs::parse_messages(&message(2, &[0; 20]), 7, &mut found).is_err());
+    assert!(
+        ipvs::parse_messages(&bytes[..20], 7, &mut found).is_err(),
+        "cut off"
+    );
 }
 
 #[test]
@@ -175,12 +181,12 @@ fn what_is_no_answer_of_kube_proxy_is_none() {
 proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic_or_go_round_for_ever(bytes in prop::collection::vec(any::<u8>(), 0..300), index in any::<u32>()) {
-        let _ = ipvs::take(&bytes, index, &mut BTreeSet::new());
+        let _ = ipvs::parse_messages(&bytes, index, &mut BTreeSet::new());
         // After a valid header, so that the attributes are parsed.
         let mut body = vec![2, 32, 0, 0];
         body.extend(index.to_ne_bytes());
         body.extend(&bytes);
-        let _ = ipvs::take(&message(20, &body), index, &mut BTreeSet::new());
+        let _ = ipvs::parse_messages(&message(20, &body), index, &mut BTreeSet::new());
         let _ = kube_proxy::mode(&bytes);
         let _ = kube_proxy::health_check(1, &bytes);
         let _ = martian::parse(&String::from_utf8_lossy(&bytes));
@@ -208,48 +214,48 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
         hairpin: Some(hairpin),
         ..HostFacts::default()
     };
-    assert_eq!(telling.due(&desk, at(0)), None);
-    desk.put(HostFacts::default());
-    assert_eq!(telling.due(&desk, at(0)), None, "empty facts are not sent");
-    desk.put(facts(true));
-    assert_eq!(telling.due(&desk, at(1)), Some(facts(true)));
+    assert_eq!(telling.next(&desk, at(0)), None);
+    desk.set(HostFacts::default());
+    assert_eq!(telling.next(&desk, at(0)), None, "empty facts are not sent");
+    desk.set(facts(true));
+    assert_eq!(telling.next(&desk, at(1)), Some(facts(true)));
     assert_eq!(
-        telling.due(&desk, at(2)),
+        telling.next(&desk, at(2)),
         Some(facts(true)),
         "not acknowledged yet"
     );
-    telling.delivered(at(2));
-    assert_eq!(telling.due(&desk, at(3)), None);
-    desk.put(facts(false));
-    assert_eq!(telling.due(&desk, at(4)), Some(facts(false)));
+    telling.acknowledge(at(2));
+    assert_eq!(telling.next(&desk, at(3)), None);
+    desk.set(facts(false));
+    assert_eq!(telling.next(&desk, at(4)), Some(facts(false)));
     // A collection between request and response: facts that were not sent are not delivered.
-    desk.put(facts(true));
-    telling.delivered(at(4));
-    assert_eq!(telling.due(&desk, at(5)), Some(facts(true)));
-    telling.delivered(at(5));
-    assert_eq!(telling.due(&desk, at(64)), None);
-    assert_eq!(telling.due(&desk, at(65)), Some(facts(true)));
-    desk.put(HostFacts::default());
-    telling.delivered(at(65));
+    desk.set(facts(true));
+    telling.acknowledge(at(4));
+    assert_eq!(telling.next(&desk, at(5)), Some(facts(true)));
+    telling.acknowledge(at(5));
+    assert_eq!(telling.next(&desk, at(64)), None);
+    assert_eq!(telling.next(&desk, at(65)), Some(facts(true)));
+    desk.set(HostFacts::default());
+    telling.acknowledge(at(65));
     assert_eq!(
-        telling.due(&desk, at(66)),
+        telling.next(&desk, at(66)),
         Some(HostFacts::default()),
         "facts that are no longer known are revoked"
     );
 }
 
 #[test]
-fn each_aggregator_is_told_the_facts_whoever_else_has_them() {
+fn each_aggregator_gets_the_facts() {
     let (desk, now) = (LatestFacts::default(), Instant::now());
     let (mut one, mut other) = (FactDelivery::default(), FactDelivery::default());
     let facts = HostFacts {
         hairpin: Some(true),
         ..HostFacts::default()
     };
-    desk.put(facts.clone());
-    assert_eq!(one.due(&desk, now), Some(facts.clone()));
-    one.delivered(now);
-    assert_eq!(other.due(&desk, now), Some(facts));
+    desk.set(facts.clone());
+    assert_eq!(one.next(&desk, now), Some(facts.clone()));
+    one.acknowledge(now);
+    assert_eq!(other.next(&desk, now), Some(facts));
 }
 
 /// A server that responds to every request by its path.
@@ -282,7 +288,7 @@ async fn kube_proxy_server() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_host_asks_for_the_mode_and_a_pod_only_what_it_was_told_to_ask() {
+async fn host_queries_the_mode_and_pod_only_the_requested_checks() {
     let address = kube_proxy_server().await;
     let tree = FileTree::new(&[
         ("proc/sys/net/netfilter/nf_conntrack_count", "1"),
@@ -296,15 +302,15 @@ async fn a_host_asks_for_the_mode_and_a_pod_only_what_it_was_told_to_ask() {
     let collector = |vantage: &str| {
         FactCollector::new(&vantage.parse().unwrap(), sources.clone(), questions.clone()).unwrap()
     };
-    let host = collector("n1/host").look().await;
+    let host = collector("n1/host").collect().await;
     assert_eq!(host.proxy_mode.as_deref(), Some("ipvs"));
     assert!(host.conntrack.is_some());
-    assert_eq!(collector("n1/pod").look().await, HostFacts::default());
+    assert_eq!(collector("n1/pod").collect().await, HostFacts::default());
     ask.send_replace(FactQuestions {
         healthz: Some(address),
         health_checks: vec![address],
     });
-    let pod = collector("n1/pod").look().await;
+    let pod = collector("n1/pod").collect().await;
     assert_eq!(pod.proxy_healthy, Some(false));
     assert_eq!(
         (pod.health_checks[0].local_endpoints, pod.health_checks[0].port),

@@ -27,7 +27,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SpawnedTasks {
 pub(crate) struct ConnectionDriver<'a, C> {
     connection: Pin<&'a mut C>,
     ended: Option<hyper::Result<()>>,
-    arriving: SpawnedTasks,
+    spawned: SpawnedTasks,
     tasks: FuturesUnordered<Task>,
 }
 
@@ -36,7 +36,7 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
         Self {
             connection,
             ended: None,
-            arriving: tasks,
+            spawned: tasks,
             tasks: FuturesUnordered::new(),
         }
     }
@@ -60,7 +60,7 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
 
     /// Like [`ConnectionDriver::drive`], but returns `None` if the connection ends first: a future that waits for an
     /// ended connection to become ready never completes, because the connection is kept until the end of the probe.
-    pub(crate) async fn drive_while_it_lasts<F: Future>(&mut self, wanted: F) -> Option<F::Output> {
+    pub(crate) async fn drive_until_closed<F: Future>(&mut self, wanted: F) -> Option<F::Output> {
         let mut wanted = pin!(wanted);
         poll_fn(|cx| {
             loop {
@@ -87,11 +87,11 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
             self.ended = Some(ended);
             moved = true;
         }
-        self.tasks.extend(self.arriving.0.lock().drain(..));
+        self.tasks.extend(self.spawned.0.lock().drain(..));
         while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(cx) {
             moved = true;
         }
-        moved || !self.arriving.0.lock().is_empty()
+        moved || !self.spawned.0.lock().is_empty()
     }
 
     /// The error of the connection, if it failed: more precise than the error of the request that it cancelled.

@@ -12,13 +12,14 @@ use parallax_model::{OwnFault, Phase};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Ask, BodyReading, Exchange, HEAD, book,
+    BodyReading, Exchange, HttpRequest, MAX_HEAD,
     driver::{ConnectionDriver, SpawnedTasks},
     read::read,
+    record_phases,
 };
 use crate::{
-    classify::{EarlyEnd, of_http},
     clock::{Deadline, DeadlineExceeded},
+    failure::{EarlyEnd, classify_http},
     phase_timer::PhaseTimer,
     timestamped_stream::FirstByteTimes,
 };
@@ -26,7 +27,7 @@ use crate::{
 /// Sends the request over HTTP/2 and reads the response, both under the deadline.
 pub(crate) async fn exchange<S>(
     stream: S,
-    request: Ask,
+    request: HttpRequest,
     most: Option<u64>,
     deadline: Deadline,
     laps: &mut PhaseTimer,
@@ -39,14 +40,14 @@ where
     let stop = run(stream, request, most, deadline, &mut stamps, &mut result)
         .await
         .err();
-    book(laps, stamps, stop.as_ref().map(|stop| stop.phase));
-    result.stop = stop;
+    record_phases(laps, stamps, stop.as_ref().map(|stop| stop.phase));
+    result.failure = stop;
     result
 }
 
 async fn run<S>(
     stream: S,
-    request: Ask,
+    request: HttpRequest,
     most: Option<u64>,
     deadline: Deadline,
     stamps: &mut FirstByteTimes,
@@ -57,23 +58,23 @@ where
 {
     let tasks = SpawnedTasks::default();
     let shaking = http2::Builder::new(tasks.clone())
-        .max_header_list_size(u32::try_from(HEAD).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX))
         .handshake(TokioIo::new(stream));
-    let (mut sender, connection) = match deadline.bound(shaking).await {
+    let (mut sender, connection) = match deadline.timeout(shaking).await {
         Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
-        Ok(shaken) => shaken.map_err(|error| of_http(&error, Phase::Request, false))?,
+        Ok(shaken) => shaken.map_err(|error| classify_http(&error, Phase::Request, false))?,
     };
     let connection = pin!(connection);
     let mut driver = ConnectionDriver::new(connection, tasks);
-    let request = of_version_2(request)?;
+    let request = to_http2(request)?;
     stamps.last_write = Some(Instant::now());
-    let response = match deadline.bound(driver.drive(sender.send_request(request))).await {
+    let response = match deadline.timeout(driver.drive(sender.send_request(request))).await {
         Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::FirstByte)),
         Ok(Err(error)) => {
             let cause = driver
                 .failure()
                 .filter(|_| error.is_canceled() || error.is_closed());
-            return Err(of_http(cause.unwrap_or(&error), Phase::FirstByte, false));
+            return Err(classify_http(cause.unwrap_or(&error), Phase::FirstByte, false));
         }
         Ok(Ok(response)) => response,
     };
@@ -86,15 +87,16 @@ where
         deadline,
         BodyReading::Whole { most },
         result,
-        |_, error| of_http(error, Phase::Body, true),
+        |_, error| classify_http(error, Phase::Body, true),
     )
     .await
 }
 
 /// Converts a request to HTTP/2: `Host` becomes the authority of the target, and `Connection` is forbidden
 /// (RFC 9113 §8.2.2).
-fn of_version_2(request: Ask) -> Result<Ask, EarlyEnd> {
-    let wrong = |detail: String| EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because(detail);
+fn to_http2(request: HttpRequest) -> Result<HttpRequest, EarlyEnd> {
+    let wrong =
+        |detail: String| EarlyEnd::new(Phase::Request, OwnFault::InvalidAssignment).with_detail(detail);
     let (mut parts, body) = request.into_parts();
     let authority = parts
         .headers
@@ -113,5 +115,5 @@ fn of_version_2(request: Ask) -> Result<Ask, EarlyEnd> {
         .path_and_query(path)
         .build()
         .map_err(|error| wrong(error.to_string()))?;
-    Ok(Ask::from_parts(parts, body))
+    Ok(HttpRequest::from_parts(parts, body))
 }

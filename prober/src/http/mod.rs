@@ -31,31 +31,31 @@ use self::{
     read::read,
 };
 use crate::{
-    classify::{EarlyEnd, of_http},
     clock::{Deadline, DeadlineExceeded},
+    failure::{EarlyEnd, classify_http},
     phase_timer::PhaseTimer,
-    timestamped_stream::{FIRST, FirstByteTimes, SharedStamps, TimestampedStream},
+    timestamped_stream::{FIRST_BYTES, FirstByteTimes, SharedStamps, TimestampedStream},
 };
 
 /// Bytes of a body that are kept for the content check.
-pub(crate) const KEPT: usize = 64 * 1024;
+pub(crate) const MAX_KEPT: usize = 64 * 1024;
 
 /// Bytes of a body that are read unless a maximum is set. More would say nothing about reachability, but would cost
 /// both sides.
-const READ: u64 = 1024 * 1024;
+const MAX_READ: u64 = 1024 * 1024;
 
 /// Maximum size of a response head and maximum number of its headers, which bound the memory.
-const HEAD: usize = 64 * 1024;
-const HEADERS: usize = 128;
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 128;
 
 /// Maximum number of interim responses (1xx) before the final one. Servers send one or two; Go's client gives up after
 /// five.
-const INTERIMS: u32 = 16;
+const MAX_INTERIM_RESPONSES: u32 = 16;
 
 /// The `User-Agent` of probes.
 pub(crate) const USER_AGENT: &str = concat!("parallax/", env!("CARGO_PKG_VERSION"));
 
-pub(crate) type Ask = Request<Full<Bytes>>;
+pub(crate) type HttpRequest = Request<Full<Bytes>>;
 
 /// The contents of a request.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ impl<'a> RequestContent<'a> {
     }
 
     /// Builds the request, or fails if a header value or the path is invalid.
-    pub(crate) fn request(self) -> Result<Ask, EarlyEnd> {
+    pub(crate) fn request(self) -> Result<HttpRequest, EarlyEnd> {
         let mut builder = Request::builder()
             .method(self.method.label())
             .uri(self.path)
@@ -112,9 +112,9 @@ impl<'a> RequestContent<'a> {
             builder = builder.header(header::CONTENT_TYPE, media_type);
             content = Bytes::copy_from_slice(body.as_bytes());
         }
-        builder
-            .body(Full::new(content))
-            .map_err(|error| EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because(error.to_string()))
+        builder.body(Full::new(content)).map_err(|error| {
+            EarlyEnd::new(Phase::Request, OwnFault::InvalidAssignment).with_detail(error.to_string())
+        })
     }
 }
 
@@ -126,11 +126,11 @@ pub(crate) struct Exchange {
     /// The first [`KEPT`] bytes of the body.
     pub(crate) kept: Vec<u8>,
     /// Bytes of the body that were read.
-    pub(crate) read: u64,
+    pub(crate) bytes_read: u64,
     /// The failure that ended the exchange early.
-    pub(crate) stop: Option<EarlyEnd>,
+    pub(crate) failure: Option<EarlyEnd>,
     /// The first bytes received, whether or not they were HTTP.
-    pub(crate) first: [u8; FIRST],
+    pub(crate) first_bytes: [u8; FIRST_BYTES],
 }
 
 impl Exchange {
@@ -143,9 +143,9 @@ impl Exchange {
 #[derive(Default)]
 pub(crate) struct ExchangeOptions<'a> {
     /// Maximum size of the body; a larger one is a failure.
-    pub(crate) most: Option<u64>,
+    pub(crate) max_body: Option<u64>,
     /// A second request on the same connection, sent after the first response.
-    pub(crate) again: Option<Ask>,
+    pub(crate) repeat: Option<HttpRequest>,
     /// Selects from the head how much of the body is read; all of it by default.
     pub(crate) reading: Option<&'a (dyn Fn(&http::response::Parts) -> BodyReading + Sync)>,
 }
@@ -166,7 +166,7 @@ pub(crate) enum BodyReading {
 /// Sends the request over HTTP/1.1 and reads the response, both under the deadline.
 pub(crate) async fn exchange<S>(
     stream: S,
-    request: Ask,
+    request: HttpRequest,
     manner: ExchangeOptions<'_>,
     deadline: Deadline,
     laps: &mut PhaseTimer,
@@ -180,16 +180,16 @@ where
         .await
         .err();
     if let Some(stop) = &stop {
-        book(laps, stamps.get(), Some(stop.phase));
+        record_phases(laps, stamps.get(), Some(stop.phase));
     }
-    result.stop = stop;
-    result.first = stamps.get().first;
+    result.failure = stop;
+    result.first_bytes = stamps.get().first_bytes;
     result
 }
 
 /// Records the phase times of an exchange that ends now; `failed` is the phase that ended it early. A failure of an
 /// earlier phase that is noticed later (such as a TLS alert after the handshake) gets all the time since.
-fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
+fn record_phases(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
     let now = Instant::now();
     for (phase, end) in [
         (Phase::Request, stamps.last_write),
@@ -200,11 +200,11 @@ fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
         }
         // If the server sends first, the request phase takes no time.
         match end.or(stamps.first_read) {
-            Some(end) => laps.book_until(phase, end),
-            None => laps.book_until(phase, now),
+            Some(end) => laps.record_until(phase, end),
+            None => laps.record_until(phase, now),
         }
     }
-    laps.book_until(failed.unwrap_or(Phase::Body), now);
+    laps.record_until(failed.unwrap_or(Phase::Body), now);
 }
 
 /// Counts the interim responses before the final one.
@@ -212,7 +212,7 @@ fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
 struct InterimResponses(Arc<AtomicU32>);
 
 impl InterimResponses {
-    fn listen(&self, request: &mut Ask) {
+    fn count_on(&self, request: &mut HttpRequest) {
         let count = Arc::clone(&self.0);
         hyper::ext::on_informational(request, move |_| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -224,11 +224,11 @@ impl InterimResponses {
     }
 
     /// Waits for the final response; `None` after too many interim ones.
-    async fn weather<F: Future>(&self, answer: F) -> Option<F::Output> {
+    async fn wait<F: Future>(&self, answer: F) -> Option<F::Output> {
         let mut answer = pin!(answer);
         poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.seen() > INTERIMS => Poll::Ready(None),
+            Poll::Pending if self.seen() > MAX_INTERIM_RESPONSES => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         })
         .await
@@ -237,7 +237,7 @@ impl InterimResponses {
 
 async fn run<S>(
     stream: S,
-    request: Ask,
+    request: HttpRequest,
     manner: ExchangeOptions<'_>,
     deadline: Deadline,
     stamps: &SharedStamps,
@@ -250,14 +250,14 @@ where
     let io = TokioIo::new(TimestampedStream::new(stream, stamps.clone()));
     // This sends nothing; hyper only builds its state.
     let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(HEAD)
-        .max_headers(HEADERS)
+        .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
         .handshake(io)
         .await
-        .map_err(|error| of_http(&error, Phase::Request, false))?;
+        .map_err(|error| classify_http(&error, Phase::Request, false))?;
     let connection = pin!(connection);
     let mut driver = ConnectionDriver::new(connection, SpawnedTasks::default());
-    one(
+    send_one(
         &mut sender,
         request,
         &manner,
@@ -267,25 +267,25 @@ where
         result,
     )
     .await?;
-    book(laps, stamps.get(), None);
-    if let Some(again) = manner.again {
+    record_phases(laps, stamps.get(), None);
+    if let Some(again) = manner.repeat {
         stamps.clear();
         let manner = ExchangeOptions {
-            most: manner.most,
-            again: None,
+            max_body: manner.max_body,
+            repeat: None,
             reading: manner.reading,
         };
-        let ready = deadline.bound(driver.drive_while_it_lasts(sender.ready())).await;
+        let ready = deadline.timeout(driver.drive_until_closed(sender.ready())).await;
         match ready {
             Ok(Some(Ok(()))) => {}
             Ok(_) => {
                 return Err(EarlyEnd::new(Phase::Request, FailureKind::Eof)
-                    .because("the server closed the connection after its first response"));
+                    .with_detail("the server closed the connection after its first response"));
             }
             Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
         }
         let mut second = Exchange::default();
-        one(
+        send_one(
             &mut sender,
             again,
             &manner,
@@ -296,16 +296,16 @@ where
         )
         .await?;
         if let Some(written) = stamps.get().last_write {
-            laps.book_until(Phase::Request, written);
+            laps.record_until(Phase::Request, written);
         }
-        laps.book_again();
+        laps.record_repeat();
     }
     Ok(())
 }
 
-async fn one<C>(
+async fn send_one<C>(
     sender: &mut SendRequest<Full<Bytes>>,
-    mut request: Ask,
+    mut request: HttpRequest,
     manner: &ExchangeOptions<'_>,
     driver: &mut ConnectionDriver<'_, C>,
     deadline: Deadline,
@@ -315,21 +315,20 @@ async fn one<C>(
 where
     C: Future<Output = hyper::Result<()>>,
 {
-    let explain =
-        |driver: &ConnectionDriver<'_, C>, error: &hyper::Error| more_precise(driver, error, stamps);
+    let explain = |driver: &ConnectionDriver<'_, C>, error: &hyper::Error| classify(driver, error, stamps);
     let interims = InterimResponses::default();
-    interims.listen(&mut request);
-    let answer = interims.weather(sender.send_request(request));
-    let response = match deadline.bound(driver.drive(answer)).await {
+    interims.count_on(&mut request);
+    let answer = interims.wait(sender.send_request(request));
+    let response = match deadline.timeout(driver.drive(answer)).await {
         Err(DeadlineExceeded) if interims.seen() > 0 => {
             return Err(EarlyEnd::timeout(Phase::FirstByte)
-                .because("interim responses (1xx) arrived, but no final response"));
+                .with_detail("interim responses (1xx) arrived, but no final response"));
         }
-        Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(reached(stamps))),
+        Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(current_phase(stamps))),
         Ok(None) => {
             return Err(
-                EarlyEnd::new(Phase::FirstByte, FailureKind::InterimStorm).because(format!(
-                    "more than {INTERIMS} interim responses (1xx) arrived before a final one"
+                EarlyEnd::new(Phase::FirstByte, FailureKind::InterimStorm).with_detail(format!(
+                    "more than {MAX_INTERIM_RESPONSES} interim responses (1xx) arrived before a final one"
                 )),
             );
         }
@@ -337,15 +336,18 @@ where
         Ok(Some(Ok(response))) => response,
     };
     let (head, body) = Response::into_parts(response);
-    let reading = manner
-        .reading
-        .map_or(BodyReading::Whole { most: manner.most }, |of| of(&head));
+    let reading = manner.reading.map_or(
+        BodyReading::Whole {
+            most: manner.max_body,
+        },
+        |of| of(&head),
+    );
     result.head = Some(head);
     read(body, driver, deadline, reading, result, explain).await
 }
 
 /// The phase that an exchange has reached, from the bytes sent and received.
-fn reached(stamps: &SharedStamps) -> Phase {
+fn current_phase(stamps: &SharedStamps) -> Phase {
     let stamps = stamps.get();
     match (stamps.last_write, stamps.first_read) {
         (_, Some(_)) => Phase::Body,
@@ -356,7 +358,7 @@ fn reached(stamps: &SharedStamps) -> Phase {
 
 /// Classifies an error of a request. If the request was cancelled because its connection failed, the error of the
 /// connection is more precise.
-fn more_precise<C>(driver: &ConnectionDriver<'_, C>, error: &hyper::Error, stamps: &SharedStamps) -> EarlyEnd
+fn classify<C>(driver: &ConnectionDriver<'_, C>, error: &hyper::Error, stamps: &SharedStamps) -> EarlyEnd
 where
     C: Future<Output = hyper::Result<()>>,
 {
@@ -366,9 +368,9 @@ where
     };
     let answering = stamps.get().first_read.is_some();
     // Bytes that are not HTTP fail in the first-byte phase, although a byte was received.
-    let phase = match reached(stamps) {
+    let phase = match current_phase(stamps) {
         Phase::Body if error.is_parse() => Phase::FirstByte,
         phase => phase,
     };
-    of_http(error, phase, answering)
+    classify_http(error, phase, answering)
 }

@@ -4,10 +4,10 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use parallax_model::{FailureKind, Phase};
 
-use super::{BodyReading, Exchange, KEPT, READ, driver::ConnectionDriver};
+use super::{BodyReading, Exchange, MAX_KEPT, MAX_READ, driver::ConnectionDriver};
 use crate::{
-    classify::EarlyEnd,
     clock::{Deadline, DeadlineExceeded},
+    failure::EarlyEnd,
 };
 
 /// Reads the body as requested. Nothing is decompressed here, so that a compression bomb stays small.
@@ -25,8 +25,8 @@ where
     let (most, upto) = match reading {
         // An announced size beyond the maximum fails without reading the body.
         BodyReading::Whole { most } => {
-            within(body.size_hint().lower(), most)?;
-            (most, if most.is_some() { u64::MAX } else { READ })
+            check_size(body.size_hint().lower(), most)?;
+            (most, if most.is_some() { u64::MAX } else { MAX_READ })
         }
         BodyReading::Upto(bytes) => (None, bytes),
         BodyReading::Skimmed(bytes)
@@ -39,8 +39,8 @@ where
         }
         BodyReading::Skimmed(_) | BodyReading::Nothing => return Ok(()),
     };
-    while result.read < upto {
-        let frame = match deadline.bound(driver.drive(body.frame())).await {
+    while result.bytes_read < upto {
+        let frame = match deadline.timeout(driver.drive(body.frame())).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(()),
             _ if matches!(reading, BodyReading::Skimmed(_)) => return Ok(()),
@@ -48,18 +48,18 @@ where
             Ok(Some(Err(error))) => return Err(explain(driver, &error)),
         };
         if let Some(data) = frame.data_ref() {
-            let room = KEPT.saturating_sub(result.kept.len()).min(data.len());
+            let room = MAX_KEPT.saturating_sub(result.kept.len()).min(data.len());
             result.kept.extend_from_slice(&data[..room]);
-            result.read += data.len() as u64;
-            within(result.read, most)?;
+            result.bytes_read += data.len() as u64;
+            check_size(result.bytes_read, most)?;
         }
     }
     Ok(())
 }
 
-fn within(bytes: u64, most: Option<u64>) -> Result<(), EarlyEnd> {
+fn check_size(bytes: u64, most: Option<u64>) -> Result<(), EarlyEnd> {
     match most {
-        Some(most) if bytes > most => Err(EarlyEnd::new(Phase::Body, FailureKind::BodyTooLarge).because(
+        Some(most) if bytes > most => Err(EarlyEnd::new(Phase::Body, FailureKind::BodyTooLarge).with_detail(
             format!("it has {bytes} bytes or more, at most {most} are allowed"),
         )),
         _ => Ok(()),

@@ -117,8 +117,8 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
         ..RequestContent::get("shop.example.test", "/")
     };
     let manner = ExchangeOptions {
-        most: None,
-        again: Some(asking.request().unwrap()),
+        max_body: None,
+        repeat: Some(asking.request().unwrap()),
         reading: None,
     };
     let exchange = exchange(
@@ -129,7 +129,7 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
         &mut PhaseTimer::start(),
     )
     .await;
-    assert_eq!(exchange.stop, None);
+    assert_eq!(exchange.failure, None);
     assert_eq!(writes.load(Ordering::Relaxed), 2, "head and body are one write");
     // The same socket through a duplicated file descriptor.
     assert!(kernels.tcp_nodelay().unwrap());

@@ -13,16 +13,16 @@ use parallax_model::{
 };
 
 use super::{
-    view::{kind, of_code, view},
-    wire,
+    server_view::{code_kind, failure_kind, query_server},
+    wire_name,
 };
-use crate::{clock::Deadline, dns::ask_for};
+use crate::{clock::Deadline, dns::query_records};
 
 /// Maximum number of servers queried per zone. More of them would rarely add a difference.
-const SERVERS: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 /// Maximum number of referrals followed; each leads at least one label down.
-const REFERRALS: usize = 8;
+const MAX_REFERRALS: usize = 8;
 
 const PORT: u16 = 53;
 
@@ -35,32 +35,35 @@ struct ZoneServers {
 /// The resolver that is queried to find servers, and the scope of their addresses.
 #[derive(Clone, Copy)]
 struct AuthorityGuide<'a> {
-    at: SocketAddr,
+    resolver: SocketAddr,
     scope: Option<&'a Scope>,
 }
 
 impl AuthorityGuide<'_> {
     /// Whether a server may be queried. The owner of a zone chooses the addresses of its servers, so they must be
     /// within the scope of the run.
-    fn admits(&self, address: &IpAddr) -> bool {
-        self.scope.is_none_or(|scope| scope.refuses(*address).is_none())
+    fn allows(&self, address: &IpAddr) -> bool {
+        self.scope.is_none_or(|scope| scope.refusal(*address).is_none())
     }
 }
 
 /// Queries each authoritative server of the name's zone, without recursion.
-pub(super) async fn views(
+pub(super) async fn query_authorities(
     name: &str,
     guide: SocketAddr,
     scope: Option<&Scope>,
     deadline: Deadline,
 ) -> Result<Vec<NameView>, FailureKind> {
-    let Some(wire) = wire(name) else {
+    let Some(wire) = wire_name(name) else {
         return Err(FailureKind::NxDomain);
     };
-    let guide = AuthorityGuide { at: guide, scope };
-    let mut zone = enclosing(name, guide, deadline).await?;
-    for _ in 0..REFERRALS {
-        match below(&zone, &wire, guide, deadline).await {
+    let guide = AuthorityGuide {
+        resolver: guide,
+        scope,
+    };
+    let mut zone = enclosing_zone(name, guide, deadline).await?;
+    for _ in 0..MAX_REFERRALS {
+        match delegated_zone(&zone, &wire, guide, deadline).await {
             Some(deeper) => zone = deeper,
             None => break,
         }
@@ -71,30 +74,30 @@ pub(super) async fn views(
             zone: text(&zone.name),
             server: text(server),
         };
-        view(name, by, SocketAddr::new(*address, PORT), false, deadline)
+        query_server(name, by, SocketAddr::new(*address, PORT), false, deadline)
     });
     Ok(join_all(views).await)
 }
 
 /// Returns the nearest zone of the name or a parent domain for which the guide knows servers.
-async fn enclosing(
+async fn enclosing_zone(
     name: &str,
     guide: AuthorityGuide<'_>,
     deadline: Deadline,
 ) -> Result<ZoneServers, FailureKind> {
     let mut last = FailureKind::NoAddress;
     for above in caa_names(name) {
-        let Some(wire) = wire(&above) else { continue };
-        let message = match ask_for(guide.at, &wire, RecordType::NS, true, deadline).await {
+        let Some(wire) = wire_name(&above) else { continue };
+        let message = match query_records(guide.resolver, &wire, RecordType::NS, true, deadline).await {
             Ok(message) => message,
-            Err(stop) => return Err(kind(&stop)),
+            Err(stop) => return Err(failure_kind(&stop)),
         };
-        let servers = servers(message.answers.iter(), &wire);
+        let servers = ns_names(message.answers.iter(), &wire);
         if servers.is_empty() {
-            last = of_code(message.metadata.response_code);
+            last = code_kind(message.metadata.response_code);
             continue;
         }
-        let servers = addresses(servers, &message, guide, deadline).await;
+        let servers = server_addresses(servers, &message, guide, deadline).await;
         if servers.is_empty() {
             return Err(FailureKind::NoAddress);
         }
@@ -104,14 +107,14 @@ async fn enclosing(
 }
 
 /// Returns the zone to which the first responding server refers for this name; `None` if that server is authoritative.
-async fn below(
+async fn delegated_zone(
     zone: &ZoneServers,
     name: &Name,
     guide: AuthorityGuide<'_>,
     deadline: Deadline,
 ) -> Option<ZoneServers> {
     for (_, address) in &zone.servers {
-        let asked = ask_for(
+        let asked = query_records(
             SocketAddr::new(*address, PORT),
             name,
             RecordType::A,
@@ -131,14 +134,14 @@ async fn below(
             })?
             .name
             .clone();
-        let servers = servers(message.authorities.iter(), &cut);
-        let servers = addresses(servers, &message, guide, deadline).await;
+        let servers = ns_names(message.authorities.iter(), &cut);
+        let servers = server_addresses(servers, &message, guide, deadline).await;
         return (!servers.is_empty()).then_some(ZoneServers { name: cut, servers });
     }
     None
 }
 
-fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zone: &Name) -> Vec<Name> {
+fn ns_names<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zone: &Name) -> Vec<Name> {
     let mut servers: Vec<Name> = records
         .filter(|one| one.name == *zone)
         .filter_map(|one| match &one.data {
@@ -147,12 +150,12 @@ fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zon
         })
         .collect();
     servers.sort_unstable();
-    servers.truncate(SERVERS);
+    servers.truncate(MAX_SERVERS);
     servers
 }
 
 /// Returns one address per server: the glue record of the message, or the answer of the guide.
-async fn addresses(
+async fn server_addresses(
     servers: Vec<Name>,
     message: &Message,
     guide: AuthorityGuide<'_>,
@@ -160,19 +163,19 @@ async fn addresses(
 ) -> Vec<(Name, IpAddr)> {
     let found = join_all(servers.into_iter().map(async |server| {
         let glue = message.additionals.iter().find_map(|one| match &one.data {
-            RData::A(a) if one.name == server => Some(a.0.into()).filter(|address| guide.admits(address)),
+            RData::A(a) if one.name == server => Some(a.0.into()).filter(|address| guide.allows(address)),
             _ => None,
         });
         if let Some(address) = glue {
             return Some((server, address));
         }
         for record in [RecordType::A, RecordType::AAAA] {
-            let Ok(message) = ask_for(guide.at, &server, record, true, deadline).await else {
+            let Ok(message) = query_records(guide.resolver, &server, record, true, deadline).await else {
                 continue;
             };
             let address = message.answers.iter().find_map(|one| match &one.data {
-                RData::A(a) => Some(a.0.into()).filter(|address| guide.admits(address)),
-                RData::AAAA(aaaa) => Some(aaaa.0.into()).filter(|address| guide.admits(address)),
+                RData::A(a) => Some(a.0.into()).filter(|address| guide.allows(address)),
+                RData::AAAA(aaaa) => Some(aaaa.0.into()).filter(|address| guide.allows(address)),
                 _ => None,
             });
             if let Some(address) = address {

@@ -8,7 +8,7 @@
 //! ```
 
 mod authority;
-mod view;
+mod server_view;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -23,9 +23,9 @@ use crate::{clock::Deadline, context::ProbeContext, resolution::ResolverChoice};
 
 /// The servers to query for a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Viewers {
+pub struct NameServerSet {
     /// The machine's own resolvers; for a Pod those of the cluster.
-    pub own: Vec<SocketAddr>,
+    pub machine: Vec<SocketAddr>,
     /// Resolvers with the public view.
     pub public: Vec<SocketAddr>,
     /// Whether to query the zone's authoritative servers too. They are found through the first public resolver, or the
@@ -37,38 +37,38 @@ pub struct Viewers {
 
 /// Queries all servers for a name concurrently. Never fails itself: failures are in the result. For a wildcard it
 /// queries the name after `*.`.
-pub async fn facts(name: &str, viewers: &Viewers, deadline: Duration) -> NameSight {
-    within(name, viewers, Deadline::within(deadline)).await
+pub async fn collect(name: &str, viewers: &NameServerSet, deadline: Duration) -> NameSight {
+    collect_until(name, viewers, Deadline::within(deadline)).await
 }
 
 /// Like [`facts`], with an absolute deadline.
-pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) -> NameSight {
-    let name = plain(name);
+pub(crate) async fn collect_until(name: &str, viewers: &NameServerSet, deadline: Deadline) -> NameSight {
+    let name = without_wildcard(name);
     let guides = if viewers.public.is_empty() {
-        &viewers.own
+        &viewers.machine
     } else {
         &viewers.public
     };
     let of = |by: ServerOwner, servers: &[SocketAddr]| {
         let views: Vec<_> = servers
             .iter()
-            .map(|server| view::view(&name, by.clone(), *server, true, deadline))
+            .map(|server| server_view::query_server(&name, by.clone(), *server, true, deadline))
             .collect();
         join_all(views)
     };
     let authorities = async {
         match guides.first() {
             Some(guide) if viewers.authorities => {
-                authority::views(&name, *guide, viewers.scope.as_ref(), deadline).await
+                authority::query_authorities(&name, *guide, viewers.scope.as_ref(), deadline).await
             }
             _ => Ok(Vec::new()),
         }
     };
     let (mut views, public, authorities, caa) = tokio::join!(
-        of(ServerOwner::Own, &viewers.own),
+        of(ServerOwner::Local, &viewers.machine),
         of(ServerOwner::Public, &viewers.public),
         authorities,
-        climb(&name, guides, deadline),
+        look_up_caa(&name, guides, deadline),
     );
     views.extend(public);
     let no_authority = match authorities {
@@ -80,7 +80,7 @@ pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) ->
     };
     NameSight {
         views,
-        no_authority,
+        authority_failure: no_authority,
         caa,
     }
 }
@@ -96,15 +96,15 @@ pub async fn caa_of(
         ResolverChoice::Machine => context.resolver.conf().servers.clone(),
         ResolverChoice::Servers(servers) => servers.clone(),
     };
-    climb(&plain(name), &servers, Deadline::within(deadline)).await
+    look_up_caa(&without_wildcard(name), &servers, Deadline::within(deadline)).await
 }
 
 /// Queries all names concurrently, as Boulder does, each at the servers in turn until one answers.
-async fn climb(name: &str, servers: &[SocketAddr], deadline: Deadline) -> Vec<CaaAt> {
+async fn look_up_caa(name: &str, servers: &[SocketAddr], deadline: Deadline) -> Vec<CaaAt> {
     join_all(caa_names(name).into_iter().map(async |name| {
         let mut answer = CaaAnswer::Failed(FailureKind::ResolverUnreachable);
         for server in servers {
-            answer = view::caa(&name, *server, true, deadline).await;
+            answer = server_view::query_caa(&name, *server, true, deadline).await;
             if !matches!(answer, CaaAnswer::Failed(_)) {
                 break;
             }
@@ -114,13 +114,13 @@ async fn climb(name: &str, servers: &[SocketAddr], deadline: Deadline) -> Vec<Ca
     .await
 }
 
-fn plain(name: &str) -> String {
+fn without_wildcard(name: &str) -> String {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name.strip_prefix("*.").map_or(name.clone(), str::to_owned)
 }
 
 /// Converts a name to its wire form; `None` if it is not a domain name.
-fn wire(name: &str) -> Option<Name> {
+fn wire_name(name: &str) -> Option<Name> {
     let mut name = Name::from_ascii(name).ok()?;
     name.set_fqdn(true);
     Some(name)
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_wildcard_is_looked_up_below_its_asterisk() {
-        assert_eq!(plain("*.Example.org."), "example.org");
-        assert_eq!(plain("shop.example.org"), "shop.example.org");
+        assert_eq!(without_wildcard("*.Example.org."), "example.org");
+        assert_eq!(without_wildcard("shop.example.org"), "shop.example.org");
     }
 }

@@ -8,17 +8,17 @@ use parallax_model::{
 
 use super::{EndedProbe, Probe};
 use crate::{
-    classify::EarlyEnd,
+    failure::EarlyEnd,
     profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, validate_within},
     resolution::ResolverChoice,
-    text::tamed,
+    sanitize::sanitized,
 };
 
 /// Maximum number of addresses, connections and redirects reported per challenge: more than any client follows.
-const MOST: usize = 24;
+const MAX_REPORTED: usize = 24;
 
 /// Maximum number of fetches of one probe.
-const MOST_PASSES: u32 = 5;
+const MAX_PASSES: u32 = 5;
 
 impl Probe<'_> {
     pub(super) async fn challenge(
@@ -26,13 +26,13 @@ impl Probe<'_> {
         spec: &ChallengeProbe,
         timeout: Duration,
     ) -> Result<Option<u16>, EndedProbe> {
-        let own = Profile::of(match spec.client {
+        let own = Profile::for_client(match spec.client {
             ChallengeClient::CertManager => ClientProfile::CertManager,
             ChallengeClient::Boulder => ClientProfile::Boulder,
             ChallengeClient::Pebble => ClientProfile::Pebble,
         });
         let profile = Profile {
-            passes: spec.passes.unwrap_or(1).clamp(1, MOST_PASSES),
+            passes: spec.passes.unwrap_or(1).clamp(1, MAX_PASSES),
             timeout: own.timeout.min(timeout),
             ..own
         };
@@ -57,26 +57,29 @@ impl Probe<'_> {
         let outcome = if spec.expected.is_some() {
             seen.outcome.clone()
         } else {
-            without_a_key(&seen.outcome)
+            tolerate_missing_key(&seen.outcome)
         };
-        self.result.challenge = Some(Box::new(sight(&seen)));
-        self.result.times.total = Some(seen.took);
+        self.result.challenge = Some(Box::new(challenge_sight(&seen)));
+        self.result.times.total = Some(seen.duration);
         let (stop, status) = match outcome {
             Outcome::Ok { status } => return Ok(status),
             Outcome::Failed { phase, kind, status } => (EarlyEnd::new(phase, kind), status),
-            Outcome::NotAsked { own } => (EarlyEnd::new(Phase::Connect, own), None),
+            Outcome::NotProbed { fault: own } => (EarlyEnd::new(Phase::Connect, own), None),
         };
         let stop = match seen.detail {
-            Some(detail) => stop.because(detail),
+            Some(detail) => stop.with_detail(detail),
             None => stop,
         };
-        Err(EndedProbe { stop, status })
+        Err(EndedProbe {
+            failure: stop,
+            status,
+        })
     }
 }
 
 /// Adjusts the outcome for a challenge without a key: no solver serves the token yet, so any content is acceptable, and
 /// a healthy server responds with a status below 500, such as 404.
-fn without_a_key(outcome: &Outcome) -> Outcome {
+fn tolerate_missing_key(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::Failed {
             phase: Phase::Check,
@@ -94,13 +97,13 @@ fn without_a_key(outcome: &Outcome) -> Outcome {
     }
 }
 
-fn sight(seen: &ValidationResult) -> ChallengeSight {
+fn challenge_sight(seen: &ValidationResult) -> ChallengeSight {
     let mut addresses: Vec<_> = seen
         .resolution
         .iter()
         .flat_map(|found| &found.addresses)
         .map(|found| found.address)
-        .take(MOST)
+        .take(MAX_REPORTED)
         .collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -110,26 +113,26 @@ fn sight(seen: &ValidationResult) -> ChallengeSight {
         dials: seen
             .dials
             .iter()
-            .take(MOST)
+            .take(MAX_REPORTED)
             .map(|tried| DialSight {
                 address: tried.address,
-                failed: match &tried.outcome {
+                failure: match &tried.outcome {
                     DialOutcome::Failed(kind) => Some(kind.clone()),
                     DialOutcome::Connected | DialOutcome::Overtaken => None,
                 },
-                overtaken: tried.outcome == DialOutcome::Overtaken,
+                abandoned: tried.outcome == DialOutcome::Overtaken,
             })
             .collect(),
-        hops: seen
+        redirects: seen
             .hops
             .iter()
-            .take(MOST)
+            .take(MAX_REPORTED)
             .map(|hop| HopSight {
-                url: tamed(&hop.url),
+                url: sanitized(&hop.url),
                 status: hop.status,
             })
             .collect(),
-        said: seen.detail.clone(),
+        error: seen.detail.clone(),
     }
 }
 
@@ -147,13 +150,16 @@ mod tests {
 
     #[test]
     fn without_a_key_an_answer_is_one_and_a_servers_own_trouble_is_not() {
-        assert_eq!(without_a_key(&status(404)), Outcome::Ok { status: Some(404) });
-        assert_eq!(without_a_key(&status(503)), status(503));
+        assert_eq!(
+            tolerate_missing_key(&status(404)),
+            Outcome::Ok { status: Some(404) }
+        );
+        assert_eq!(tolerate_missing_key(&status(503)), status(503));
         let refused = Outcome::Failed {
             phase: Phase::Connect,
             kind: FailureKind::Refused,
             status: None,
         };
-        assert_eq!(without_a_key(&refused), refused);
+        assert_eq!(tolerate_missing_key(&refused), refused);
     }
 }

@@ -4,15 +4,15 @@ use parallax_model::{DnsAnswer, DnsProbe, DnsTransport, OwnFault, Phase};
 
 use super::{EndedProbe, Probe};
 use crate::{
-    classify::EarlyEnd,
     dns::DnsTransportKind,
+    failure::EarlyEnd,
     resolve::{self, UnresolvedName},
 };
 
 impl Probe<'_> {
     pub(super) async fn dns(&mut self, spec: &DnsProbe) -> Result<(), EndedProbe> {
-        let answer = self.asked(spec).await;
-        self.laps.book(Phase::Resolve);
+        let answer = self.query_or_look_up(spec).await;
+        self.timer.record(Phase::Resolve);
         match answer {
             Ok(answer) => {
                 self.result.dns = answer;
@@ -25,21 +25,21 @@ impl Probe<'_> {
         }
     }
 
-    async fn asked(&self, spec: &DnsProbe) -> Result<Option<DnsAnswer>, UnresolvedName> {
+    async fn query_or_look_up(&self, spec: &DnsProbe) -> Result<Option<DnsAnswer>, UnresolvedName> {
         let resolver = &self.context.resolver;
         if let Some(manner) = spec.search {
             let found = resolver.lookup(spec.name.as_str(), manner, self.deadline).await?;
             return Ok(found.answer);
         }
-        let Some(server) = spec.resolver.or_else(|| resolver.first()) else {
+        let Some(server) = spec.resolver.or_else(|| resolver.first_server()) else {
             let stop = EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver);
-            return Err(stop.because("resolv.conf contains no nameserver").into());
+            return Err(stop.with_detail("resolv.conf contains no nameserver").into());
         };
         let transport = match spec.transport {
             DnsTransport::Udp => DnsTransportKind::Udp,
             DnsTransport::Tcp => DnsTransportKind::Tcp,
         };
-        resolve::question(server, spec.name.as_str(), spec.record, transport, self.deadline)
+        resolve::query(server, spec.name.as_str(), spec.record, transport, self.deadline)
             .await
             .map(Some)
     }

@@ -6,11 +6,11 @@ use parallax_model::{
 };
 use url::Url;
 
-use super::{EndedProbe, Probe, leg::ConnectionOpening};
+use super::{EndedProbe, Probe, connection::ConnectionOpening};
 use crate::{
-    classify::EarlyEnd,
+    failure::EarlyEnd,
     http::{self, Exchange, ExchangeOptions, RequestContent},
-    redirect::bracketed,
+    redirect::host_and_port,
 };
 
 impl Probe<'_> {
@@ -22,44 +22,44 @@ impl Probe<'_> {
     ) -> Result<Option<u16>, EndedProbe> {
         let (host, port) = match assignment.dial {
             DialAddress::Address(address) => (address.ip().to_string(), address.port()),
-            DialAddress::Resolve => host_of(&assignment.target)?,
+            DialAddress::Resolve => target_host(&assignment.target)?,
         };
         let path = match size {
             Some(size) => format!("{ECHO_PATH}?size={size}"),
             None => ECHO_PATH.to_owned(),
         };
-        let mut request = RequestContent::get(&bracketed(&host, Some(port)), &path).request()?;
+        let mut request = RequestContent::get(&host_and_port(&host, Some(port)), &path).request()?;
         let nonce = nonce.parse().map_err(|_| {
-            EarlyEnd::new(Phase::Request, OwnFault::Unaskable)
-                .because("the nonce is not a valid header value")
+            EarlyEnd::new(Phase::Request, OwnFault::InvalidAssignment)
+                .with_detail("the nonce is not a valid header value")
         })?;
         request.headers_mut().insert(ECHO_NONCE_HEADER, nonce);
-        let address = self.address(assignment.dial, &host, port).await?;
+        let address = self.choose_address(assignment.dial, &host, port).await?;
         let stream = self.open(address, ConnectionOpening::default()).await?;
         let exchange = http::exchange(
             stream,
             request,
             ExchangeOptions::default(),
             self.deadline,
-            &mut self.laps,
+            &mut self.timer,
         )
         .await;
-        let status = self.finish(&exchange)?.status.as_u16();
+        let status = self.record_response(&exchange)?.status.as_u16();
         let wrong = |kind| EndedProbe {
-            stop: EarlyEnd::new(Phase::Check, kind),
+            failure: EarlyEnd::new(Phase::Check, kind),
             status: Some(status),
         };
         if status != 200 {
             return Err(wrong(FailureKind::Status));
         }
-        if size.is_some_and(|size| exchange.read != u64::from(size)) {
+        if size.is_some_and(|size| exchange.bytes_read != u64::from(size)) {
             return Err(wrong(FailureKind::WrongBody));
         }
-        self.identity(assignment, &exchange, size).map_err(wrong)?;
+        self.check_identity(assignment, &exchange, size).map_err(wrong)?;
         Ok(Some(status))
     }
 
-    fn identity(
+    fn check_identity(
         &mut self,
         assignment: &Assignment,
         exchange: &Exchange,
@@ -86,7 +86,7 @@ impl Probe<'_> {
 }
 
 /// Returns host and port of an echo that is probed by name, from its target.
-fn host_of(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
+fn target_host(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
     Url::parse(target.as_str())
         .ok()
         .and_then(|url| {
@@ -94,8 +94,8 @@ fn host_of(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
             Some((host, url.port_or_known_default()?))
         })
         .ok_or_else(|| {
-            EarlyEnd::new(Phase::Resolve, OwnFault::Unaskable)
-                .because("an echo probe without an address needs a target like http://HOST:PORT/")
+            EarlyEnd::new(Phase::Resolve, OwnFault::InvalidAssignment)
+                .with_detail("an echo probe without an address needs a target like http://HOST:PORT/")
         })
 }
 
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn an_echo_approached_by_name_takes_host_and_port_from_its_target() {
-        let (host, port) = host_of(&"http://echo.parallax.svc:8080/".parse().unwrap()).unwrap();
+        let (host, port) = target_host(&"http://echo.parallax.svc:8080/".parse().unwrap()).unwrap();
         assert_eq!((host.as_str(), port), ("echo.parallax.svc", 8080));
-        assert!(host_of(&"dns://echo".parse().unwrap()).is_err());
+        assert!(target_host(&"dns://echo".parse().unwrap()).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use parallax_model::{AnswerPrint, Channel, DialAddress, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
-use super::{EndedProbe, Probe, check, leg::ConnectionOpening, trusted};
+use super::{EndedProbe, Probe, connection::ConnectionOpening, expectations, extra_roots};
 use crate::{
     http::{self, Exchange, ExchangeOptions, RequestContent},
     redirect::{FollowRules, RedirectTrail, RequestDestination, keeps_method},
@@ -19,25 +19,28 @@ impl Probe<'_> {
         dial: DialAddress,
         spec: &HttpProbe,
     ) -> Result<Option<u16>, EndedProbe> {
-        let ended = self.requests(dial, spec).await;
-        check::silence(spec.must_not_answer.as_ref(), ended)
+        let ended = self.follow(dial, spec).await;
+        expectations::invert_outcome(spec.must_not_answer.as_ref(), ended)
     }
 
     /// Sends the request and follows its redirects. The last response is the one that is checked.
-    async fn requests(&mut self, dial: DialAddress, spec: &HttpProbe) -> Result<Option<u16>, EndedProbe> {
-        let mut at = RequestDestination::of(spec);
+    async fn follow(&mut self, dial: DialAddress, spec: &HttpProbe) -> Result<Option<u16>, EndedProbe> {
+        let mut at = RequestDestination::from_probe(spec);
         let mut method = spec.method;
-        let mut trail = RedirectTrail::begin(&at);
-        let rules = spec.redirects.as_ref().map(|policy| FollowRules::of(policy, &at));
+        let mut trail = RedirectTrail::new(&at);
+        let rules = spec
+            .redirects
+            .as_ref()
+            .map(|policy| FollowRules::from_policy(policy, &at));
         let mut to = dial;
         let mut own_front = None;
         loop {
             let exchange = self.request(to, &at, method, spec).await?;
             own_front = own_front.or(self.result.front);
-            let head = self.finish(&exchange)?;
+            let head = self.record_response(&exchange)?;
             let status = head.status.as_u16();
             let with_status = |stop| EndedProbe {
-                stop,
+                failure: stop,
                 status: Some(status),
             };
             let next = match &rules {
@@ -47,16 +50,16 @@ impl Probe<'_> {
                 None => None,
             };
             let Some(next) = next else {
-                if spec.print {
-                    self.result.print = Some(AnswerPrint {
-                        certificate: self.result.tls.as_ref().and_then(|facts| facts.leaf),
+                if spec.report_fingerprint {
+                    self.result.fingerprint = Some(AnswerPrint {
+                        certificate: self.result.tls.as_ref().and_then(|facts| facts.leaf_digest),
                         body: (!exchange.kept.is_empty()).then(|| digest(&exchange.kept)),
                         status: Some(status),
                     });
                 }
                 // A success is reported for the target's own front, a failure for the front that failed.
                 self.result.front = own_front;
-                check::answer(spec, head, &exchange).map_err(with_status)?;
+                expectations::check_response(spec, head, &exchange).map_err(with_status)?;
                 return Ok(Some(status));
             };
             self.result.hops.push(RedirectHop {
@@ -67,8 +70,8 @@ impl Probe<'_> {
             if !keeps_method(head.status) && method == Method::Post {
                 method = Method::Get;
             }
-            self.laps.book(Phase::Check);
-            to = self.dial_of_hop(dial, &at, &next);
+            self.timer.record(Phase::Check);
+            to = self.dial_for_redirect(dial, &at, &next);
             at = next;
         }
     }
@@ -76,7 +79,7 @@ impl Probe<'_> {
     /// Returns how to connect for a redirect. A forced address stays forced for the same host, as for a user who
     /// reaches the host at that address. On the channel `direct`, another port is not the endpoint's, so the name is
     /// resolved.
-    fn dial_of_hop(
+    fn dial_for_redirect(
         &self,
         dial: DialAddress,
         from: &RequestDestination,
@@ -125,22 +128,22 @@ impl Probe<'_> {
                 .request()
             })
             .transpose()?;
-        let address = self.address(dial, &at.host, at.port).await?;
+        let address = self.choose_address(dial, &at.host, at.port).await?;
         let http2 = spec.version == HttpVersion::Http2 && at.scheme == Scheme::Https;
         let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
             tls: (at.scheme == Scheme::Https).then_some(HandshakeOptions {
                 host: &at.host,
                 alpn: if http2 { H2 } else { &[] },
-                verify: !spec.any_certificate,
-                extra_roots: trusted(spec.extra_roots.as_ref()),
+                verify: !spec.accept_invalid_certificate,
+                extra_roots: extra_roots(spec.extra_roots.as_ref()),
             }),
             expect_tls: spec.expect_tls.as_ref(),
         };
         let stream = self.open(address, opening).await?;
         let manner = ExchangeOptions {
-            most: spec.max_body,
-            again,
+            max_body: spec.max_body,
+            repeat: again,
             reading: None,
         };
         Ok(match stream {
@@ -148,13 +151,13 @@ impl Probe<'_> {
                 Box::pin(http::exchange_h2(
                     tls,
                     request,
-                    manner.most,
+                    manner.max_body,
                     self.deadline,
-                    &mut self.laps,
+                    &mut self.timer,
                 ))
                 .await
             }
-            stream => http::exchange(stream, request, manner, self.deadline, &mut self.laps).await,
+            stream => http::exchange(stream, request, manner, self.deadline, &mut self.timer).await,
         })
     }
 }

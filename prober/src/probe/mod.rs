@@ -4,11 +4,11 @@
 //! The result is filled in phase by phase, so that a failure still contains what earlier phases showed.
 
 mod challenge;
-mod check;
+mod connection;
 mod dns;
 mod echo;
+mod expectations;
 mod http;
-mod leg;
 mod names;
 mod tcp;
 
@@ -23,16 +23,16 @@ use parallax_model::{
 };
 use rustls::pki_types::CertificateDer;
 
-use self::leg::{ConnectionLeg, ConnectionOpening};
+use self::connection::{ConnectionFacts, ConnectionOpening};
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     connect::Stream,
     context::ProbeContext,
+    failure::{EarlyEnd, FailureOrigin},
     http::Exchange,
     phase_timer::PhaseTimer,
     result::{AnswerFacts, ProbeResult},
-    text::tamed,
+    sanitize::sanitized,
 };
 
 /// Response headers in which a backend may name its own Pod. This is opt-in, and the only means by which a probe
@@ -49,8 +49,8 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
         deadline: Deadline::after(start, assignment.timeout.into()),
         search: assignment.probe.search(),
         scope: assignment.probe.scope(),
-        laps: PhaseTimer::start(),
-        result: ProbeResult::begin(assignment, context.clock.at(start)),
+        timer: PhaseTimer::start(),
+        result: ProbeResult::new(assignment, context.clock.at(start)),
     };
     let ended = match &assignment.probe {
         ProbeSpec::Http(spec) => probe.http(assignment.dial, spec).await,
@@ -63,23 +63,26 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
     };
     // Time that is not recorded yet belongs to the phase in which the probe ended.
     match &ended {
-        Ok(_) if checked(&assignment.probe) => probe.laps.book(Phase::Check),
-        Err(EndedProbe { stop, .. })
-            if matches!(stop.fault, FailureOrigin::Target(_)) && timed(&assignment.probe) =>
+        Ok(_) if checks_response(&assignment.probe) => probe.timer.record(Phase::Check),
+        Err(EndedProbe { failure: stop, .. })
+            if matches!(stop.origin, FailureOrigin::Target(_)) && has_phase_times(&assignment.probe) =>
         {
-            probe.laps.book(stop.phase);
+            probe.timer.record(stop.phase);
         }
         _ => {}
     }
     let mut result = probe.result;
     let told = result.times.total;
-    result.times = probe.laps.finished();
+    result.times = probe.timer.into_times();
     // A challenge measures the total of its fetches itself.
     result.times.total = told.or(result.times.total);
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
-        Err(EndedProbe { stop, status }) => {
-            result.detail = stop.detail.as_deref().map(tamed);
+        Err(EndedProbe {
+            failure: stop,
+            status,
+        }) => {
+            result.detail = stop.detail.as_deref().map(sanitized);
             stop.outcome(status)
         }
     };
@@ -87,7 +90,7 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
 }
 
 /// Whether a success of this probe includes a check of the response.
-fn checked(probe: &ProbeSpec) -> bool {
+fn checks_response(probe: &ProbeSpec) -> bool {
     match probe {
         ProbeSpec::Http(_) | ProbeSpec::Echo { .. } => true,
         ProbeSpec::Tcp(tcp) => tcp.expect.is_some(),
@@ -96,24 +99,27 @@ fn checked(probe: &ProbeSpec) -> bool {
 }
 
 /// Whether the phases of this probe are timed. A challenge has only a total.
-const fn timed(probe: &ProbeSpec) -> bool {
+const fn has_phase_times(probe: &ProbeSpec) -> bool {
     !matches!(probe, ProbeSpec::Challenge(_))
 }
 
 /// The root certificates that the target's settings trust.
-fn trusted(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
+fn extra_roots(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
     roots.map_or(&[], RootCertificates::certificates)
 }
 
 /// A probe that ended early, with the status if a response arrived.
 struct EndedProbe {
-    stop: EarlyEnd,
+    failure: EarlyEnd,
     status: Option<u16>,
 }
 
 impl From<EarlyEnd> for EndedProbe {
     fn from(stop: EarlyEnd) -> Self {
-        Self { stop, status: None }
+        Self {
+            failure: stop,
+            status: None,
+        }
     }
 }
 
@@ -123,15 +129,20 @@ struct Probe<'a> {
     deadline: Deadline,
     search: SearchManner,
     scope: Option<&'a Scope>,
-    laps: PhaseTimer,
+    timer: PhaseTimer,
     result: ProbeResult,
 }
 
 impl Probe<'_> {
     /// Returns the address to connect to: the forced one, or the first to which the name resolves. A probe uses one
     /// address only, so that a working address never hides a dead one.
-    async fn address(&mut self, dial: DialAddress, host: &str, port: u16) -> Result<SocketAddr, EarlyEnd> {
-        self.laps.set_out();
+    async fn choose_address(
+        &mut self,
+        dial: DialAddress,
+        host: &str,
+        port: u16,
+    ) -> Result<SocketAddr, EarlyEnd> {
+        self.timer.restart_before_first_phase();
         match dial {
             DialAddress::Address(address) => Ok(address),
             DialAddress::Resolve => Ok(SocketAddr::new(self.resolve(host).await?, port)),
@@ -146,19 +157,19 @@ impl Probe<'_> {
     ) -> Result<Stream, EarlyEnd> {
         // Every connection of a probe is opened here, whatever name or redirect led to it. Nothing else about a refused
         // address is reported or probed (no front, so no TTL evidence either).
-        if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
+        if let Some(why) = self.scope.and_then(|scope| scope.refusal(address.ip())) {
             return Err(
-                EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+                EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).with_detail(format!(
                     "{} is {}, which must not be probed",
                     address.ip(),
-                    why.words()
+                    why.description()
                 )),
             );
         }
         self.result.front = Some(Front::tcp(address));
-        let mut leg = ConnectionLeg::default();
+        let mut leg = ConnectionFacts::default();
         let opened = leg
-            .open(self.context, address, opening, self.deadline, &mut self.laps)
+            .open(self.context, address, opening, self.deadline, &mut self.timer)
             .await;
         if leg.tls.is_some() {
             self.result.tls = leg.tls;
@@ -178,7 +189,7 @@ impl Probe<'_> {
         };
         // A literal address has no resolve phase to time.
         if answer.is_some() || first.is_err() {
-            self.laps.book(Phase::Resolve);
+            self.timer.record(Phase::Resolve);
         }
         // The answer for the target's own name; the host of a redirect is another subject.
         if self.result.dns.is_none() {
@@ -193,17 +204,20 @@ impl Probe<'_> {
     }
 
     /// Records the response of an exchange and returns its head, or the failure that ended the exchange.
-    fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, EndedProbe> {
+    fn record_response<'e>(
+        &mut self,
+        exchange: &'e Exchange,
+    ) -> Result<&'e ::http::response::Parts, EndedProbe> {
         self.result.answer = exchange
             .head
             .as_ref()
-            .map(|head| AnswerFacts::of(head, exchange.read));
-        if let Some(pod) = exchange.head.as_ref().and_then(served_by) {
+            .map(|head| AnswerFacts::from_head(head, exchange.bytes_read));
+        if let Some(pod) = exchange.head.as_ref().and_then(responding_pod) {
             self.result.entry = Some(pod);
         }
-        match (&exchange.stop, &exchange.head) {
+        match (&exchange.failure, &exchange.head) {
             (Some(stop), _) => Err(EndedProbe {
-                stop: stop.clone(),
+                failure: stop.clone(),
                 status: exchange.status(),
             }),
             (None, Some(head)) => Ok(head),
@@ -212,7 +226,7 @@ impl Probe<'_> {
     }
 }
 
-fn served_by(head: &::http::response::Parts) -> Option<PodName> {
+fn responding_pod(head: &::http::response::Parts) -> Option<PodName> {
     SERVED_BY_HEADERS
         .iter()
         .filter_map(|name| head.headers.get(*name))

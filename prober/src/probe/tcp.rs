@@ -5,11 +5,11 @@ use std::io;
 use parallax_model::{DialAddress, FailureKind, Phase, TcpProbe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{EndedProbe, Probe, check, leg::ConnectionOpening, trusted};
-use crate::{classify::EarlyEnd, clock::DeadlineExceeded, connect::Stream, tls::HandshakeOptions};
+use super::{EndedProbe, Probe, connection::ConnectionOpening, expectations, extra_roots};
+use crate::{clock::DeadlineExceeded, connect::Stream, failure::EarlyEnd, tls::HandshakeOptions};
 
 /// Maximum number of received bytes that are searched for the expected ones.
-const HEARD: usize = 4096;
+const MAX_RECEIVED: usize = 4096;
 
 impl Probe<'_> {
     pub(super) async fn tcp(
@@ -17,22 +17,22 @@ impl Probe<'_> {
         dial: DialAddress,
         spec: &TcpProbe,
     ) -> Result<Option<u16>, EndedProbe> {
-        let ended = self.talk(dial, spec).await;
-        check::silence(
+        let ended = self.send_and_expect(dial, spec).await;
+        expectations::invert_outcome(
             spec.must_not_answer.as_ref(),
             ended.map(|()| None).map_err(Into::into),
         )
     }
 
-    async fn talk(&mut self, dial: DialAddress, spec: &TcpProbe) -> Result<(), EarlyEnd> {
-        let address = self.address(dial, spec.host.as_str(), spec.port).await?;
+    async fn send_and_expect(&mut self, dial: DialAddress, spec: &TcpProbe) -> Result<(), EarlyEnd> {
+        let address = self.choose_address(dial, spec.host.as_str(), spec.port).await?;
         let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
             tls: spec.tls.then_some(HandshakeOptions {
                 host: spec.host.as_str(),
                 alpn: &[],
-                verify: !spec.any_certificate,
-                extra_roots: trusted(spec.extra_roots.as_ref()),
+                verify: !spec.accept_invalid_certificate,
+                extra_roots: extra_roots(spec.extra_roots.as_ref()),
             }),
             expect_tls: spec.expect_tls.as_ref(),
         };
@@ -43,20 +43,20 @@ impl Probe<'_> {
                 stream.write_all(bytes.as_bytes()).await?;
                 stream.flush().await
             };
-            match self.deadline.bound(sending).await {
+            match self.deadline.timeout(sending).await {
                 Ok(sent) => sent.map_err(failed)?,
                 Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
             }
-            self.laps.book(Phase::Request);
+            self.timer.record(Phase::Request);
         }
         match &spec.expect {
-            Some(expected) => self.hear(&mut stream, expected.as_bytes()).await,
+            Some(expected) => self.receive(&mut stream, expected.as_bytes()).await,
             None => Ok(()),
         }
     }
 
     /// Reads until the expected bytes have arrived, or no longer can.
-    async fn hear(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), EarlyEnd> {
+    async fn receive(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), EarlyEnd> {
         let mut heard = Vec::new();
         let mut buffer = [0; 1024];
         let ended = loop {
@@ -65,7 +65,7 @@ impl Probe<'_> {
             } else {
                 Phase::Body
             };
-            let got = match self.deadline.bound(stream.read(&mut buffer)).await {
+            let got = match self.deadline.timeout(stream.read(&mut buffer)).await {
                 Ok(Ok(got)) => got,
                 Ok(Err(error)) => break Err(EarlyEnd::io(phase, &error)),
                 Err(DeadlineExceeded) if heard.is_empty() => break Err(EarlyEnd::timeout(Phase::FirstByte)),
@@ -73,21 +73,23 @@ impl Probe<'_> {
                 Err(DeadlineExceeded) => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
             };
             if heard.is_empty() && got > 0 {
-                self.laps.book(Phase::FirstByte);
+                self.timer.record(Phase::FirstByte);
             }
             heard.extend_from_slice(&buffer[..got]);
-            if check::contains(&heard, expected) {
+            if expectations::contains(&heard, expected) {
                 break Ok(());
             }
             match got {
                 0 if heard.is_empty() => break Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof)),
                 0 => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
-                _ if heard.len() >= HEARD => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
+                _ if heard.len() >= MAX_RECEIVED => {
+                    break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody));
+                }
                 _ => {}
             }
         };
         if !heard.is_empty() {
-            self.laps.book(Phase::Body);
+            self.timer.record(Phase::Body);
         }
         ended
     }

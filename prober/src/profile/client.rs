@@ -9,19 +9,22 @@ use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, Scope};
 use tokio::time;
 
 use super::{
-    AddressRule, ClientProfile, Profile, answer,
+    AddressRule, ClientProfile, Profile,
     problem::{self, AcmeProblem, FetchStage},
+    response,
 };
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     context::ProbeContext,
+    failure::{EarlyEnd, FailureOrigin},
     http::{self, Exchange, ExchangeOptions, RequestContent},
     phase_timer::PhaseTimer,
-    redirect::{RedirectRefusal, RedirectTrail, RequestDestination, bracketed, location, written},
+    redirect::{
+        RedirectRefusal, RedirectTrail, RequestDestination, host_and_port, location, written_authority,
+    },
     resolution::{Resolution, ResolverChoice},
     result::RedirectHop,
-    text::tamed,
+    sanitize::sanitized,
 };
 
 /// The challenge to fetch.
@@ -53,16 +56,16 @@ pub struct ValidationResult {
     pub resolution: Option<Resolution>,
     /// Every connection attempt of the last pass, in order, with its outcome. It shows a dead family that a racing
     /// client does not notice.
-    pub dials: Vec<DialTried>,
+    pub dials: Vec<DialAttempt>,
     /// The redirects followed in the last pass.
     pub hops: Vec<RedirectHop>,
     /// Duration of all passes, without the pauses.
-    pub took: Micros,
+    pub duration: Micros,
 }
 
 /// One connection attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DialTried {
+pub struct DialAttempt {
     /// The address.
     pub address: SocketAddr,
     /// The outcome.
@@ -82,7 +85,7 @@ pub enum DialOutcome {
 
 /// Without a pause between them, further passes start only within this fraction of the timeout of one fetch, so that
 /// all passes together take not much longer than one fetch may take.
-const SOON: u32 = 4;
+const PASS_TIME_FRACTION: u32 = 4;
 
 /// Fetches a challenge by the rules of a client, as often as that client does. Never fails itself.
 pub async fn validate(
@@ -106,11 +109,11 @@ pub(crate) async fn validate_within(
     let mut took = Duration::ZERO;
     loop {
         let begun = Instant::now();
-        let mut fetch = ChallengeFetch::begin(profile, challenge, choice, scope, context);
+        let mut fetch = ChallengeFetch::new(profile, challenge, choice, scope, context);
         let ended = fetch.fetch(challenge).await;
         took += begun.elapsed();
         passes += u32::from(ended.is_ok());
-        let goes_on = !profile.pause.is_zero() || took < profile.timeout / SOON;
+        let goes_on = !profile.pause.is_zero() || took < profile.timeout / PASS_TIME_FRACTION;
         if ended.is_ok() && passes < profile.passes && goes_on {
             time::sleep(profile.pause).await;
             continue;
@@ -122,9 +125,10 @@ pub(crate) async fn validate_within(
                 status,
                 refusal,
             }) => {
-                fetch.scene.address = fetch.dials.last().map(|dial| dial.address);
-                let problem = problem::of(profile.client, &stop, status, refusal.as_ref(), &fetch.scene);
-                let detail = stop.detail.as_deref().map(tamed);
+                fetch.stage.address = fetch.dials.last().map(|dial| dial.address);
+                let problem =
+                    problem::problem_for(profile.client, &stop, status, refusal.as_ref(), &fetch.stage);
+                let detail = stop.detail.as_deref().map(sanitized);
                 (stop.outcome(status), detail, problem)
             }
         };
@@ -133,10 +137,10 @@ pub(crate) async fn validate_within(
             detail,
             problem,
             passes,
-            resolution: fetch.first,
+            resolution: fetch.first_resolution,
             dials: fetch.dials,
             hops: fetch.hops,
-            took: took.into(),
+            duration: took.into(),
         };
     }
 }
@@ -164,24 +168,24 @@ pub(super) struct ChallengeFetch<'a> {
     pub(super) scope: Option<&'a Scope>,
     pub(super) context: &'a ProbeContext,
     pub(super) deadline: Deadline,
-    pub(super) dials: Vec<DialTried>,
-    pub(super) scene: FetchStage,
+    pub(super) dials: Vec<DialAttempt>,
+    pub(super) stage: FetchStage,
     hops: Vec<RedirectHop>,
     /// The resolution of the challenge's own name.
-    first: Option<Resolution>,
+    first_resolution: Option<Resolution>,
     /// Kept across a fallback to IPv4, as Boulder keeps its records: a repeated redirect is then a loop.
     trail: RedirectTrail,
 }
 
 impl<'a> ChallengeFetch<'a> {
-    fn begin(
+    fn new(
         profile: &'a Profile,
         challenge: &ChallengeRequest,
         choice: &'a ResolverChoice,
         scope: Option<&'a Scope>,
         context: &'a ProbeContext,
     ) -> Self {
-        let place = place(challenge);
+        let place = destination(challenge);
         let authority = first_authority(profile, &place);
         Self {
             profile,
@@ -190,25 +194,25 @@ impl<'a> ChallengeFetch<'a> {
             context,
             deadline: Deadline::within(profile.timeout),
             dials: Vec::new(),
-            scene: FetchStage {
+            stage: FetchStage {
                 first_url: url(&place, &authority),
                 url: url(&place, &authority),
                 expected: challenge.expected.clone(),
                 ..FetchStage::default()
             },
             hops: Vec::new(),
-            first: None,
-            trail: RedirectTrail::begin(&place),
+            first_resolution: None,
+            trail: RedirectTrail::new(&place),
         }
     }
 
     async fn fetch(&mut self, challenge: &ChallengeRequest) -> Result<u16, FailedFetch> {
-        let first = place(challenge);
-        let dialling = self.dialling();
+        let first = destination(challenge);
+        let dialling = self.dial_deadline();
         let found = self.resolve(&first.host, dialling).await;
-        self.first.clone_from(&self.scene.resolution);
+        self.first_resolution.clone_from(&self.stage.resolution);
         let addresses = found?;
-        let ended = self.walk(&first, &addresses, dialling, challenge).await;
+        let ended = self.follow(&first, &addresses, dialling, challenge).await;
         let fallback = addresses.iter().find(|address| address.is_ipv4()).copied();
         let was_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
         match (ended, fallback) {
@@ -217,14 +221,14 @@ impl<'a> ChallengeFetch<'a> {
                     && was_v6
                     && failed.stop.phase == Phase::Connect =>
             {
-                self.walk(&first, &[v4], dialling, challenge).await
+                self.follow(&first, &[v4], dialling, challenge).await
             }
             (ended, _) => ended,
         }
     }
 
     /// The deadline for resolving a name and connecting to it.
-    fn dialling(&self) -> Deadline {
+    fn dial_deadline(&self) -> Deadline {
         match (self.profile.named_resolvers_timeout, self.choice) {
             (Some(timeout), ResolverChoice::Servers(_)) => self.deadline.at_most(timeout),
             _ => self.deadline,
@@ -232,20 +236,20 @@ impl<'a> ChallengeFetch<'a> {
     }
 
     /// Follows the redirects from the first URL to the final response, and checks that.
-    async fn walk(
+    async fn follow(
         &mut self,
         first: &RequestDestination,
         addresses: &[IpAddr],
         mut dialling: Deadline,
         challenge: &ChallengeRequest,
     ) -> Result<u16, FailedFetch> {
-        self.scene.url.clone_from(&self.scene.first_url);
+        self.stage.url.clone_from(&self.stage.first_url);
         let rules = self.profile.rules();
         let mut at = first.clone();
         let mut authority = first_authority(self.profile, first);
         let mut addresses = addresses.to_vec();
         loop {
-            self.scene.location = None;
+            self.stage.location = None;
             let exchange = self.get(&at, &authority, &addresses, dialling).await?;
             let status = exchange.status();
             let with = |stop| FailedFetch {
@@ -253,10 +257,10 @@ impl<'a> ChallengeFetch<'a> {
                 status,
                 refusal: None,
             };
-            self.scene.first_bytes = exchange.first;
-            if let Some(stop) = exchange.stop {
+            self.stage.first_bytes = exchange.first_bytes;
+            if let Some(stop) = exchange.failure {
                 let stop = if exchange.head.is_none() {
-                    headless(stop)
+                    without_head(stop)
                 } else {
                     stop
                 };
@@ -266,17 +270,18 @@ impl<'a> ChallengeFetch<'a> {
                 return Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof).into());
             };
             let next = self.trail.next(&at, &head, &rules);
-            self.scene.location = location(&head).map(std::borrow::Cow::into_owned);
+            self.stage.location = location(&head).map(std::borrow::Cow::into_owned);
             let next = next.map_err(|refused| FailedFetch {
-                refusal: Some(refused.why.clone()),
+                refusal: Some(refused.reason.clone()),
                 ..with(refused.into())
             })?;
             let Some(next) = next else {
                 let status = head.status.as_u16();
-                let whole = exchange.read == exchange.kept.len() as u64;
-                let content = answer::content(self.profile, &head, exchange.kept).map_err(with)?;
-                let judged = answer::judged(self.profile, status, &content, whole, &challenge.expected);
-                self.scene.content = content;
+                let whole = exchange.bytes_read == exchange.kept.len() as u64;
+                let content = response::content(self.profile, &head, exchange.kept).map_err(with)?;
+                let judged =
+                    response::check_response(self.profile, status, &content, whole, &challenge.expected);
+                self.stage.content = content;
                 return judged.map(|()| status).map_err(with);
             };
             self.hops.push(RedirectHop {
@@ -284,11 +289,11 @@ impl<'a> ChallengeFetch<'a> {
                 status: head.status.as_u16(),
                 front: None,
             });
-            if self.deadline.left().is_zero() {
+            if self.deadline.remaining().is_zero() {
                 return Err(EarlyEnd::timeout(Phase::Connect).into());
             }
             at = next;
-            self.scene.url = match self.scene.location.as_deref().and_then(written) {
+            self.stage.url = match self.stage.location.as_deref().and_then(written_authority) {
                 Some((host, tail)) => {
                     authority = match self.profile.client {
                         ClientProfile::Boulder => host.to_ascii_lowercase(),
@@ -298,7 +303,7 @@ impl<'a> ChallengeFetch<'a> {
                 }
                 None => url(&at, &authority),
             };
-            dialling = self.dialling();
+            dialling = self.dial_deadline();
             addresses = self.resolve(&at.host, dialling).await.map_err(with)?;
         }
     }
@@ -318,8 +323,8 @@ impl<'a> ChallengeFetch<'a> {
         };
         let request = asking.request()?;
         let tcp = self.dial(at, addresses, dialling).await?;
-        let stream = self.secured(at, tcp).await?;
-        let reading = |head: &::http::response::Parts| answer::reading(self.profile, head);
+        let stream = self.with_tls(at, tcp).await?;
+        let reading = |head: &::http::response::Parts| response::body_reading(self.profile, head);
         let manner = ExchangeOptions {
             reading: Some(&reading),
             ..ExchangeOptions::default()
@@ -329,8 +334,8 @@ impl<'a> ChallengeFetch<'a> {
 }
 
 /// Converts a failure before the end of the head: these clients treat an incomplete head as no response.
-fn headless(stop: EarlyEnd) -> EarlyEnd {
-    let kind = match &stop.fault {
+fn without_head(stop: EarlyEnd) -> EarlyEnd {
+    let kind = match &stop.origin {
         FailureOrigin::Target(FailureKind::BodyStalled) => FailureKind::FirstByteTimeout,
         FailureOrigin::Target(FailureKind::BodyCut)
             if stop
@@ -345,12 +350,12 @@ fn headless(stop: EarlyEnd) -> EarlyEnd {
     };
     EarlyEnd {
         phase: Phase::FirstByte,
-        fault: kind.into(),
+        origin: kind.into(),
         ..stop
     }
 }
 
-fn place(challenge: &ChallengeRequest) -> RequestDestination {
+fn destination(challenge: &ChallengeRequest) -> RequestDestination {
     RequestDestination {
         scheme: Scheme::Http,
         host: challenge.host.clone(),
@@ -361,7 +366,7 @@ fn place(challenge: &ChallengeRequest) -> RequestDestination {
 
 fn first_authority(profile: &Profile, first: &RequestDestination) -> String {
     if profile.host_with_port {
-        bracketed(&first.host, Some(first.port))
+        host_and_port(&first.host, Some(first.port))
     } else {
         first.authority()
     }

@@ -12,12 +12,12 @@ use tokio::{net::TcpStream, time};
 
 use super::{
     AddressRule,
-    client::{ChallengeFetch, DialOutcome, DialTried},
+    client::{ChallengeFetch, DialAttempt, DialOutcome},
 };
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     connect::{self, Stream},
+    failure::{EarlyEnd, FailureOrigin},
     redirect::RequestDestination,
     tls::HandshakeOptions,
 };
@@ -26,7 +26,7 @@ use crate::{
 const HEAD_START: Duration = Duration::from_millis(300);
 
 /// Minimum share of the remaining time for each address, as long as there is that much (Go's `partialDeadline`).
-const LEAST: Duration = Duration::from_secs(2);
+const MIN_SHARE: Duration = Duration::from_secs(2);
 
 /// The parameters that all attempts of one dial share.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ struct DialContext<'a> {
     scope: Option<&'a Scope>,
 }
 
-type DialResult = (Vec<DialTried>, Result<TcpStream, EarlyEnd>);
+type DialResult = (Vec<DialAttempt>, Result<TcpStream, EarlyEnd>);
 
 impl ChallengeFetch<'_> {
     /// Connects by the rules of the profile and records every attempt.
@@ -59,7 +59,7 @@ impl ChallengeFetch<'_> {
             AddressRule::Raced => race(dialling, addresses).await,
             AddressRule::V6ThenV4OnDialError | AddressRule::FirstOnly => {
                 let first = &addresses[..addresses.len().min(1)];
-                one_after_the_other(dialling, first).await
+                dial_sequentially(dialling, first).await
             }
         };
         self.dials.extend(tried);
@@ -68,7 +68,7 @@ impl ChallengeFetch<'_> {
 
     /// Performs the TLS handshake for `https`, which occurs only after a redirect. None of the clients verifies the
     /// certificate there.
-    pub(super) async fn secured(&self, at: &RequestDestination, tcp: TcpStream) -> Result<Stream, EarlyEnd> {
+    pub(super) async fn with_tls(&self, at: &RequestDestination, tcp: TcpStream) -> Result<Stream, EarlyEnd> {
         if at.scheme == Scheme::Http {
             return Ok(Stream::Left(tcp));
         }
@@ -91,51 +91,51 @@ impl ChallengeFetch<'_> {
 async fn race(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
     let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
-    let mut lead = pin!(one_after_the_other(dialling, &first));
+    let mut lead = pin!(dial_sequentially(dialling, &first));
     match time::timeout(HEAD_START, &mut lead).await {
-        Ok(ended) => or_else(ended, one_after_the_other(dialling, &second)).await,
+        Ok(ended) => then_other_family(ended, dial_sequentially(dialling, &second)).await,
         Err(_) if second.is_empty() => lead.await,
-        Err(_) => match select(lead, pin!(one_after_the_other(dialling, &second))).await {
-            Either::Left((ended, other)) => or_else(ended, other).await,
+        Err(_) => match select(lead, pin!(dial_sequentially(dialling, &second))).await {
+            Either::Left((ended, other)) => then_other_family(ended, other).await,
             Either::Right(((mut tried, Ok(stream)), _)) => {
                 tried.insert(0, overtaken(dialling.port, &first));
                 (tried, Ok(stream))
             }
-            Either::Right((ended, lead)) => or_else(ended, lead).await,
+            Either::Right((ended, lead)) => then_other_family(ended, lead).await,
         },
     }
 }
 
 /// Tries the addresses in turn, each with its share of the remaining time.
-async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
+async fn dial_sequentially(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let deadline = dialling.deadline;
     let mut tried = Vec::new();
     let mut ended = Err(EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress));
     for (n, address) in addresses.iter().enumerate() {
         let address = SocketAddr::new(*address, dialling.port);
-        if deadline.left().is_zero() {
+        if deadline.remaining().is_zero() {
             // Even an immediate connection would be too late.
             ended = Err(EarlyEnd::timeout(Phase::Connect));
             break;
         }
-        let share = share(deadline.left(), addresses.len() - n);
-        ended = match refused(address.ip(), dialling.scope) {
+        let share = share(deadline.remaining(), addresses.len() - n);
+        ended = match out_of_scope(address.ip(), dialling.scope) {
             Some(stop) => Err(stop),
             None => connect::connect(address, deadline.at_most(share)).await.result,
         };
         let outcome = match &ended {
             Ok(_) => DialOutcome::Connected,
             Err(EarlyEnd {
-                fault: FailureOrigin::Target(kind),
+                origin: FailureOrigin::Target(kind),
                 ..
             }) => DialOutcome::Failed(kind.clone()),
             // No connection was attempted, so nothing is known about the address.
             Err(EarlyEnd {
-                fault: FailureOrigin::Own(_),
+                origin: FailureOrigin::Own(_),
                 ..
             }) => continue,
         };
-        tried.push(DialTried { address, outcome });
+        tried.push(DialAttempt { address, outcome });
         if ended.is_ok() {
             break;
         }
@@ -144,22 +144,31 @@ async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) ->
 }
 
 /// Returns the fault for an address outside the scope, whatever name or redirect led to it.
-fn refused(address: IpAddr, scope: Option<&Scope>) -> Option<EarlyEnd> {
-    let why = scope?.refuses(address)?;
+fn out_of_scope(address: IpAddr, scope: Option<&Scope>) -> Option<EarlyEnd> {
+    let why = scope?.refusal(address)?;
     Some(
-        EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope)
-            .because(format!("{address} is {}, which must not be probed", why.words())),
+        EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).with_detail(format!(
+            "{address} is {}, which must not be probed",
+            why.description()
+        )),
     )
 }
 
 /// Returns the share of the remaining time for the next of `addresses` addresses.
 fn share(left: Duration, addresses: usize) -> Duration {
     let equal = left / u32::try_from(addresses).unwrap_or(u32::MAX).max(1);
-    if equal < LEAST { left.min(LEAST) } else { equal }
+    if equal < MIN_SHARE {
+        left.min(MIN_SHARE)
+    } else {
+        equal
+    }
 }
 
 /// Continues with the other family after a dial error.
-async fn or_else((mut tried, opened): DialResult, rest: impl Future<Output = DialResult>) -> DialResult {
+async fn then_other_family(
+    (mut tried, opened): DialResult,
+    rest: impl Future<Output = DialResult>,
+) -> DialResult {
     if opened.is_ok() {
         return (tried, opened);
     }
@@ -172,8 +181,8 @@ async fn or_else((mut tried, opened): DialResult, rest: impl Future<Output = Dia
 }
 
 /// The entry for the family that had not connected by then.
-fn overtaken(port: u16, first: &[IpAddr]) -> DialTried {
-    DialTried {
+fn overtaken(port: u16, first: &[IpAddr]) -> DialAttempt {
+    DialAttempt {
         address: SocketAddr::new(first.first().copied().unwrap_or(IpAddr::from([0; 4])), port),
         outcome: DialOutcome::Overtaken,
     }

@@ -6,8 +6,8 @@ use parallax_model::{FailureKind, Phase, SearchManner};
 
 use super::{ClientProfile, LookupRule, client::ChallengeFetch};
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
+    failure::{EarlyEnd, FailureOrigin},
     redirect::reserved,
     resolution::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
 };
@@ -17,42 +17,54 @@ impl ChallengeFetch<'_> {
     pub(super) async fn resolve(&mut self, host: &str, deadline: Deadline) -> Result<Vec<IpAddr>, EarlyEnd> {
         let found = match (self.profile.client, self.choice) {
             (ClientProfile::CertManager, ResolverChoice::Servers(servers)) if servers.len() > 1 => {
-                self.in_rotation(host, servers, deadline).await
+                self.resolve_in_rotation(host, servers, deadline).await
             }
-            _ => self.ask(host, self.choice, deadline).await,
+            _ => self.query(host, self.choice, deadline).await,
         };
-        let ended = usable(&found, self.profile.lookup, self.profile.reserved_allowed, host);
-        host.clone_into(&mut self.scene.host);
-        self.scene.resolution = Some(found);
+        let ended = usable_addresses(&found, self.profile.lookup, self.profile.reserved_allowed, host);
+        host.clone_into(&mut self.stage.host);
+        self.stage.resolution = Some(found);
         ended
     }
 
-    async fn ask(&self, host: &str, choice: &ResolverChoice, deadline: Deadline) -> Resolution {
+    async fn query(&self, host: &str, choice: &ResolverChoice, deadline: Deadline) -> Resolution {
         let deadline = match self.profile.lookup {
             LookupRule::EitherFamily => deadline,
             LookupRule::BothAnswered { within } => deadline.at_most(within),
         };
-        resolve_all(self.context, host, choice, SearchManner::Glibc, deadline.left()).await
+        resolve_all(
+            self.context,
+            host,
+            choice,
+            SearchManner::Glibc,
+            deadline.remaining(),
+        )
+        .await
     }
 
     /// cert-manager sends every query to the next of its solver nameservers, and a lookup is two queries. Which of the
     /// two comes first is a race there; here it is IPv4. No query is repeated at another server.
-    async fn in_rotation(&self, host: &str, servers: &[SocketAddr], deadline: Deadline) -> Resolution {
+    async fn resolve_in_rotation(
+        &self,
+        host: &str,
+        servers: &[SocketAddr],
+        deadline: Deadline,
+    ) -> Resolution {
         let at = |n: usize| ResolverChoice::Servers(servers.get(n).copied().into_iter().collect());
         let (first, second) = (at(0), at(1));
         let (a, aaaa) = tokio::join!(
-            self.ask(host, &first, deadline),
-            self.ask(host, &second, deadline)
+            self.query(host, &first, deadline),
+            self.query(host, &second, deadline)
         );
         let mut addresses = a.addresses;
         addresses.retain(|found| found.address.is_ipv4());
         addresses.extend(aaaa.addresses.into_iter().filter(|found| found.address.is_ipv6()));
         let mut tried = a.tried;
         for one in &mut tried {
-            one.aaaa = FamilyAnswer::Unneeded;
+            one.aaaa = FamilyAnswer::NotNeeded;
         }
         tried.extend(aaaa.tried.into_iter().map(|mut one| {
-            one.a = FamilyAnswer::Unneeded;
+            one.a = FamilyAnswer::NotNeeded;
             one
         }));
         Resolution {
@@ -65,7 +77,7 @@ impl ChallengeFetch<'_> {
 }
 
 /// Returns the addresses that a client with these rules uses.
-fn usable(
+fn usable_addresses(
     found: &Resolution,
     rule: LookupRule,
     reserved_allowed: bool,
@@ -76,10 +88,10 @@ fn usable(
             .into_iter()
             .find(|family| unanswered(family))
     {
-        return Err(unresolved(silent));
+        return Err(resolve_failure(silent));
     }
     if let Some(failure) = found.failure() {
-        return Err(unresolved(failure));
+        return Err(resolve_failure(failure));
     }
     let mut addresses: Vec<IpAddr> = found.addresses.iter().map(|found| found.address).collect();
     if !reserved_allowed {
@@ -87,7 +99,7 @@ fn usable(
     }
     if addresses.is_empty() {
         return Err(
-            EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress).because(format!(
+            EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress).with_detail(format!(
                 "{host} has private or reserved addresses only, which this client does not use"
             )),
         );
@@ -102,20 +114,20 @@ fn unanswered(family: &FamilyAnswer) -> bool {
             kind,
             FailureKind::NoAddress | FailureKind::NxDomain | FailureKind::ServFail | FailureKind::DnsRefused
         ),
-        FamilyAnswer::NotAsked { .. } => true,
-        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => false,
+        FamilyAnswer::NotQueried { .. } => true,
+        FamilyAnswer::Addresses(_) | FamilyAnswer::NotNeeded => false,
     }
 }
 
-fn unresolved(failure: &FamilyAnswer) -> EarlyEnd {
+fn resolve_failure(failure: &FamilyAnswer) -> EarlyEnd {
     let (fault, detail): (FailureOrigin, _) = match failure {
         FamilyAnswer::Failed { kind, detail } => (kind.clone().into(), detail.clone()),
-        FamilyAnswer::NotAsked { own, detail } => ((*own).into(), detail.clone()),
-        FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => (FailureKind::NoAddress.into(), None),
+        FamilyAnswer::NotQueried { own, detail } => ((*own).into(), detail.clone()),
+        FamilyAnswer::Addresses(_) | FamilyAnswer::NotNeeded => (FailureKind::NoAddress.into(), None),
     };
     let stop = EarlyEnd::new(Phase::Resolve, fault);
     match detail {
-        Some(detail) => stop.because(detail),
+        Some(detail) => stop.with_detail(detail),
         None => stop,
     }
 }

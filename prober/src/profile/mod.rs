@@ -5,23 +5,23 @@
 //! Sources: cert-manager 1.21 (`pkg/issuer/acme/http/http.go`), Boulder of August 2026 (`va/http.go`), Pebble 2.4.0
 //! (`va/va.go`).
 
-mod answer;
 mod client;
 mod dial;
-mod go;
+mod go_text;
 mod lookup;
 mod problem;
+mod response;
 
 use std::time::Duration;
 
 pub(crate) use self::client::validate_within;
 pub use self::{
-    client::{ChallengeRequest, DialOutcome, DialTried, ValidationResult, validate},
+    client::{ChallengeRequest, DialAttempt, DialOutcome, ValidationResult, validate},
     problem::{AcmeProblem, ProblemClass},
 };
 use crate::{
     http::USER_AGENT,
-    redirect::{CODES, FollowRules, RedirectHosts, RedirectPorts},
+    redirect::{FollowRules, REDIRECT_STATUSES, RedirectHosts, RedirectPorts},
 };
 
 /// The rules of one client.
@@ -62,7 +62,7 @@ pub struct Profile {
     /// Pause between two fetches.
     pub pause: Duration,
     /// Whether it uses the proxy of its environment (see [`parallax_model::proxied_by`]).
-    pub honours_proxy_environment: bool,
+    pub uses_environment_proxy: bool,
 }
 
 /// The known clients.
@@ -106,26 +106,26 @@ pub enum AddressRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedirectRules {
     /// Maximum number of redirects.
-    pub most: usize,
+    pub max: usize,
     /// Redirect statuses that are refused.
-    pub refused_codes: &'static [u16],
+    pub refused_statuses: &'static [u16],
     /// The allowed ports; any if empty.
     pub ports: &'static [u16],
     /// Whether a repeated URL is refused immediately.
-    pub notices_loops: bool,
+    pub detects_loops: bool,
     /// Whether reserved addresses, names without a dot and names that lack a slash (`….well-known`) are refused.
     pub public_hosts_only: bool,
     /// Maximum length of the path in bytes.
-    pub longest_path: Option<usize>,
+    pub max_path: Option<usize>,
 }
 
 /// When a body is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyRule {
     /// Maximum size in bytes. A larger body fails whatever it contains; only one more byte is read.
-    pub most: Option<u64>,
+    pub max: Option<u64>,
     /// Whether the body is read before the status is checked.
-    pub before_status: bool,
+    pub read_before_status: bool,
     /// What is trimmed off the end before the comparison.
     pub trim: BodyTrim,
 }
@@ -142,7 +142,7 @@ pub enum BodyTrim {
 }
 
 impl BodyTrim {
-    fn cut(self, body: &str) -> &str {
+    fn apply(self, body: &str) -> &str {
         match self {
             Self::Nothing => body,
             Self::WhiteSpace => body.trim_end(),
@@ -154,7 +154,7 @@ impl BodyTrim {
 impl Profile {
     /// Returns the rules of a client.
     #[must_use]
-    pub const fn of(client: ClientProfile) -> Self {
+    pub const fn for_client(client: ClientProfile) -> Self {
         match client {
             ClientProfile::Generic => Self::generic(),
             ClientProfile::CertManager => Self::cert_manager(),
@@ -178,21 +178,21 @@ impl Profile {
             addresses: AddressRule::Raced,
             reserved_allowed: true,
             redirects: RedirectRules {
-                most: 10,
-                refused_codes: &[],
+                max: 10,
+                refused_statuses: &[],
                 ports: &[],
-                notices_loops: true,
+                detects_loops: true,
                 public_hosts_only: false,
-                longest_path: None,
+                max_path: None,
             },
             body: BodyRule {
-                most: None,
-                before_status: false,
+                max: None,
+                read_before_status: false,
                 trim: BodyTrim::WhiteSpace,
             },
             passes: 1,
             pause: Duration::ZERO,
-            honours_proxy_environment: false,
+            uses_environment_proxy: false,
         }
     }
 
@@ -208,21 +208,21 @@ impl Profile {
             named_resolvers_timeout: Some(Duration::from_secs(3)),
             addresses: AddressRule::Raced,
             redirects: RedirectRules {
-                most: 9,
-                refused_codes: &[],
+                max: 9,
+                refused_statuses: &[],
                 ports: &[],
-                notices_loops: false,
+                detects_loops: false,
                 public_hosts_only: false,
-                longest_path: None,
+                max_path: None,
             },
             body: BodyRule {
-                most: None,
-                before_status: false,
+                max: None,
+                read_before_status: false,
                 trim: BodyTrim::Nothing,
             },
             passes: 5,
             pause: Duration::from_secs(2),
-            honours_proxy_environment: true,
+            uses_environment_proxy: true,
             ..Self::generic()
         }
     }
@@ -240,16 +240,16 @@ impl Profile {
             addresses: AddressRule::V6ThenV4OnDialError,
             reserved_allowed: false,
             redirects: RedirectRules {
-                most: 11,
-                refused_codes: &[303],
+                max: 11,
+                refused_statuses: &[303],
                 ports: &[80, 443],
-                notices_loops: true,
+                detects_loops: true,
                 public_hosts_only: true,
-                longest_path: Some(2000),
+                max_path: Some(2000),
             },
             body: BodyRule {
-                most: Some(127),
-                before_status: false,
+                max: Some(127),
+                read_before_status: false,
                 trim: BodyTrim::WhiteSpace,
             },
             ..Self::generic()
@@ -270,16 +270,16 @@ impl Profile {
             },
             addresses: AddressRule::FirstOnly,
             redirects: RedirectRules {
-                most: 9,
-                refused_codes: &[],
+                max: 9,
+                refused_statuses: &[],
                 ports: &[],
-                notices_loops: false,
+                detects_loops: false,
                 public_hosts_only: false,
-                longest_path: None,
+                max_path: None,
             },
             body: BodyRule {
-                most: None,
-                before_status: true,
+                max: None,
+                read_before_status: true,
                 trim: BodyTrim::LineEnds,
             },
             ..Self::generic()
@@ -289,10 +289,10 @@ impl Profile {
     fn rules(&self) -> FollowRules {
         let rules = self.redirects;
         FollowRules {
-            codes: CODES,
-            refused_codes: rules.refused_codes,
-            most: rules.most,
-            notices_loops: rules.notices_loops,
+            statuses: REDIRECT_STATUSES,
+            refused_statuses: rules.refused_statuses,
+            max: rules.max,
+            detects_loops: rules.detects_loops,
             schemes: Vec::new(),
             hosts: if rules.public_hosts_only {
                 RedirectHosts::Public
@@ -304,7 +304,7 @@ impl Profile {
             } else {
                 RedirectPorts::Only(rules.ports.to_vec())
             },
-            longest_path: rules.longest_path,
+            max_path: rules.max_path,
         }
     }
 }

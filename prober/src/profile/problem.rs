@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use super::{
     ClientProfile,
-    go::{alert, quoted, speaks_http2},
+    go_text::{alert_name, quoted, speaks_http2},
 };
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
+    failure::{EarlyEnd, FailureOrigin},
     redirect::RedirectRefusal,
     resolution::{FamilyAnswer, Resolution},
-    timestamped_stream::FIRST,
+    timestamped_stream::FIRST_BYTES,
 };
 
 /// Maximum length of [`AcmeProblem::detail`] in characters. It may quote a URL, and the key authorization twice.
@@ -102,7 +102,7 @@ pub(super) struct FetchStage {
     pub(super) host: String,
     pub(super) resolution: Option<Resolution>,
     /// The first bytes of the response, whatever they were.
-    pub(super) first_bytes: [u8; FIRST],
+    pub(super) first_bytes: [u8; FIRST_BYTES],
     /// The content of the response.
     pub(super) content: Vec<u8>,
     /// The expected content.
@@ -111,14 +111,14 @@ pub(super) struct FetchStage {
 
 /// Returns the problem that the client reports; `None` for a client that is not an authority, and for a fault of this
 /// machine.
-pub(super) fn of(
+pub(super) fn problem_for(
     client: ClientProfile,
     stop: &EarlyEnd,
     status: Option<u16>,
     refusal: Option<&RedirectRefusal>,
     scene: &FetchStage,
 ) -> Option<AcmeProblem> {
-    let FailureOrigin::Target(kind) = &stop.fault else {
+    let FailureOrigin::Target(kind) = &stop.origin else {
         return None;
     };
     let failure = FetchFailure {
@@ -127,11 +127,11 @@ pub(super) fn of(
         detail: stop.detail.as_deref().unwrap_or_default(),
         status: status.unwrap_or_default(),
         refusal,
-        scene,
+        stage: scene,
     };
     match client {
-        ClientProfile::Boulder => Some(failure.by_boulder()),
-        ClientProfile::Pebble => Some(failure.by_pebble()),
+        ClientProfile::Boulder => Some(failure.boulder_problem()),
+        ClientProfile::Pebble => Some(failure.pebble_problem()),
         ClientProfile::Generic | ClientProfile::CertManager => None,
     }
 }
@@ -142,21 +142,21 @@ struct FetchFailure<'a> {
     detail: &'a str,
     status: u16,
     refusal: Option<&'a RedirectRefusal>,
-    scene: &'a FetchStage,
+    stage: &'a FetchStage,
 }
 
-const SLOW: &str = "Timeout after connect (your server may be slow or overloaded)";
-const OTHER: &str = "Error getting validation data";
+const TIMEOUT_TEXT: &str = "Timeout after connect (your server may be slow or overloaded)";
+const OTHER_TEXT: &str = "Error getting validation data";
 
 impl FetchFailure<'_> {
-    fn by_boulder(&self) -> AcmeProblem {
-        let scene = self.scene;
+    fn boulder_problem(&self) -> AcmeProblem {
+        let scene = self.stage;
         let at = scene
             .address
             .map_or_else(String::new, |address| format!("{}: ", address.ip()));
         match (self.phase, self.kind) {
             (Phase::Resolve, _) => {
-                let said = self.unresolved();
+                let said = self.boulder_lookup_error();
                 // Boulder looks up the host of a redirect while it evaluates the redirect.
                 match &scene.location {
                     Some(location) => {
@@ -167,7 +167,7 @@ impl FetchFailure<'_> {
             }
             (Phase::Body, _) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
-                &format!("{at}Error reading HTTP response body: {}", self.broken_body()),
+                &format!("{at}Error reading HTTP response body: {}", self.body_error()),
             ),
             (Phase::Check, FailureKind::Status) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
@@ -193,7 +193,7 @@ impl FetchFailure<'_> {
                 )
             }
             _ => {
-                let (class, said) = self.fetching();
+                let (class, said) = self.boulder_fetch_error();
                 let url = match self.refusal {
                     Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
                     None => &scene.url,
@@ -204,10 +204,10 @@ impl FetchFailure<'_> {
     }
 
     /// Boulder's type and text for a failed request.
-    fn fetching(&self) -> (ProblemClass, String) {
+    fn boulder_fetch_error(&self) -> (ProblemClass, String) {
         let connection = |said: &str| (ProblemClass::Connection, said.to_owned());
         if let Some(refusal) = self.refusal {
-            return connection(&refused(refusal));
+            return connection(&boulder_redirect_error(refusal));
         }
         match self.kind {
             FailureKind::ConnectTimeout => connection("Timeout during connect (likely firewall problem)"),
@@ -216,28 +216,28 @@ impl FetchFailure<'_> {
             FailureKind::Unreachable if self.detail.contains("Network is unreachable") => {
                 connection("Network unreachable")
             }
-            FailureKind::FirstByteTimeout | FailureKind::TlsTimeout => connection(SLOW),
-            FailureKind::TlsAlert => match alert(self.detail) {
+            FailureKind::FirstByteTimeout | FailureKind::TlsTimeout => connection(TIMEOUT_TEXT),
+            FailureKind::TlsAlert => match alert_name(self.detail) {
                 Some(alert) => (ProblemClass::Tls, format!("remote error: tls: {alert}")),
-                None => connection(OTHER),
+                None => connection(OTHER_TEXT),
             },
-            FailureKind::Malformed if speaks_http2(self.scene.first_bytes) => {
+            FailureKind::Malformed if speaks_http2(self.stage.first_bytes) => {
                 connection("Server is speaking HTTP/2 over HTTP")
             }
-            _ => connection(OTHER),
+            _ => connection(OTHER_TEXT),
         }
     }
 
     /// Boulder's text for a failed lookup, which names both families.
-    fn unresolved(&self) -> String {
-        let host = &self.scene.host;
-        let Some(found) = &self.scene.resolution else {
+    fn boulder_lookup_error(&self) -> String {
+        let host = &self.stage.host;
+        let Some(found) = &self.stage.resolution else {
             return format!("no valid A records found for {host}; no valid AAAA records found for {host}");
         };
         let of = |record: &str, family: &FamilyAnswer| {
             let kind = match family {
                 FamilyAnswer::Failed { kind, .. } => kind,
-                FamilyAnswer::Addresses(_) | FamilyAnswer::NotAsked { .. } | FamilyAnswer::Unneeded => {
+                FamilyAnswer::Addresses(_) | FamilyAnswer::NotQueried { .. } | FamilyAnswer::NotNeeded => {
                     &FailureKind::NoAddress
                 }
             };
@@ -249,7 +249,7 @@ impl FetchFailure<'_> {
         format!("{}; {}", of("A", &found.a), of("AAAA", &found.aaaa))
     }
 
-    fn broken_body(&self) -> &str {
+    fn body_error(&self) -> &str {
         match self.kind {
             FailureKind::BodyStalled => "context deadline exceeded",
             _ if self.detail.starts_with("gzip: ") => "gzip: invalid header",
@@ -258,14 +258,14 @@ impl FetchFailure<'_> {
         }
     }
 
-    fn by_pebble(&self) -> AcmeProblem {
-        let scene = self.scene;
+    fn pebble_problem(&self) -> AcmeProblem {
+        let scene = self.stage;
         match (self.phase, self.kind) {
             (Phase::Body, FailureKind::BodyStalled) => AcmeProblem::new(
                 ProblemClass::ServerInternal,
                 "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
             ),
-            (Phase::Body, _) => AcmeProblem::new(ProblemClass::ServerInternal, self.broken_body()),
+            (Phase::Body, _) => AcmeProblem::new(ProblemClass::ServerInternal, self.body_error()),
             (Phase::Check, FailureKind::Status) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
@@ -278,7 +278,7 @@ impl FetchFailure<'_> {
                 &format!(
                     "The key authorization file from the server did not match this challenge {} != {}",
                     quoted(scene.expected.as_bytes()),
-                    quoted(cut(&scene.content))
+                    quoted(trim_line_ends(&scene.content))
                 ),
             ),
             _ => {
@@ -286,7 +286,7 @@ impl FetchFailure<'_> {
                     Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
                     None => &scene.url,
                 };
-                let said = self.fetching_for_pebble();
+                let said = self.pebble_fetch_error();
                 AcmeProblem::new(
                     ProblemClass::Connection,
                     &format!("Get {}: {said}", quoted(url.as_bytes())),
@@ -295,8 +295,8 @@ impl FetchFailure<'_> {
         }
     }
 
-    fn fetching_for_pebble(&self) -> String {
-        let scene = self.scene;
+    fn pebble_fetch_error(&self) -> String {
+        let scene = self.stage;
         let dialling = |why: &str| {
             let address = scene
                 .address
@@ -336,7 +336,10 @@ impl FetchFailure<'_> {
             (_, FailureKind::Reset) => "read: connection reset by peer".to_owned(),
             (_, FailureKind::NotTls) => "http: server gave HTTP response to HTTPS client".to_owned(),
             (_, FailureKind::TlsAlert) => {
-                format!("remote error: tls: {}", alert(self.detail).unwrap_or("alert"))
+                format!(
+                    "remote error: tls: {}",
+                    alert_name(self.detail).unwrap_or("alert")
+                )
             }
             (_, FailureKind::Malformed) => "malformed HTTP response".to_owned(),
             _ => "EOF".to_owned(),
@@ -344,7 +347,7 @@ impl FetchFailure<'_> {
     }
 }
 
-fn refused(refusal: &RedirectRefusal) -> String {
+fn boulder_redirect_error(refusal: &RedirectRefusal) -> String {
     match refusal {
         RedirectRefusal::TooMany(_) => "Too many redirects".to_owned(),
         RedirectRefusal::Status => "received disallowed redirect status code".to_owned(),
@@ -369,11 +372,11 @@ fn refused(refusal: &RedirectRefusal) -> String {
         RedirectRefusal::TooLong => "Redirect target too long".to_owned(),
         RedirectRefusal::Loop(_) => "Redirect loop detected".to_owned(),
         // Go cannot parse the location, or Boulder has no such rule.
-        RedirectRefusal::NoUrl | RedirectRefusal::OtherHost(_) => OTHER.to_owned(),
+        RedirectRefusal::NoUrl | RedirectRefusal::OtherHost(_) => OTHER_TEXT.to_owned(),
     }
 }
 
-fn cut(content: &[u8]) -> &[u8] {
+fn trim_line_ends(content: &[u8]) -> &[u8] {
     let end = content
         .iter()
         .rposition(|byte| !matches!(byte, b'\n' | b'\r' | b'\t'))

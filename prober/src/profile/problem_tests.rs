@@ -5,7 +5,7 @@ use crate::resolution::Resolution;
 
 const AT: &str = "http://shop.example.org/.well-known/acme-challenge/t";
 
-fn scene() -> FetchStage {
+fn stage() -> FetchStage {
     FetchStage {
         first_url: AT.to_owned(),
         url: AT.to_owned(),
@@ -17,18 +17,18 @@ fn scene() -> FetchStage {
     }
 }
 
-fn said(
+fn boulder_problem(
     client: ClientProfile,
     stop: &EarlyEnd,
     status: Option<u16>,
     scene: &FetchStage,
 ) -> (ProblemClass, String) {
-    let problem = of(client, stop, status, None, scene).unwrap();
+    let problem = problem_for(client, stop, status, None, scene).unwrap();
     (problem.class, problem.detail)
 }
 
 #[test]
-fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
+fn failed_fetch_has_boulders_problem() {
     use FailureKind as K;
     use Phase as P;
     use ProblemClass::{Connection, Tls, Unauthorized};
@@ -120,14 +120,14 @@ fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
                 .to_owned(),
         ),
     ] {
-        let stop = EarlyEnd::new(phase, kind).because(detail);
-        let got = said(ClientProfile::Boulder, &stop, Some(404), &scene());
+        let stop = EarlyEnd::new(phase, kind).with_detail(detail);
+        let got = boulder_problem(ClientProfile::Boulder, &stop, Some(404), &stage());
         assert_eq!(got, (class, expected));
     }
 }
 
 #[test]
-fn a_refused_redirect_is_told_as_boulder_tells_it_with_the_location_as_it_was_written() {
+fn refused_redirect_has_boulders_problem_with_written_location() {
     for (refusal, expected) in [
         (RedirectRefusal::TooMany(11), "Too many redirects"),
         (
@@ -156,10 +156,10 @@ fn a_refused_redirect_is_told_as_boulder_tells_it_with_the_location_as_it_was_wr
     ] {
         let scene = FetchStage {
             location: Some("/there".to_owned()),
-            ..scene()
+            ..stage()
         };
         let stop = EarlyEnd::new(Phase::Check, FailureKind::RedirectRefused);
-        let problem = of(ClientProfile::Boulder, &stop, Some(301), Some(&refusal), &scene).unwrap();
+        let problem = problem_for(ClientProfile::Boulder, &stop, Some(301), Some(&refusal), &scene).unwrap();
         assert_eq!(
             (problem.class, problem.detail),
             (
@@ -171,7 +171,7 @@ fn a_refused_redirect_is_told_as_boulder_tells_it_with_the_location_as_it_was_wr
 }
 
 #[test]
-fn a_name_that_leads_nowhere_is_told_of_both_families() {
+fn failed_lookup_names_both_families() {
     let failed = |kind| FamilyAnswer::Failed { kind, detail: None };
     for (a, aaaa, expected) in [
         (
@@ -199,16 +199,16 @@ fn a_name_that_leads_nowhere_is_told_of_both_families() {
                 aaaa,
                 tried: Vec::new(),
             }),
-            ..scene()
+            ..stage()
         };
         let stop = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);
-        let got = said(ClientProfile::Boulder, &stop, None, &scene);
+        let got = boulder_problem(ClientProfile::Boulder, &stop, None, &scene);
         assert_eq!(got, (ProblemClass::Dns, expected.to_owned()), "of the first name");
         let scene = FetchStage {
             location: Some("http://shop.example.org/x".to_owned()),
             ..scene
         };
-        let got = said(ClientProfile::Boulder, &stop, Some(301), &scene);
+        let got = boulder_problem(ClientProfile::Boulder, &stop, Some(301), &scene);
         let fetching = format!("192.0.2.7: Fetching http://shop.example.org/x: {expected}");
         assert_eq!(got, (ProblemClass::Dns, fetching), "of one a redirect leads to");
     }
@@ -226,10 +226,10 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
     ] {
         let scene = FetchStage {
             first_bytes: first,
-            ..scene()
+            ..stage()
         };
         let stop = EarlyEnd::new(Phase::FirstByte, FailureKind::Malformed);
-        let (_, detail) = said(ClientProfile::Boulder, &stop, None, &scene);
+        let (_, detail) = boulder_problem(ClientProfile::Boulder, &stop, None, &scene);
         assert_eq!(
             detail.ends_with("Server is speaking HTTP/2 over HTTP"),
             is,
@@ -242,9 +242,12 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
 fn clients_that_are_no_authority_and_faults_of_our_own_have_no_problem() {
     let refused = EarlyEnd::new(Phase::Connect, FailureKind::Refused);
     assert_eq!(
-        of(ClientProfile::CertManager, &refused, None, None, &scene()),
+        problem_for(ClientProfile::CertManager, &refused, None, None, &stage()),
         None
     );
     let own = EarlyEnd::new(Phase::Connect, parallax_model::OwnFault::NoFamily);
-    assert_eq!(of(ClientProfile::Boulder, &own, None, None, &scene()), None);
+    assert_eq!(
+        problem_for(ClientProfile::Boulder, &own, None, None, &stage()),
+        None
+    );
 }

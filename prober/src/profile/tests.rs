@@ -4,13 +4,13 @@ use http::Response;
 
 use super::*;
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
+    failure::{EarlyEnd, FailureOrigin},
     redirect::{RedirectTrail, RequestDestination},
 };
 
 /// Whether the profile follows a redirect with this status from `http://shop.example.org/` to a location.
 fn follows(client: ClientProfile, code: u16, to: &str) -> bool {
-    let at = RequestDestination::of_url(
+    let at = RequestDestination::from_url(
         &"http://shop.example.org/.well-known/acme-challenge/t"
             .parse()
             .unwrap(),
@@ -23,7 +23,7 @@ fn follows(client: ClientProfile, code: u16, to: &str) -> bool {
         .unwrap()
         .into_parts()
         .0;
-    let next = RedirectTrail::begin(&at).next(&at, &head, &Profile::of(client).rules());
+    let next = RedirectTrail::new(&at).next(&at, &head, &Profile::for_client(client).rules());
     matches!(next, Ok(Some(_)))
 }
 
@@ -66,9 +66,9 @@ fn each_client_gives_up_after_its_own_number_of_redirects() {
         (ClientProfile::Boulder, 11),
         (ClientProfile::Pebble, 9),
     ] {
-        let mut at = RequestDestination::of_url(&"http://shop.example.org/0".parse().unwrap()).unwrap();
-        let mut trail = RedirectTrail::begin(&at);
-        let rules = Profile::of(client).rules();
+        let mut at = RequestDestination::from_url(&"http://shop.example.org/0".parse().unwrap()).unwrap();
+        let mut trail = RedirectTrail::new(&at);
+        let rules = Profile::for_client(client).rules();
         let mut followed = 0;
         let ended = loop {
             let to = format!("/{}", followed + 1);
@@ -81,7 +81,7 @@ fn each_client_gives_up_after_its_own_number_of_redirects() {
                 .0;
             match trail.next(&at, &head, &rules) {
                 Ok(next) => at = next.unwrap(),
-                Err(refused) => break EarlyEnd::from(refused).fault,
+                Err(refused) => break EarlyEnd::from(refused).origin,
             }
             followed += 1;
         };
@@ -104,8 +104,8 @@ fn a_body_is_compared_after_each_clients_own_trimming() {
         ("key\u{a0}", [true, false, false]),
         ("\nkey", [false, false, false]),
     ] {
-        let got =
-            [Boulder, CertManager, Pebble].map(|client| Profile::of(client).body.trim.cut(body) == "key");
+        let got = [Boulder, CertManager, Pebble]
+            .map(|client| Profile::for_client(client).body.trim.apply(body) == "key");
         assert_eq!(got, expected, "{body:?}");
     }
 }

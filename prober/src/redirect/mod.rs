@@ -1,6 +1,6 @@
 //! Decides whether and where a redirect is followed. Pure; the rules are data, for targets and for client profiles.
 
-mod place;
+mod destination;
 mod reserved;
 
 use std::{borrow::Cow, net::IpAddr};
@@ -10,31 +10,31 @@ use parallax_model::{FailureKind, HostName, Phase, RedirectPolicy, Scheme};
 use url::Url;
 
 pub(crate) use self::{
-    place::{RequestDestination, bracketed},
+    destination::{RequestDestination, host_and_port},
     reserved::reserved,
 };
-use crate::{classify::EarlyEnd, text::tamed};
+use crate::{failure::EarlyEnd, sanitize::sanitized};
 
 /// Statuses that redirect a client.
-pub(crate) const CODES: &[u16] = &[301, 302, 303, 307, 308];
+pub(crate) const REDIRECT_STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
 /// The redirect rules of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct FollowRules {
     /// Statuses that are redirects.
-    pub(crate) codes: &'static [u16],
+    pub(crate) statuses: &'static [u16],
     /// Statuses among them that are refused.
-    pub(crate) refused_codes: &'static [u16],
+    pub(crate) refused_statuses: &'static [u16],
     /// Maximum number of redirects.
-    pub(crate) most: usize,
+    pub(crate) max: usize,
     /// Whether a repeated URL is a loop; otherwise only the maximum ends it.
-    pub(crate) notices_loops: bool,
+    pub(crate) detects_loops: bool,
     /// The allowed schemes; both if empty.
     pub(crate) schemes: Vec<Scheme>,
     pub(crate) hosts: RedirectHosts,
     pub(crate) ports: RedirectPorts,
     /// Maximum length of the path in bytes.
-    pub(crate) longest_path: Option<usize>,
+    pub(crate) max_path: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub(crate) enum RedirectPorts {
 
 impl FollowRules {
     /// The rules of a target: by default only its own host, at its own port, 80 and 443.
-    pub(crate) fn of(policy: &RedirectPolicy, own: &RequestDestination) -> Self {
+    pub(crate) fn from_policy(policy: &RedirectPolicy, own: &RequestDestination) -> Self {
         let mut hosts = vec![own.host.to_ascii_lowercase()];
         hosts.extend(
             policy
@@ -71,18 +71,18 @@ impl FollowRules {
             policy.ports.clone()
         };
         Self {
-            codes: CODES,
-            refused_codes: &[],
-            most: policy.max.into(),
-            notices_loops: true,
+            statuses: REDIRECT_STATUSES,
+            refused_statuses: &[],
+            max: policy.max.into(),
+            detects_loops: true,
             schemes: policy.schemes.clone(),
             hosts: RedirectHosts::Only(hosts),
             ports: RedirectPorts::Only(ports),
-            longest_path: None,
+            max_path: None,
         }
     }
 
-    fn allow(&self, url: &Url, to: &RequestDestination) -> Result<(), RedirectRefusal> {
+    fn check(&self, url: &Url, to: &RequestDestination) -> Result<(), RedirectRefusal> {
         if !self.schemes.is_empty() && !self.schemes.contains(&to.scheme) {
             return Err(RedirectRefusal::Scheme(to.scheme.to_string()));
         }
@@ -96,9 +96,9 @@ impl FollowRules {
             RedirectHosts::Any => {}
             RedirectHosts::Only(hosts) if hosts.contains(&to.host) => {}
             RedirectHosts::Only(_) => return Err(RedirectRefusal::OtherHost(to.host.clone())),
-            RedirectHosts::Public => public(&to.host)?,
+            RedirectHosts::Public => check_public(&to.host)?,
         }
-        match self.longest_path {
+        match self.max_path {
             Some(longest) if url.path().len() > longest => Err(RedirectRefusal::TooLong),
             _ => Ok(()),
         }
@@ -119,7 +119,7 @@ const NOT_PUBLIC: &[&str] = &[
 
 /// The host rules of Boulder's `va/http.go`. Boulder requires a top-level domain that IANA has registered. That list
 /// changes weekly and is not included; a name that is in neither list does not resolve publicly anyway.
-fn public(host: &str) -> Result<(), RedirectRefusal> {
+fn check_public(host: &str) -> Result<(), RedirectRefusal> {
     if host.ends_with(".well-known") {
         return Err(RedirectRefusal::MissingSlash(host.to_owned()));
     }
@@ -163,23 +163,23 @@ pub(crate) enum RedirectRefusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedRedirect {
     status: u16,
-    pub(crate) why: RedirectRefusal,
+    pub(crate) reason: RedirectRefusal,
 }
 
 impl From<RefusedRedirect> for EarlyEnd {
     fn from(refused: RefusedRedirect) -> Self {
-        let kind = match &refused.why {
+        let kind = match &refused.reason {
             RedirectRefusal::TooMany(_) => FailureKind::RedirectTooMany,
             RedirectRefusal::Loop(_) => FailureKind::RedirectLoop,
             _ => FailureKind::RedirectRefused,
         };
         // The preflight recognizes these texts in reports (`parallax_preflight::wording`).
-        let to = match &refused.why {
+        let to = match &refused.reason {
             RedirectRefusal::TooMany(most) => {
-                return Self::new(Phase::Check, kind).because(format!("at most {most} are followed"));
+                return Self::new(Phase::Check, kind).with_detail(format!("at most {most} are followed"));
             }
             RedirectRefusal::Loop(to) => {
-                return Self::new(Phase::Check, kind).because(tamed(&format!("back to {to}")));
+                return Self::new(Phase::Check, kind).with_detail(sanitized(&format!("back to {to}")));
             }
             RedirectRefusal::Status => "which must not be used here".to_owned(),
             RedirectRefusal::NoUrl => "to an invalid URL".to_owned(),
@@ -192,7 +192,8 @@ impl From<RefusedRedirect> for EarlyEnd {
             RedirectRefusal::NotPublic(host) => format!("to {host}, which is no public name"),
             RedirectRefusal::OtherHost(host) => format!("to another host, {host}"),
         };
-        Self::new(Phase::Check, kind).because(tamed(&format!("redirected by {} {to}", refused.status)))
+        Self::new(Phase::Check, kind)
+            .with_detail(sanitized(&format!("redirected by {} {to}", refused.status)))
     }
 }
 
@@ -203,7 +204,7 @@ pub(crate) fn location(head: &Parts) -> Option<Cow<'_, str>> {
 }
 
 /// Returns host and port of a location as written, and the rest; `None` if it is relative.
-pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
+pub(crate) fn written_authority(location: &str) -> Option<(&str, &str)> {
     if location.starts_with("///") {
         return None;
     }
@@ -223,7 +224,7 @@ pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
 }
 
 /// Resolves a location against the current URL, as Go does: after three slashes Go reads a path, browsers a host.
-fn joined(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
+fn resolve_location(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
     if !location.starts_with("///") {
         return here.join(location);
     }
@@ -242,7 +243,7 @@ pub(crate) struct RedirectTrail {
 }
 
 impl RedirectTrail {
-    pub(crate) fn begin(at: &RequestDestination) -> Self {
+    pub(crate) fn new(at: &RequestDestination) -> Self {
         Self { seen: vec![at.url()] }
     }
 
@@ -254,35 +255,35 @@ impl RedirectTrail {
         rules: &FollowRules,
     ) -> Result<Option<RequestDestination>, RefusedRedirect> {
         let status = head.status.as_u16();
-        let refused = |why| Err(RefusedRedirect { status, why });
-        if !rules.codes.contains(&status) {
+        let refused = |why| Err(RefusedRedirect { status, reason: why });
+        if !rules.statuses.contains(&status) {
             return Ok(None);
         }
         let Some(location) = location(head) else {
             return Ok(None);
         };
-        if self.seen.len() > rules.most {
-            return refused(RedirectRefusal::TooMany(rules.most));
+        if self.seen.len() > rules.max {
+            return refused(RedirectRefusal::TooMany(rules.max));
         }
-        if rules.refused_codes.contains(&status) {
+        if rules.refused_statuses.contains(&status) {
             return refused(RedirectRefusal::Status);
         }
         // The URL library, like a browser, would use the first part of the path as the host.
-        if written(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
+        if written_authority(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
             return refused(RedirectRefusal::NoHost);
         }
-        let target = Url::parse(&at.url()).and_then(|here| joined(here, &location));
+        let target = Url::parse(&at.url()).and_then(|here| resolve_location(here, &location));
         let Ok(url) = target else {
             return refused(RedirectRefusal::NoUrl);
         };
-        let Some(to) = RequestDestination::of_url(&url) else {
+        let Some(to) = RequestDestination::from_url(&url) else {
             return refused(RedirectRefusal::Scheme(url.scheme().to_owned()));
         };
         rules
-            .allow(&url, &to)
-            .map_err(|why| RefusedRedirect { status, why })?;
+            .check(&url, &to)
+            .map_err(|why| RefusedRedirect { status, reason: why })?;
         let next = to.url();
-        if rules.notices_loops && self.seen.contains(&next) {
+        if rules.detects_loops && self.seen.contains(&next) {
             return refused(RedirectRefusal::Loop(next));
         }
         self.seen.push(next);
@@ -316,11 +317,11 @@ mod tests {
     }
 
     fn place(url: &str) -> RequestDestination {
-        RequestDestination::of_url(&url.parse().unwrap()).unwrap()
+        RequestDestination::from_url(&url.parse().unwrap()).unwrap()
     }
 
     fn rules(policy: &str) -> FollowRules {
-        FollowRules::of(
+        FollowRules::from_policy(
             &serde_json::from_str(policy).unwrap(),
             &place("http://shop.example.test/"),
         )
@@ -328,12 +329,12 @@ mod tests {
 
     fn goes(rules: &FollowRules, status: u16, location: &str) -> Result<Option<String>, FailureKind> {
         let at = place("http://shop.example.test/");
-        RedirectTrail::begin(&at)
+        RedirectTrail::new(&at)
             .next(&at, &head(status, location), rules)
             .map(|to| to.map(|to| to.url()))
-            .map_err(|refused| match EarlyEnd::from(refused).fault {
-                crate::classify::FailureOrigin::Target(kind) => kind,
-                crate::classify::FailureOrigin::Own(own) => panic!("{own}"),
+            .map_err(|refused| match EarlyEnd::from(refused).origin {
+                crate::failure::FailureOrigin::Target(kind) => kind,
+                crate::failure::FailureOrigin::Own(own) => panic!("{own}"),
             })
     }
 
@@ -380,7 +381,7 @@ mod tests {
             ),
             ("http:///x", Some(("", "/x"))),
         ] {
-            assert_eq!(written(location), expected, "{location}");
+            assert_eq!(written_authority(location), expected, "{location}");
         }
     }
 
@@ -409,7 +410,7 @@ mod tests {
     fn more_redirects_than_allowed_are_too_many() {
         let rules = rules(r#"{"max":2}"#);
         let mut at = place("http://shop.example.test/");
-        let mut trail = RedirectTrail::begin(&at);
+        let mut trail = RedirectTrail::new(&at);
         for n in 0..2 {
             at = trail
                 .next(&at, &head(302, &format!("/{n}")), &rules)
@@ -417,7 +418,10 @@ mod tests {
                 .unwrap();
         }
         let refused = trail.next(&at, &head(302, "/2"), &rules).unwrap_err();
-        assert_eq!(EarlyEnd::from(refused).fault, FailureKind::RedirectTooMany.into());
+        assert_eq!(
+            EarlyEnd::from(refused).origin,
+            FailureKind::RedirectTooMany.into()
+        );
     }
 
     proptest! {
@@ -426,7 +430,7 @@ mod tests {
             let response = Response::builder().status(302).header("location", location.as_bytes()).body(());
             if let Ok(response) = response {
                 let at = place("http://shop.example.test/");
-                let next = RedirectTrail::begin(&at).next(&at, &response.into_parts().0, &rules(r#"{"max":5}"#));
+                let next = RedirectTrail::new(&at).next(&at, &response.into_parts().0, &rules(r#"{"max":5}"#));
                 if let Ok(Some(to)) = next {
                     prop_assert_eq!(to.host, "shop.example.test");
                 }

@@ -4,7 +4,7 @@
 //! hide their answers. Only `localhost` is answered without a query, as RFC 6761 §6.3 requires.
 
 mod recheck;
-pub(crate) mod walk;
+pub(crate) mod search;
 
 use std::{
     fs,
@@ -18,21 +18,21 @@ use parallax_model::{DnsAnswer, FailureKind, OwnFault, Phase, RecordType, Search
 use parking_lot::Mutex;
 
 use self::{
-    recheck::watched,
-    walk::{ResolverWalk, ServerAnswer, no_server},
+    recheck::with_recheck,
+    search::{NameSearch, ServerAnswer, no_server},
 };
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     dns::{self, DnsQuestion, DnsTransportKind},
+    failure::{EarlyEnd, FailureOrigin},
     resolv_conf::ResolvConf,
 };
 
 /// How long a lookup waits for the other address family once one has answered (RFC 8305 §3, "Resolution Delay").
-const OTHER_FAMILY: Duration = Duration::from_millis(50);
+const FAMILY_DELAY: Duration = Duration::from_millis(50);
 
 /// How often the file is checked for changes; glibc checks it at each lookup.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A resolved name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +60,13 @@ impl From<EarlyEnd> for UnresolvedName {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     path: PathBuf,
-    seen: Mutex<ResolutionLog>,
+    cached: Mutex<CachedConf>,
 }
 
 #[derive(Debug, Clone)]
-struct ResolutionLog {
-    looked: Option<Instant>,
-    changed: Option<SystemTime>,
+struct CachedConf {
+    checked: Option<Instant>,
+    modified: Option<SystemTime>,
     conf: Arc<ResolvConf>,
 }
 
@@ -77,32 +77,32 @@ impl Resolver {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            seen: Mutex::new(ResolutionLog {
-                looked: None,
-                changed: None,
+            cached: Mutex::new(CachedConf {
+                checked: None,
+                modified: None,
                 conf: Arc::default(),
             }),
         }
     }
 
     pub(crate) fn conf(&self) -> Arc<ResolvConf> {
-        let mut seen = self.seen.lock();
-        if seen.looked.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+        let mut seen = self.cached.lock();
+        if seen.checked.is_some_and(|at| at.elapsed() < RELOAD_INTERVAL) {
             return Arc::clone(&seen.conf);
         }
-        seen.looked = Some(Instant::now());
+        seen.checked = Some(Instant::now());
         // A small local file: reading it takes less time than handing it to another thread.
         let changed = fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
-        if changed.is_none() || changed != seen.changed {
+        if changed.is_none() || changed != seen.modified {
             let text = fs::read_to_string(&self.path).unwrap_or_default();
             seen.conf = Arc::new(ResolvConf::parse(&text));
-            seen.changed = changed;
+            seen.modified = changed;
         }
         Arc::clone(&seen.conf)
     }
 
     /// The machine's first resolver.
-    pub(crate) fn first(&self) -> Option<SocketAddr> {
+    pub(crate) fn first_server(&self) -> Option<SocketAddr> {
         self.conf().servers.first().copied()
     }
 
@@ -113,7 +113,7 @@ impl Resolver {
         manner: SearchManner,
         deadline: Deadline,
     ) -> Result<ResolvedName, UnresolvedName> {
-        if let Some(addresses) = without_question(name) {
+        if let Some(addresses) = without_query(name) {
             return Ok(ResolvedName {
                 addresses,
                 answer: None,
@@ -123,25 +123,25 @@ impl Resolver {
         if conf.servers.is_empty() {
             let detail = format!("{} contains no nameserver", self.path.display());
             return Err(EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver)
-                .because(detail)
+                .with_detail(detail)
                 .into());
         }
-        let walk = ResolverWalk {
+        let walk = NameSearch {
             conf: &conf,
-            manner,
+            libc: manner,
             deadline,
-            patience: (manner == SearchManner::Glibc).then_some(OTHER_FAMILY),
+            family_delay: (manner == SearchManner::Glibc).then_some(FAMILY_DELAY),
         };
-        let asked = walk.walk(name).await;
+        let asked = walk.run(name).await;
         match asked.last() {
-            Some(last) if last.failure(manner).is_none() => Ok(resolved(last, &asked)),
-            _ => Err(verdict(&asked, name, &walk)),
+            Some(last) if last.failure(manner).is_none() => Ok(resolved_name(last, &asked)),
+            _ => Err(search_failure(&asked, name, &walk)),
         }
     }
 }
 
 /// Returns the addresses of literal addresses and of `localhost`, which need no query.
-pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
+pub(crate) fn without_query(name: &str) -> Option<Vec<IpAddr>> {
     if let Ok(address) = name.parse() {
         return Some(vec![address]);
     }
@@ -151,8 +151,8 @@ pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
 }
 
 /// Returns the addresses from the server that answered, with its earlier unanswered queries.
-fn resolved(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
-    let mut answer = answer(asked);
+fn resolved_name(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
+    let mut answer = merge_families(asked);
     let mut earlier = all.iter().filter(|other| other.server == asked.server);
     answer.unanswered = earlier.find_map(ServerAnswer::unanswered);
     let addresses = [&asked.a, &asked.aaaa]
@@ -168,7 +168,7 @@ fn resolved(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
 }
 
 /// Merges both families of one server into one answer.
-fn answer(asked: &ServerAnswer) -> DnsAnswer {
+fn merge_families(asked: &ServerAnswer) -> DnsAnswer {
     let replies = || [&asked.a, &asked.aaaa].into_iter().flatten().flatten();
     let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
     addresses.sort_unstable();
@@ -181,24 +181,24 @@ fn answer(asked: &ServerAnswer) -> DnsAnswer {
         name: asked.name.clone(),
         addresses,
         ttl_s,
-        tcp: replies().any(|reply| reply.tcp),
+        tcp: replies().any(|reply| reply.over_tcp),
         unanswered: asked.unanswered(),
     }
 }
 
 /// Picks the failure of a search that the client reports: the one that ended the search; otherwise an existing name
 /// without address, a failed resolver, or the failure of the name without a search domain, in this order.
-fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> UnresolvedName {
+fn search_failure(asked: &[ServerAnswer], name: &str, walk: &NameSearch<'_>) -> UnresolvedName {
     let failed = |one: &ServerAnswer| {
-        one.failure(walk.manner).map(|stop| UnresolvedName {
+        one.failure(walk.libc).map(|stop| UnresolvedName {
             stop,
-            answer: Some(Box::new(answer(one))),
+            answer: Some(Box::new(merge_families(one))),
         })
     };
     let Some(last) = asked.last().and_then(failed) else {
         return no_server().into();
     };
-    if !walk.goes_on(&last.stop.fault) {
+    if !walk.continues_after(&last.stop.origin) {
         return last;
     }
     let plain = name.trim_end_matches('.');
@@ -207,7 +207,7 @@ fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> Unres
             .iter()
             .rev()
             .filter_map(failed)
-            .find(|one| one.stop.fault == FailureOrigin::Target(kind.clone()))
+            .find(|one| one.stop.origin == FailureOrigin::Target(kind.clone()))
     };
     with(FailureKind::NoAddress)
         .or_else(|| with(FailureKind::ServFail))
@@ -216,7 +216,7 @@ fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> Unres
 }
 
 /// Sends one query to one given server, for the `dns` channel: no search list, no second attempt, no other server.
-pub(crate) async fn question(
+pub(crate) async fn query(
     server: SocketAddr,
     name: &str,
     record: RecordType,
@@ -225,10 +225,10 @@ pub(crate) async fn question(
 ) -> Result<DnsAnswer, UnresolvedName> {
     let name = name.trim_end_matches('.');
     let question = DnsQuestion::new(name, record).map_err(|wrong| {
-        EarlyEnd::new(Phase::Resolve, FailureKind::NxDomain).because(format!("{name:?}: {wrong}"))
+        EarlyEnd::new(Phase::Resolve, FailureKind::NxDomain).with_detail(format!("{name:?}: {wrong}"))
     })?;
-    let reply = dns::ask(server, &question, transport, deadline);
-    let (reply, recheck) = watched(server, deadline, reply, || question.clone()).await;
+    let reply = dns::query_addresses(server, &question, transport, deadline);
+    let (reply, recheck) = with_recheck(server, deadline, reply, || question.clone()).await;
     let (a, aaaa) = match record {
         RecordType::A => (Some(reply), None),
         RecordType::Aaaa => (None, Some(reply)),
@@ -240,7 +240,7 @@ pub(crate) async fn question(
         aaaa,
         recheck,
     };
-    let answer = answer(&asked);
+    let answer = merge_families(&asked);
     match asked.failure(SearchManner::Glibc) {
         None => Ok(answer),
         Some(stop) => Err(UnresolvedName {

@@ -8,24 +8,24 @@ use std::{future::Future, net::SocketAddr};
 
 use parallax_model::{FailureKind, UnansweredQuestions};
 
-use super::walk::ServerAnswer;
+use super::search::ServerAnswer;
 use crate::{
-    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     dns::{self, DnsQuestion, DnsReply, DnsTransportKind},
+    failure::{EarlyEnd, FailureOrigin},
 };
 
 /// Whether a server answered the repeated query; `None` if it was not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Recheck {
     /// Over UDP, from a new port.
-    again: Option<bool>,
+    udp: Option<bool>,
     tcp: Option<bool>,
 }
 
 /// Waits for the answers to a client's queries. After half of the time it repeats the query that `open` returns, which
 /// has no answer at that time.
-pub(super) async fn watched<T>(
+pub(super) async fn with_recheck<T>(
     server: SocketAddr,
     deadline: Deadline,
     answers: impl Future<Output = T>,
@@ -33,15 +33,25 @@ pub(super) async fn watched<T>(
 ) -> (T, Recheck) {
     // On the heap: otherwise the future of every probe would contain them.
     let mut answers = Box::pin(answers);
-    let half = deadline.left() / 2;
+    let half = deadline.remaining() / 2;
     tokio::select! {
         biased;
         answers = &mut answers => return (answers, Recheck::default()),
         () = tokio::time::sleep(half) => {}
     }
     let question = open();
-    let mut again = Box::pin(dns::ask(server, &question, DnsTransportKind::Udp, deadline));
-    let mut tcp = Box::pin(dns::ask(server, &question, DnsTransportKind::Tcp, deadline));
+    let mut again = Box::pin(dns::query_addresses(
+        server,
+        &question,
+        DnsTransportKind::Udp,
+        deadline,
+    ));
+    let mut tcp = Box::pin(dns::query_addresses(
+        server,
+        &question,
+        DnsTransportKind::Tcp,
+        deadline,
+    ));
     let (mut by_udp, mut by_tcp) = (None, None);
     let answers = loop {
         tokio::select! {
@@ -52,22 +62,22 @@ pub(super) async fn watched<T>(
         }
     };
     let recheck = Recheck {
-        again: by_udp.or(Some(false)),
+        udp: by_udp.or(Some(false)),
         tcp: by_tcp.or(Some(false)),
     };
     (answers, recheck)
 }
 
 /// Whether a query got no answer in time. A wrong answer or a refusal is an answer.
-fn is_lost(reply: Option<&Result<DnsReply, EarlyEnd>>) -> bool {
+fn is_unanswered(reply: Option<&Result<DnsReply, EarlyEnd>>) -> bool {
     let lost = FailureOrigin::Target(FailureKind::ResolveTimeout);
-    matches!(reply, Some(Err(stop)) if stop.fault == lost)
+    matches!(reply, Some(Err(stop)) if stop.origin == lost)
 }
 
 impl ServerAnswer {
     /// The queries without an answer; `None` if each got one, or was not waited for.
     pub(super) fn unanswered(&self) -> Option<UnansweredQuestions> {
-        let (a, aaaa) = (is_lost(self.a.as_ref()), is_lost(self.aaaa.as_ref()));
+        let (a, aaaa) = (is_unanswered(self.a.as_ref()), is_unanswered(self.aaaa.as_ref()));
         if !a && !aaaa {
             return None;
         }
@@ -76,7 +86,7 @@ impl ServerAnswer {
             a,
             aaaa,
             other_answered: other.as_ref().map(Result::is_ok),
-            again_answered: self.recheck.again,
+            retry_answered: self.recheck.udp,
             tcp_answered: self.recheck.tcp,
         })
     }

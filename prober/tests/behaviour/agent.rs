@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::servers::{
     AMPLE, Server,
-    aggregator::{Aggregator, Mishap},
+    aggregator::{Aggregator, InjectedFailure},
     answering, assignment, context, failure, until_gone,
 };
 
@@ -25,8 +25,8 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
         vantage: "n1/pod".parse().unwrap(),
         pod: "prober-n1".parse().unwrap(),
         aggregator: format!("http://{aggregator}").parse().unwrap(),
-        token: None,
-        aggregator_roots: AggregatorRoots::AsProbes,
+        credential: None,
+        aggregator_roots: AggregatorRoots::SameAsProbes,
         role: Role::Prober,
         echo_listen: "127.0.0.1:0".parse().unwrap(),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
@@ -55,7 +55,7 @@ impl Running {
             .iter()
             .map(|address| format!("http://{address}").parse().unwrap());
         let agent = Agent::bind(config).await.unwrap();
-        let agent = agent.also_reporting_to(others.collect()).unwrap();
+        let agent = agent.with_replicas(others.collect()).unwrap();
         let (echo, incarnation) = (agent.echo_addr(), agent.incarnation().to_string());
         let cancel = CancellationToken::new();
         let task = tokio::spawn(agent.run(cancel.clone()));
@@ -89,18 +89,18 @@ fn numbers(observations: &[Observation]) -> Vec<u64> {
 async fn a_plan_becomes_observations_once_and_in_order_also_when_the_first_report_is_cut() {
     let target = answering("").await;
     let plan = vec![tcp("a", target.addr, OFTEN), tcp("b", target.addr, OFTEN)];
-    let mut aggregator = Aggregator::start(plan, &[Mishap::Cut, Mishap::Status(503)]).await;
+    let mut aggregator = Aggregator::start(plan, &[InjectedFailure::Cut, InjectedFailure::Status(503)]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let observations = aggregator.observations(40).await;
     let expected: Vec<u64> = (0..observations.len() as u64).collect();
     assert_eq!(numbers(&observations), expected);
-    let mishandled = aggregator.mishandled();
+    let mishandled = aggregator.failed_reports();
     assert_eq!(mishandled.len(), 2);
     assert_eq!(mishandled[0], mishandled[1], "the same report again");
     for observation in &observations {
         assert_eq!(observation.outcome, Outcome::Ok { status: None });
         assert_eq!(observation.target.as_str(), format!("tcp://{}", target.addr));
-        assert!(observation.times.late.is_some() && observation.at.0 > 0);
+        assert!(observation.times.delay.is_some() && observation.started.0 > 0);
     }
     agent.stop().await;
     aggregator.join().await;
@@ -113,7 +113,7 @@ async fn a_report_says_who_sends_it_when_and_how_far_it_is_complete() {
     let mut aggregator = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
     let token = Some(ProberCredential::Fixed("sesame".into()));
     let agent = Running::start(AgentConfig {
-        token,
+        credential: token,
         ..config(aggregator.addr())
     })
     .await;
@@ -141,15 +141,15 @@ async fn a_report_says_who_sends_it_when_and_how_far_it_is_complete() {
         let header = report.header;
         assert_eq!(header.incarnation.as_str(), agent.incarnation);
         assert_eq!(header.vantage.to_string(), "n1/pod");
-        assert!(header.complete <= Some(header.sent));
+        assert!(header.complete_until <= Some(header.sent_at));
         // No later observation may have started before the declared watermark.
         for observation in &report.observations {
             assert!(
-                Some(observation.at) >= last_complete,
+                Some(observation.started) >= last_complete,
                 "{observation:?} against {last_complete:?}"
             );
         }
-        last_complete = header.complete;
+        last_complete = header.complete_until;
         seen += report.observations.len();
     }
     agent.stop().await;
@@ -164,7 +164,7 @@ async fn an_agent_without_assignments_still_reports_that_there_is_nothing() {
     let first = aggregator.report().await;
     let second = aggregator.report().await;
     assert!(first.observations.is_empty() && second.observations.is_empty());
-    assert!(second.header.complete > first.header.complete);
+    assert!(second.header.complete_until > first.header.complete_until);
     agent.stop().await;
     aggregator.join().await;
 }
@@ -188,7 +188,7 @@ async fn a_refused_front_is_reported_with_the_ttl_of_who_refuses() {
     let ttl = observation
         .ttl
         .expect("this machine answers for its own loopback address");
-    assert!(ttl.untouched(), "{ttl:?}");
+    assert!(ttl.crossed_no_router(), "{ttl:?}");
     assert_eq!(ttl.address, addr.ip());
     agent.stop().await;
     aggregator.join().await;
@@ -230,7 +230,7 @@ async fn probing_goes_on_from_the_last_plan_while_there_is_no_plan_stream() {
 async fn a_report_refused_for_good_is_dropped_and_counted() {
     let target = answering("").await;
     let plan = vec![tcp("a", target.addr, OFTEN)];
-    let mut aggregator = Aggregator::start(plan, &[Mishap::Status(400)]).await;
+    let mut aggregator = Aggregator::start(plan, &[InjectedFailure::Status(400)]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let report = loop {
         let report = aggregator.report().await;
@@ -238,7 +238,7 @@ async fn a_report_refused_for_good_is_dropped_and_counted() {
             break report;
         }
     };
-    let lost = aggregator.mishandled().remove(0);
+    let lost = aggregator.failed_reports().remove(0);
     assert_eq!(report.header.dropped, lost.len() as u64);
     assert_eq!(
         report.observations[0].seq.0,
@@ -273,7 +273,7 @@ async fn a_probe_that_stopping_cuts_off_is_our_own_fault() {
     // The report with an assignment has a watermark in the past: its probe is waiting for the silent server.
     loop {
         let header = aggregator.report().await.header;
-        if header.assignments == Some(1) && header.sent.0 - header.complete.unwrap().0 > 100_000 {
+        if header.assignments == Some(1) && header.sent_at.0 - header.complete_until.unwrap().0 > 100_000 {
             break;
         }
     }
@@ -282,8 +282,8 @@ async fn a_probe_that_stopping_cuts_off_is_our_own_fault() {
     assert_eq!(rest.len(), 1, "one outstanding probe per assignment: {rest:?}");
     assert_eq!(
         rest[0].outcome,
-        Outcome::NotAsked {
-            own: OwnFault::Stopping
+        Outcome::NotProbed {
+            fault: OwnFault::Stopping
         }
     );
     assert_eq!(silent.join().await, 1);

@@ -16,19 +16,19 @@ use crate::{
         Server,
         aggregator::Aggregator,
         answering,
-        dns::{Dns, Say},
+        dns::{Dns, DnsScript},
         request,
     },
 };
 
 /// An assignment with ten probes per second.
-pub(crate) fn often(id: &str, target: &str, probe: &Value, dial: &Value) -> Value {
+pub(crate) fn frequent_assignment(id: &str, target: &str, probe: &Value, dial: &Value) -> Value {
     json!({"id": id, "target": target, "channel": "direct", "probe": probe, "dial": dial,
            "interval_us": u64::try_from(OFTEN.as_micros()).unwrap(), "timeout_us": 2_000_000})
 }
 
 /// Requests a path from the agent's echo server.
-pub(crate) async fn said(echo: SocketAddr, path: &str) -> String {
+pub(crate) async fn get(echo: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(echo).await.unwrap();
     let ask = format!("GET {path} HTTP/1.1\r\nHost: echo\r\nConnection: close\r\n\r\n");
     stream.write_all(ask.as_bytes()).await.unwrap();
@@ -43,7 +43,7 @@ pub(crate) async fn metrics(echo: SocketAddr) -> BTreeMap<String, u64> {
         let (name, value) = line.rsplit_once(' ')?;
         Some((name.to_owned(), value.trim().parse().ok()?))
     };
-    said(echo, "/metrics").await.lines().filter_map(series).collect()
+    get(echo, "/metrics").await.lines().filter_map(series).collect()
 }
 
 fn probes(metrics: &BTreeMap<String, u64>, result: &str) -> u64 {
@@ -57,14 +57,14 @@ fn probes(metrics: &BTreeMap<String, u64>, result: &str) -> u64 {
 
 /// Asserts that reports and metrics agree: each attempt is a success, a failure or a fault of the prober.
 #[track_caller]
-fn agree(observations: &[Observation], metrics: &BTreeMap<String, u64>) {
+fn assert_reports_match_metrics(observations: &[Observation], metrics: &BTreeMap<String, u64>) {
     let count = |of: fn(&Outcome) -> bool| observations.iter().filter(|o| of(&o.outcome)).count() as u64;
     let [ok, failed, not_asked] = ["ok", "failed", "not_asked"].map(|result| probes(metrics, result));
     assert_eq!(ok, count(|o| matches!(o, Outcome::Ok { .. })), "successes");
     assert_eq!(failed, count(Outcome::is_failure), "failures");
     assert_eq!(
         not_asked,
-        count(|o| matches!(o, Outcome::NotAsked { .. })),
+        count(|o| matches!(o, Outcome::NotProbed { .. })),
         "faults of the prober"
     );
     assert_eq!(ok + failed + not_asked, observations.len() as u64, "attempts");
@@ -83,7 +83,7 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
     // Separate targets, because the budget of a single one would be used up.
     let plan = (0..40)
         .map(|n| {
-            often(
+            frequent_assignment(
                 &format!("a{n}"),
                 &format!("http://shop-{n}.example.test/"),
                 &http,
@@ -94,11 +94,11 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
     let mut aggregator = Aggregator::start(plan, &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let mut observations = Vec::new();
-    let asked = |o: &&Observation| !matches!(o.outcome, Outcome::NotAsked { .. });
+    let asked = |o: &&Observation| !matches!(o.outcome, Outcome::NotProbed { .. });
     while observations.iter().filter(asked).count() < 2000 {
         observations.extend(aggregator.observations(1).await);
     }
-    observations.extend(aggregator.drained().await);
+    observations.extend(aggregator.drain().await);
     for observation in observations.iter().filter(asked) {
         assert_eq!(
             observation.outcome,
@@ -109,7 +109,7 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
             }
         );
     }
-    agree(&observations, &metrics(agent.echo).await);
+    assert_reports_match_metrics(&observations, &metrics(agent.echo).await);
     agent.stop().await;
     aggregator.join().await;
 }
@@ -132,8 +132,8 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
  {
     let server = redirecting().await;
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Addresses(&["::1"]),
+        RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Addresses(&["::1"]),
     })
     .await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -144,8 +144,8 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
     let target = format!("http://shop.example.test:{port}/");
     let forced = |ip: &str| json!({"address": SocketAddr::new(ip.parse().unwrap(), port)});
     let mut plan = vec![
-        often("redirect", &target, &probe, &forced("127.0.0.1")),
-        often("name", &target, &probe, &json!("resolve")),
+        frequent_assignment("redirect", &target, &probe, &forced("127.0.0.1")),
+        frequent_assignment("name", &target, &probe, &json!("resolve")),
     ];
     let mut aggregator = Aggregator::start(plan.clone(), &[]).await;
     let mut config = config(aggregator.addr());
@@ -158,12 +158,12 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
     );
     assert_eq!(probes(&metrics(agent.echo).await, "failed"), 0);
     // The dead address as a separate assignment: only that one fails.
-    plan.push(often("aaaa", &target, &probe, &forced("::1")));
+    plan.push(frequent_assignment("aaaa", &target, &probe, &forced("::1")));
     aggregator.plan(plan);
     while !observations.iter().any(|o| o.outcome.is_failure()) {
         observations.extend(aggregator.observations(1).await);
     }
-    observations.extend(aggregator.drained().await);
+    observations.extend(aggregator.drain().await);
     for failed in observations.iter().filter(|o| o.outcome.is_failure()) {
         assert_eq!(failed.assignment.as_ref().unwrap().as_str(), "aaaa");
         assert!(
@@ -182,7 +182,7 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
             "{failed:?}"
         );
     }
-    agree(&observations, &metrics(agent.echo).await);
+    assert_reports_match_metrics(&observations, &metrics(agent.echo).await);
     agent.stop().await;
     aggregator.join().await;
     server.join().await;
@@ -192,24 +192,29 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
 #[tokio::test]
 async fn a_probe_the_prober_cannot_make_is_counted_as_its_own_fault_and_never_passed_over() {
     let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A"});
-    let plan = vec![often("a", "dns://shop.example.test", &probe, &json!("resolve"))];
+    let plan = vec![frequent_assignment(
+        "a",
+        "dns://shop.example.test",
+        &probe,
+        &json!("resolve"),
+    )];
     let mut aggregator = Aggregator::start(plan, &[]).await;
     // The agent's resolv.conf does not exist.
     let agent = Running::start(config(aggregator.addr())).await;
     let mut observations = aggregator.observations(5).await;
-    observations.extend(aggregator.drained().await);
+    observations.extend(aggregator.drain().await);
     for observation in &observations {
         assert!(
             matches!(
                 observation.outcome,
-                Outcome::NotAsked {
-                    own: OwnFault::NoResolver | OwnFault::Late
+                Outcome::NotProbed {
+                    fault: OwnFault::NoResolver | OwnFault::Late
                 }
             ),
             "{observation:?}"
         );
     }
-    agree(&observations, &metrics(agent.echo).await);
+    assert_reports_match_metrics(&observations, &metrics(agent.echo).await);
     agent.stop().await;
     aggregator.join().await;
 }

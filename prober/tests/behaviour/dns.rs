@@ -9,7 +9,7 @@ use std::{
 
 use crate::servers::{
     AMPLE, SHORT, answering, assignment, context,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
     failure,
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
@@ -29,7 +29,7 @@ async fn question(dns: &Dns, timeout: Duration) -> ProbeResult {
 
 #[tokio::test]
 async fn an_answer_is_sorted_with_its_smallest_ttl_and_who_said_so() {
-    let dns = Dns::start(|_| Say::Addresses(&["203.0.113.20", "203.0.113.10"])).await;
+    let dns = Dns::start(|_| DnsScript::Addresses(&["203.0.113.20", "203.0.113.10"])).await;
     let result = question(&dns, AMPLE).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
     assert!(result.times.resolve.is_some());
@@ -45,10 +45,10 @@ async fn an_answer_is_sorted_with_its_smallest_ttl_and_who_said_so() {
 #[tokio::test]
 async fn each_refusal_of_a_resolver_has_its_own_kind() {
     for (say, kind) in [
-        (Say::Code(ResponseCode::ServFail), FailureKind::ServFail),
-        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
-        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress),
-        (Say::Code(ResponseCode::Refused), FailureKind::DnsRefused),
+        (DnsScript::Code(ResponseCode::ServFail), FailureKind::ServFail),
+        (DnsScript::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
+        (DnsScript::Code(ResponseCode::NoError), FailureKind::NoAddress),
+        (DnsScript::Code(ResponseCode::Refused), FailureKind::DnsRefused),
     ] {
         let dns = Dns::start(move |_| say).await;
         let result = question(&dns, AMPLE).await;
@@ -61,9 +61,9 @@ async fn each_refusal_of_a_resolver_has_its_own_kind() {
 #[tokio::test]
 async fn silence_is_a_timeout_and_nonsense_is_malformed() {
     for (say, kind) in [
-        (Say::Nothing, FailureKind::ResolveTimeout),
-        (Say::WrongId, FailureKind::DnsMalformed),
-        (Say::Garbage, FailureKind::DnsMalformed),
+        (DnsScript::Nothing, FailureKind::ResolveTimeout),
+        (DnsScript::WrongId, FailureKind::DnsMalformed),
+        (DnsScript::Garbage, FailureKind::DnsMalformed),
     ] {
         let dns = Dns::start(move |_| say).await;
         assert_eq!(failure(&question(&dns, SHORT).await), (Phase::Resolve, kind));
@@ -73,7 +73,7 @@ async fn silence_is_a_timeout_and_nonsense_is_malformed() {
 
 #[tokio::test]
 async fn a_wrong_id_does_not_hide_the_right_answer_behind_it() {
-    let dns = Dns::start(|_| Say::WrongIdFirst(&["203.0.113.10"])).await;
+    let dns = Dns::start(|_| DnsScript::WrongIdFirst(&["203.0.113.10"])).await;
     let result = question(&dns, AMPLE).await;
     let answer = result.dns.unwrap();
     assert_eq!(
@@ -85,7 +85,7 @@ async fn a_wrong_id_does_not_hide_the_right_answer_behind_it() {
 
 #[tokio::test]
 async fn a_truncated_answer_is_asked_for_again_over_tcp() {
-    let dns = Dns::start(|_| Say::Truncated(&["203.0.113.10"])).await;
+    let dns = Dns::start(|_| DnsScript::Truncated(&["203.0.113.10"])).await;
     let result = question(&dns, AMPLE).await;
     assert_eq!(
         result.outcome,
@@ -132,9 +132,9 @@ async fn a_short_name_walks_the_search_list_and_takes_ipv4_first() {
     let server = answering("").await;
     let dns = Dns::start(
         |query| match (query.name().to_ascii().as_str(), query.query_type()) {
-            ("cart.svc.test.", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-            ("cart.svc.test.", _) => Say::Addresses(&["::1"]),
-            _ => Say::Code(ResponseCode::NXDomain),
+            ("cart.svc.test.", RecordType::A) => DnsScript::Addresses(&["127.0.0.1"]),
+            ("cart.svc.test.", _) => DnsScript::Addresses(&["::1"]),
+            _ => DnsScript::Code(ResponseCode::NXDomain),
         },
     )
     .await;
@@ -150,7 +150,7 @@ async fn a_short_name_walks_the_search_list_and_takes_ipv4_first() {
     let answer = result.dns.unwrap();
     assert_eq!(answer.name, "cart.svc.test");
     assert_eq!(answer.addresses.len(), 2, "both families are known");
-    let mut asked = dns.asked.lock().clone();
+    let mut asked = dns.queries.lock().clone();
     asked.sort();
     assert_eq!(
         asked,
@@ -169,8 +169,8 @@ async fn a_short_name_walks_the_search_list_and_takes_ipv4_first() {
 async fn the_search_goes_on_after_servfail_as_glibc_does() {
     let server = answering("").await;
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::ServFail),
+        "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::ServFail),
     })
     .await;
     let conf = conf(&dns, "search shop.test svc.test\noptions ndots:5 attempts:1");
@@ -183,14 +183,14 @@ async fn the_search_goes_on_after_servfail_as_glibc_does() {
 #[tokio::test]
 async fn a_name_that_exists_nowhere_is_nxdomain_and_one_that_exists_without_address_is_not() {
     for (say, kind) in [
-        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
-        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress),
+        (DnsScript::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
+        (DnsScript::Code(ResponseCode::NoError), FailureKind::NoAddress),
     ] {
         let dns = Dns::start(move |query| {
             if query.name().to_ascii().starts_with("cart.shop") {
                 say
             } else {
-                Say::Code(ResponseCode::NXDomain)
+                DnsScript::Code(ResponseCode::NXDomain)
             }
         })
         .await;
@@ -205,8 +205,8 @@ async fn a_name_that_exists_nowhere_is_nxdomain_and_one_that_exists_without_addr
 async fn a_silent_ipv6_question_does_not_fail_a_name_with_ipv4() {
     let server = answering("").await;
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Nothing,
+        RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Nothing,
     })
     .await;
     let result = connect(&conf(&dns, ""), "shop.test", server.addr.port(), AMPLE).await;
@@ -217,10 +217,10 @@ async fn a_silent_ipv6_question_does_not_fail_a_name_with_ipv4() {
 
 #[tokio::test]
 async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
-    let dns = Dns::start(|_| Say::Nothing).await;
+    let dns = Dns::start(|_| DnsScript::Nothing).await;
     let result = connect(&conf(&dns, "search a.test b.test"), "cart", 1, SHORT).await;
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
-    let mut asked = dns.asked.lock().clone();
+    let mut asked = dns.queries.lock().clone();
     asked.sort();
     // Both families and a repeat over either transport, for the first name only.
     let expected = ["A", "A", "AAAA", "tcp"].map(|kind| format!("cart.a.test {kind}"));
@@ -232,7 +232,7 @@ async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
 async fn the_second_server_is_asked_when_the_first_is_dead() {
     let server = answering("").await;
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
+    let dns = Dns::start(|_| DnsScript::Addresses(&["127.0.0.1"])).await;
     let conf = format!("nameserver [127.0.0.1]:{}\n{}", dead.port(), conf(&dns, ""));
     let result = connect(&conf, "shop.test", server.addr.port(), AMPLE).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
@@ -250,8 +250,8 @@ async fn localhost_asks_nobody_and_no_nameserver_is_our_own_fault() {
     let result = connect("", "shop.test", 1, AMPLE).await;
     assert_eq!(
         result.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::NoResolver
+        Outcome::NotProbed {
+            fault: OwnFault::NoResolver
         }
     );
 }
@@ -267,14 +267,14 @@ async fn lookup(dns: &Dns, timeout: Duration) -> ProbeResult {
 
 #[tokio::test]
 async fn a_resolver_that_answers_nothing_is_silent_to_every_further_question() {
-    let dns = Dns::start(|_| Say::Nothing).await;
+    let dns = Dns::start(|_| DnsScript::Nothing).await;
     let result = lookup(&dns, SHORT).await;
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
     let unanswered = UnansweredQuestions {
         a: true,
         aaaa: true,
         other_answered: Some(false),
-        again_answered: Some(false),
+        retry_answered: Some(false),
         tcp_answered: Some(false),
     };
     assert_eq!(result.dns.unwrap().unanswered, Some(unanswered));
@@ -285,9 +285,9 @@ async fn a_resolver_that_answers_nothing_is_silent_to_every_further_question() {
 async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_and_the_outcome_stays() {
     let first = AtomicBool::new(true);
     let dns = Dns::start(move |query| match query.query_type() {
-        RecordType::A if first.swap(false, Ordering::SeqCst) => Say::Nothing,
-        RecordType::A => Say::Addresses(&["203.0.113.10"]),
-        _ => Say::Code(ResponseCode::NoError),
+        RecordType::A if first.swap(false, Ordering::SeqCst) => DnsScript::Nothing,
+        RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
+        _ => DnsScript::Code(ResponseCode::NoError),
     })
     .await;
     // Half of the timeout is ample for an answer on loopback.
@@ -299,11 +299,11 @@ async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_
         a: true,
         aaaa: false,
         other_answered: Some(true),
-        again_answered: Some(true),
+        retry_answered: Some(true),
         tcp_answered: Some(true),
     };
     assert_eq!(answer.unanswered, Some(unanswered));
-    let mut asked = dns.asked.lock().clone();
+    let mut asked = dns.queries.lock().clone();
     asked.sort();
     let name = "shop.example.test";
     assert_eq!(
@@ -316,12 +316,12 @@ async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_
 #[tokio::test]
 async fn a_question_that_is_answered_is_asked_once() {
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["203.0.113.10"]),
-        _ => Say::Code(ResponseCode::NoError),
+        RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
+        _ => DnsScript::Code(ResponseCode::NoError),
     })
     .await;
     let result = lookup(&dns, AMPLE).await;
     assert_eq!(result.dns.unwrap().unanswered, None);
-    assert_eq!(dns.asked.lock().len(), 2);
+    assert_eq!(dns.queries.lock().len(), 2);
     dns.join().await;
 }

@@ -5,7 +5,7 @@ use parallax_prober::{ProbeResult, run};
 use serde_json::json;
 
 use crate::{
-    phases::hold,
+    phases::assert_phase_invariants,
     servers::{
         AMPLE, SHORT, Server, context, failure,
         h2::{self, After, DATA, END_HEADERS, END_STREAM, HEADERS, STATUS_200, frame, goaway, rst_stream},
@@ -17,7 +17,7 @@ use crate::{
 async fn probe(server: &Server, ca: &Ca, timeout: std::time::Duration) -> ProbeResult {
     let change = json!({"scheme": "https", "port": 443, "version": "2", "expect_body_equals": "over two"});
     let result = run(&http(server.addr, &change, timeout), &context(ca.trusted())).await;
-    hold(&result);
+    assert_phase_invariants(&result);
     result
 }
 
@@ -120,7 +120,7 @@ async fn each_way_of_breaking_off_has_its_own_name() {
         ),
     ] {
         repeated(async || {
-            let server = h2::saying(&ca, after, bytes.clone(), true).await;
+            let server = h2::sending(&ca, after, bytes.clone(), true).await;
             let result = probe(&server, &ca, AMPLE).await;
             assert_eq!(
                 failure(&result),
@@ -143,7 +143,7 @@ async fn a_goodbye_behind_the_request_it_still_answers_is_no_failure() {
         frame(DATA, END_STREAM, 1, b"over two"),
     ]
     .concat();
-    let server = h2::saying(&ca, After::Request, answer, true).await;
+    let server = h2::sending(&ca, After::Request, answer, true).await;
     let result = probe(&server, &ca, AMPLE).await;
     assert_eq!(
         result.outcome,
@@ -161,7 +161,7 @@ async fn silence_behind_the_settings_and_in_the_answer_are_told_apart() {
         (Vec::new(), Phase::FirstByte, FailureKind::FirstByteTimeout),
         (begun(), Phase::Body, FailureKind::BodyStalled),
     ] {
-        let server = h2::saying(&ca, After::Request, bytes, false).await;
+        let server = h2::sending(&ca, After::Request, bytes, false).await;
         assert_eq!(failure(&probe(&server, &ca, SHORT).await), (phase, kind));
         server.join().await;
     }
@@ -172,7 +172,7 @@ async fn interim_answers_over_http_2_are_passed_over_and_without_an_answer_behin
     let ca = Ca::new();
     // `:status` as an index into the static table, then "103" as a literal (RFC 7541 §6.2.2).
     let interims = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103").repeat(1000);
-    let server = h2::saying(&ca, After::Request, interims.clone(), false).await;
+    let server = h2::sending(&ca, After::Request, interims.clone(), false).await;
     let result = probe(&server, &ca, SHORT).await;
     assert_eq!(
         failure(&result),
@@ -187,7 +187,7 @@ async fn interim_answers_over_http_2_are_passed_over_and_without_an_answer_behin
         frame(DATA, END_STREAM, 1, b"over two"),
     ]
     .concat();
-    let server = h2::saying(&ca, After::Request, answer, true).await;
+    let server = h2::sending(&ca, After::Request, answer, true).await;
     assert_eq!(
         probe(&server, &ca, AMPLE).await.outcome,
         Outcome::Ok { status: Some(200) }

@@ -389,8 +389,8 @@ async fn a_host_that_cannot_be_asked_for_is_our_own_fault() {
     let result = probe(&server, json!({"path": "/a b"}), AMPLE).await;
     assert_eq!(
         result.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::Unaskable
+        Outcome::NotProbed {
+            fault: OwnFault::InvalidAssignment
         }
     );
     assert_eq!(server.join().await, 0);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::servers::{
     AMPLE, SHORT, Server, answering, assignment, context,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
     failure, http, request,
     tls::{Ca, VALID, https},
     until_gone,
@@ -196,7 +196,7 @@ async fn a_kept_connection_is_asked_twice_and_the_second_answer_timed_on_its_own
         result.detail
     );
     let times = result.times;
-    assert!(times.again.is_some() && times.first_byte.is_some() && times.body.is_some());
+    assert!(times.second_request.is_some() && times.first_byte.is_some() && times.body.is_some());
     assert_eq!(server.join().await, 1, "one connection");
 }
 
@@ -221,13 +221,13 @@ async fn a_server_that_closes_behind_its_first_answer_fails_the_second_request_a
     )
     .await;
     assert_eq!(result.outcome, Outcome::Ok { status: Some(200) });
-    assert_eq!(result.times.again, None);
+    assert_eq!(result.times.second_request, None);
     server.join().await;
 }
 
 #[tokio::test]
 async fn a_question_travels_over_tcp_at_once_where_asked_for() {
-    let dns = Dns::start(|_| Say::Addresses(&["203.0.113.10"])).await;
+    let dns = Dns::start(|_| DnsScript::Addresses(&["203.0.113.10"])).await;
     let probe =
         json!({"kind": "dns", "name": "shop.test", "record": "A", "resolver": dns.addr, "transport": "tcp"});
     let result = run(
@@ -237,15 +237,15 @@ async fn a_question_travels_over_tcp_at_once_where_asked_for() {
     .await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
     assert!(result.dns.unwrap().tcp);
-    assert_eq!(*dns.asked.lock(), ["shop.test tcp"]);
+    assert_eq!(*dns.queries.lock(), ["shop.test tcp"]);
     dns.join().await;
 }
 
 #[tokio::test]
 async fn the_same_short_name_fails_in_musl_and_not_in_glibc_behind_a_servfail() {
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::ServFail),
+        "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::ServFail),
     })
     .await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -283,8 +283,8 @@ async fn the_same_short_name_fails_in_musl_and_not_in_glibc_behind_a_servfail() 
 async fn a_healthy_host_with_a_dead_ipv6_address_counts_no_failure_and_the_dead_address_is_its_own_finding() {
     let server = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Addresses(&["::1"]),
+        RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Addresses(&["::1"]),
     })
     .await;
     let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::servers::{
     AMPLE, assignment,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
 };
 
 /// A context whose resolv.conf contains this server, or none.
@@ -30,7 +30,7 @@ fn machine(own: Option<&Dns>) -> (ProbeContext, tempfile::NamedTempFile) {
     )
 }
 
-async fn asked(own: Option<&Dns>, probe: &Value) -> ProbeResult {
+async fn collect(own: Option<&Dns>, probe: &Value) -> ProbeResult {
     let (context, _file) = machine(own);
     let mut wanted = assignment(probe, &json!("resolve"), AMPLE);
     wanted.channel = parallax_model::Channel::Dns;
@@ -38,19 +38,19 @@ async fn asked(own: Option<&Dns>, probe: &Value) -> ProbeResult {
 }
 
 /// A zone with these addresses of the shop, whose parent allows one authority to issue.
-fn zone(shop: &'static [&'static str]) -> impl Fn(&Query) -> Say + Send + Sync + 'static {
+fn zone(shop: &'static [&'static str]) -> impl Fn(&Query) -> DnsScript + Send + Sync + 'static {
     move |query| {
         let name = query.name().to_ascii();
         match (name.trim_end_matches('.'), query.query_type()) {
-            ("shop.example.test", RecordType::A) => Say::Addresses(shop),
-            ("example.test", RecordType::CAA) => Say::Issue("letsencrypt.org"),
-            ("shop.example.test" | "example.test" | "test", _) => Say::Code(ResponseCode::NoError),
-            _ => Say::Code(ResponseCode::NXDomain),
+            ("shop.example.test", RecordType::A) => DnsScript::Addresses(shop),
+            ("example.test", RecordType::CAA) => DnsScript::Issue("letsencrypt.org"),
+            ("shop.example.test" | "example.test" | "test", _) => DnsScript::Code(ResponseCode::NoError),
+            _ => DnsScript::Code(ResponseCode::NXDomain),
         }
     }
 }
 
-fn sight(result: &ProbeResult) -> &NameSight {
+fn name_sight(result: &ProbeResult) -> &NameSight {
     result.names.as_deref().unwrap()
 }
 
@@ -59,15 +59,19 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
     let cluster = Dns::start(zone(&["10.0.0.1"])).await;
     let world = Dns::start(zone(&["203.0.113.10"])).await;
     let probe = json!({"kind": "names", "name": "shop.example.test", "public": [world.addr]});
-    let seen = asked(Some(&cluster), &probe).await;
+    let seen = collect(Some(&cluster), &probe).await;
     assert_eq!(seen.outcome, Outcome::Ok { status: None });
     assert!(seen.times.resolve.is_some() && seen.front.is_none());
-    let sight = sight(&seen);
-    let views: Vec<_> = sight.views.iter().map(|view| (&view.by, view.server)).collect();
+    let sight = name_sight(&seen);
+    let views: Vec<_> = sight
+        .views
+        .iter()
+        .map(|view| (&view.owner, view.server))
+        .collect();
     assert_eq!(
         views,
         [
-            (&ServerOwner::Own, cluster.addr),
+            (&ServerOwner::Local, cluster.addr),
             (&ServerOwner::Public, world.addr)
         ]
     );
@@ -82,7 +86,7 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
         panic!("the parent has records: {sight:?}")
     };
     assert_eq!(records[0].value, "letsencrypt.org");
-    let to_the_world = world.asked.lock().clone();
+    let to_the_world = world.queries.lock().clone();
     assert!(to_the_world.contains(&"test CAA".to_owned()), "{to_the_world:?}");
     cluster.join().await;
     world.join().await;
@@ -92,13 +96,13 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
 async fn that_there_is_no_such_name_is_an_answer_and_silence_is_none() {
     let dns = Dns::start(zone(&[])).await;
     let probe = json!({"kind": "names", "name": "nobody.example.test"});
-    let seen = asked(Some(&dns), &probe).await;
+    let seen = collect(Some(&dns), &probe).await;
     assert_eq!(seen.outcome, Outcome::Ok { status: None });
-    assert_eq!(sight(&seen).views[0].a, RecordAnswer::NoName);
+    assert_eq!(name_sight(&seen).views[0].a, RecordAnswer::NoSuchName);
     dns.join().await;
 
-    let failing = Dns::start(|_| Say::Code(ResponseCode::ServFail)).await;
-    let seen = asked(Some(&failing), &probe).await;
+    let failing = Dns::start(|_| DnsScript::Code(ResponseCode::ServFail)).await;
+    let seen = collect(Some(&failing), &probe).await;
     let failed = Outcome::Failed {
         phase: Phase::Resolve,
         kind: FailureKind::ServFail,
@@ -106,14 +110,14 @@ async fn that_there_is_no_such_name_is_an_answer_and_silence_is_none() {
     };
     assert_eq!(seen.outcome, failed);
     assert!(
-        matches!(sight(&seen).caa[0].answer, CaaAnswer::Failed(_)),
+        matches!(name_sight(&seen).caa[0].answer, CaaAnswer::Failed(_)),
         "a failed query is not an empty answer"
     );
     failing.join().await;
 
-    let nobody = asked(None, &probe).await;
-    let own = OwnFault::NoResolver;
-    assert_eq!(nobody.outcome, Outcome::NotAsked { own });
+    let nobody = collect(None, &probe).await;
+    let fault = OwnFault::NoResolver;
+    assert_eq!(nobody.outcome, Outcome::NotProbed { fault });
     assert_eq!(nobody.names, None);
 }
 
@@ -122,15 +126,18 @@ async fn a_zones_servers_are_asked_only_where_that_is_wanted() {
     let dns = Dns::start(zone(&["203.0.113.10"])).await;
     let of =
         |authorities: bool| json!({"kind": "names", "name": "shop.example.test", "authorities": authorities});
-    let seen = asked(Some(&dns), &of(false)).await;
-    assert_eq!(sight(&seen).no_authority, None);
+    let seen = collect(Some(&dns), &of(false)).await;
+    assert_eq!(name_sight(&seen).authority_failure, None);
     assert!(
-        !dns.asked.lock().iter().any(|question| question.ends_with(" NS")),
+        !dns.queries
+            .lock()
+            .iter()
+            .any(|question| question.ends_with(" NS")),
         "they were not requested"
     );
-    let seen = asked(Some(&dns), &of(true)).await;
+    let seen = collect(Some(&dns), &of(true)).await;
     assert!(
-        sight(&seen).no_authority.is_some(),
+        name_sight(&seen).authority_failure.is_some(),
         "this zone has no NS records: {seen:?}"
     );
     dns.join().await;

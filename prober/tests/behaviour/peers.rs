@@ -20,10 +20,10 @@ use tokio::{
 };
 
 use crate::{
-    phases::hold,
+    phases::assert_phase_invariants,
     servers::{
         AMPLE, SHORT, Server, answering, assignment, context,
-        dns::{Dns, Say},
+        dns::{Dns, DnsScript},
         failure, http, request,
         tls::{Ca, VALID, https},
         until_gone,
@@ -50,7 +50,7 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
     use FailureKind as K;
     use Phase as P;
     let silent = Server::start(|mut stream| async move { until_gone(&mut stream).await }).await;
-    let dns = Dns::start(|_| Say::Nothing).await;
+    let dns = Dns::start(|_| DnsScript::Nothing).await;
     let https = json!({"scheme": "https", "port": 443});
     let over_two = json!({"scheme": "https", "port": 443, "version": "2"});
     let request = |change: &Value| http(silent.addr, change, SHORT);
@@ -85,16 +85,16 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
     ] {
         let result = run(&assignment, &context(Ca::new().trusted())).await;
         assert_eq!(failure(&result), expected, "{:?}", assignment.probe);
-        hold(&result);
+        assert_phase_invariants(&result);
         let times = result.times;
         let before: u64 = Phase::ALL
             .iter()
             .filter(|phase| **phase < expected.0)
-            .filter_map(|phase| times.of(*phase))
+            .filter_map(|phase| times.get(*phase))
             .map(|time| time.0)
             .sum();
         // The phase takes the time that earlier phases left, up to the resolution of the timer of one millisecond.
-        let waited = times.of(expected.0).unwrap().0 + before + 1_000;
+        let waited = times.get(expected.0).unwrap().0 + before + 1_000;
         assert!(waited >= u64::try_from(SHORT.as_micros()).unwrap(), "{times:?}");
     }
     silent.join().await;
@@ -106,9 +106,9 @@ async fn one_lost_question_is_asked_again_and_is_no_failure_of_the_target() {
     let server = answering(OK).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let dns = Dns::start(move |query| match query.query_type() {
-        RecordType::A if asked.fetch_add(1, Ordering::Relaxed) == 0 => Say::Nothing,
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::NoError),
+        RecordType::A if asked.fetch_add(1, Ordering::Relaxed) == 0 => DnsScript::Nothing,
+        RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::NoError),
     })
     .await;
     let (context, _file) = machine(&dns, "options timeout:1 attempts:2");
@@ -135,10 +135,10 @@ async fn a_name_with_ipv6_only_is_probed_there_and_one_that_moves_at_its_present
     let now = Arc::clone(&moves);
     let dns = Dns::start(
         move |query| match (now.load(Ordering::Relaxed), query.query_type()) {
-            (0, RecordType::AAAA) => Say::Addresses(&["::1"]),
-            (1, RecordType::A) => Say::Addresses(&["127.0.0.9"]),
-            (2, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-            _ => Say::Code(ResponseCode::NoError),
+            (0, RecordType::AAAA) => DnsScript::Addresses(&["::1"]),
+            (1, RecordType::A) => DnsScript::Addresses(&["127.0.0.9"]),
+            (2, RecordType::A) => DnsScript::Addresses(&["127.0.0.1"]),
+            _ => DnsScript::Code(ResponseCode::NoError),
         },
     )
     .await;

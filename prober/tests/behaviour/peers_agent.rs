@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     agent::{Running, config, tcp},
-    counts::{metrics, often, said},
+    counts::{frequent_assignment, get, metrics},
     servers::{Server, aggregator::Aggregator, answering, request, until_gone},
 };
 
@@ -38,7 +38,7 @@ async fn a_token_goes_to_the_aggregator_and_into_no_probe_whatever_its_path_is_c
     .await;
     let mut probe = named(80);
     probe["path"] = json!("/version");
-    let plan = vec![often(
+    let plan = vec![frequent_assignment(
         "a",
         "http://shop.example.test/version",
         &probe,
@@ -46,7 +46,7 @@ async fn a_token_goes_to_the_aggregator_and_into_no_probe_whatever_its_path_is_c
     )];
     let mut aggregator = Aggregator::start(plan, &[]).await;
     let mut config = config(aggregator.addr());
-    config.token = Some(ProberCredential::Fixed("sesame".into()));
+    config.credential = Some(ProberCredential::Fixed("sesame".into()));
     let agent = Running::start(config).await;
     aggregator.observations(3).await;
     agent.stop().await;
@@ -102,7 +102,7 @@ async fn the_echo_repeats_no_header_of_a_request_and_starts_nothing() {
 fn dead_and_alive(alive: SocketAddr, dead: SocketAddr) -> Vec<Value> {
     let request = |id: &str, addr: SocketAddr| {
         let target = format!("http://{id}.example.test/");
-        often(id, &target, &named(80), &json!({"address": addr}))
+        frequent_assignment(id, &target, &named(80), &json!({"address": addr}))
     };
     let mut plan: Vec<Value> = (0..30).map(|n| request(&format!("dead-{n}"), dead)).collect();
     plan.push(request("alive", alive));
@@ -125,14 +125,14 @@ async fn beside_targets_that_never_answer_the_others_are_probed_on_and_the_passe
                     assert_eq!(*kind, FailureKind::FirstByteTimeout);
                     of_the_dead += 1;
                 }
-                Outcome::NotAsked { own } => assert_eq!(*own, OwnFault::Late),
+                Outcome::NotProbed { fault } => assert_eq!(*fault, OwnFault::Late),
             }
         }
     }
     // If probes ran sequentially, all thirty would have had a turn before each of these five.
     assert!(of_the_dead < 5 * 30, "{of_the_dead} probes of dead targets");
     assert!(
-        said(agent.echo, "/healthz").await.ends_with("ok\n"),
+        get(agent.echo, "/healthz").await.ends_with("ok\n"),
         "the echo responds meanwhile"
     );
     let passed_over = metrics(agent.echo).await["parallax_prober_overrun_total"];
@@ -157,22 +157,22 @@ async fn more_starts_than_a_target_may_have_are_refused_with_the_reason_and_coun
     let agent = Running::start(config(aggregator.addr())).await;
     let throttled = |outcome: &Outcome| {
         *outcome
-            == Outcome::NotAsked {
-                own: OwnFault::Throttled,
+            == Outcome::NotProbed {
+                fault: OwnFault::Throttled,
             }
     };
     let mut observations = aggregator.observations(1).await;
     while !observations.iter().any(|o| throttled(&o.outcome)) {
         observations.extend(aggregator.observations(1).await);
     }
-    observations.extend(aggregator.drained().await);
+    observations.extend(aggregator.drain().await);
     assert!(
         observations.iter().all(|o| !o.outcome.is_failure()),
         "the target is not blamed"
     );
     let not_asked = observations
         .iter()
-        .filter(|o| matches!(o.outcome, Outcome::NotAsked { .. }))
+        .filter(|o| matches!(o.outcome, Outcome::NotProbed { .. }))
         .count();
     let counted =
         metrics(agent.echo).await["parallax_prober_probes_total{kind=\"tcp\",result=\"not_asked\"}"];
@@ -217,7 +217,7 @@ async fn a_scraper_that_never_reads_holds_up_neither_probes_nor_other_scrapers()
 async fn a_neighbour_that_answers_for_itself_carries_the_channel_of_the_mesh_and_never_a_targets() {
     let mut aggregator = Aggregator::start(vec![], &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
-    let mut own = often(
+    let mut own = frequent_assignment(
         "mesh|n1",
         "echo://n1",
         &json!({"kind": "echo", "nonce": "secret"}),

@@ -10,19 +10,19 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::servers::{
     AMPLE, Server, assignment,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
     h2, request,
     tls::{Ca, VALID},
 };
 
 /// Asserts the invariants of the times of every probe, whatever its outcome.
 #[track_caller]
-pub(crate) fn hold(result: &ProbeResult) {
+pub(crate) fn assert_phase_invariants(result: &ProbeResult) {
     let times = result.times;
     let parts = Phase::ALL
         .iter()
-        .map(|phase| times.of(*phase))
-        .chain([times.again]);
+        .map(|phase| times.get(*phase))
+        .chain([times.second_request]);
     let sum: u64 = parts.flatten().map(|time| time.0).sum();
     assert_eq!(
         Some(sum),
@@ -30,7 +30,7 @@ pub(crate) fn hold(result: &ProbeResult) {
         "the phases add up to the total: {times:?}"
     );
     if let Outcome::Failed { phase, .. } = &result.outcome {
-        assert!(times.of(*phase).is_some(), "{phase} took time: {times:?}");
+        assert!(times.get(*phase).is_some(), "{phase} took time: {times:?}");
         if result.hops.is_empty() {
             let later: Vec<Phase> = reached(&times).into_iter().filter(|p| p > phase).collect();
             assert!(later.is_empty(), "{later:?} came after {phase}: {times:?}");
@@ -42,7 +42,7 @@ pub(crate) fn hold(result: &ProbeResult) {
 }
 
 fn reached(times: &PhaseTimes) -> Vec<Phase> {
-    let reached = |phase: &Phase| times.of(*phase).is_some();
+    let reached = |phase: &Phase| times.get(*phase).is_some();
     Phase::ALL.iter().copied().filter(reached).collect()
 }
 
@@ -52,14 +52,14 @@ fn reached(times: &PhaseTimes) -> Vec<Phase> {
     clippy::struct_excessive_bools,
     reason = "every combination of them is one way"
 )]
-struct Way {
+struct RequestOptions {
     named: bool,
     proxied: bool,
     tls: bool,
     kept: bool,
 }
 
-impl Way {
+impl RequestOptions {
     fn all() -> impl Iterator<Item = Self> {
         (0..16_u8).map(|bits| Self {
             named: bits & 1 != 0,
@@ -86,7 +86,7 @@ impl Way {
 }
 
 /// A server for a combination of options.
-async fn server(way: Way, ca: &Ca) -> Server {
+async fn server(way: RequestOptions, ca: &Ca) -> Server {
     let acceptor = TlsAcceptor::from(ca.server("shop.example.test", VALID));
     Server::start(move |mut stream| {
         let acceptor = acceptor.clone();
@@ -124,7 +124,7 @@ struct World {
 impl World {
     async fn new() -> Self {
         let ca = Ca::new();
-        let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
+        let dns = Dns::start(|_| DnsScript::Addresses(&["127.0.0.1"])).await;
         let mut conf = tempfile::NamedTempFile::new().unwrap();
         writeln!(conf, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
         let context = ProbeContext::with_tls(conf.path().to_owned(), ca.trusted());
@@ -141,7 +141,7 @@ impl World {
         let mut assignment = assignment(probe, &dial, AMPLE);
         assignment.channel = channel;
         let result = run(&assignment, &self.context).await;
-        hold(&result);
+        assert_phase_invariants(&result);
         assert!(
             matches!(result.outcome, Outcome::Ok { .. }),
             "{probe}: {result:?}"
@@ -153,7 +153,7 @@ impl World {
 #[tokio::test]
 async fn whatever_way_a_request_takes_its_phases_are_those_of_the_way_and_add_up_to_the_total() {
     let world = World::new().await;
-    for way in Way::all() {
+    for way in RequestOptions::all() {
         let server = server(way, &world.ca).await;
         let probe = json!({"kind": "http", "scheme": if way.tls { "https" } else { "http" },
                            "host": "shop.example.test", "port": server.addr.port(), "path": "/",
@@ -167,7 +167,7 @@ async fn whatever_way_a_request_takes_its_phases_are_those_of_the_way_and_add_up
             .probe(&probe, (!way.named).then_some(server.addr), channel)
             .await;
         assert_eq!(reached(&result.times), way.phases(), "{way:?}");
-        assert_eq!(result.times.again.is_some(), way.kept, "{way:?}");
+        assert_eq!(result.times.second_request.is_some(), way.kept, "{way:?}");
         server.join().await;
     }
     world.dns.join().await;
@@ -177,14 +177,14 @@ async fn whatever_way_a_request_takes_its_phases_are_those_of_the_way_and_add_up
 async fn every_other_kind_of_probe_has_its_own_phases_and_they_add_up_to_the_total() {
     use Phase as P;
     let world = World::new().await;
-    let plain = Way {
+    let plain = RequestOptions {
         named: false,
         proxied: false,
         tls: false,
         kept: false,
     };
     let talking = server(plain, &world.ca).await;
-    let tls = server(Way { tls: true, ..plain }, &world.ca).await;
+    let tls = server(RequestOptions { tls: true, ..plain }, &world.ca).await;
     let h2 = h2::answering(&world.ca).await;
     let tcp = |change: Value, server: &Server| {
         let mut probe = json!({"kind": "tcp", "host": "shop.example.test", "port": server.addr.port()});
@@ -290,7 +290,7 @@ async fn an_answer_that_is_held_back_is_timed_as_long_as_it_was_held_back() {
                        "expect_status": "200", "keep_alive": true});
     let result = world.probe(&probe, Some(server.addr), Channel::Vip).await;
     server.join().await;
-    let again = std::time::Duration::from(result.times.again.unwrap());
+    let again = std::time::Duration::from(result.times.second_request.unwrap());
     // Rounding may take one microsecond.
     assert!(
         again + std::time::Duration::from_micros(1) >= *held.lock(),

@@ -9,12 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     agent::{Running, config},
-    counts::often,
+    counts::frequent_assignment,
     servers::{
         Server,
         aggregator::Aggregator,
         answering,
-        dns::{Dns, Say},
+        dns::{Dns, DnsScript},
         request,
     },
 };
@@ -54,7 +54,7 @@ async fn a_kept_connection_of_a_plan_is_asked_twice_and_reported_with_the_second
     })
     .await;
     let dial = json!({"address": server.addr});
-    let plan = vec![often(
+    let plan = vec![frequent_assignment(
         "kept",
         "http://shop.example.test/#keep-alive",
         &http(&json!({"keep_alive": true})),
@@ -64,7 +64,7 @@ async fn a_kept_connection_of_a_plan_is_asked_twice_and_reported_with_the_second
     let agent = Running::start(config(aggregator.addr())).await;
     let [kept] = of_each(&mut aggregator, &["kept"]).await.try_into().unwrap();
     assert_eq!(kept.outcome, Outcome::Ok { status: Some(200) });
-    assert!(kept.times.again.is_some(), "{:?}", kept.times);
+    assert!(kept.times.second_request.is_some(), "{:?}", kept.times);
     assert_eq!(kept.target.as_str(), "http://shop.example.test/#keep-alive");
     agent.stop().await;
     aggregator.join().await;
@@ -83,7 +83,7 @@ async fn the_channel_proxied_of_a_plan_announces_itself_and_times_the_announceme
         let _ = stream.write_all(OK).await;
     })
     .await;
-    let mut proxied = often(
+    let mut proxied = frequent_assignment(
         "proxied",
         "http://shop.example.test/",
         &http(&json!({})),
@@ -109,7 +109,7 @@ async fn the_sizes_of_a_sweep_are_assignments_beside_each_other_at_a_neighbours_
     let sweep = |echo: SocketAddr| {
         let one = |(id, size): (&String, &u32)| {
             let probe = json!({"kind": "echo", "nonce": "secret", "size": size});
-            let mut one = often(
+            let mut one = frequent_assignment(
                 id,
                 &format!("echo://n1/{size}"),
                 &probe,
@@ -137,8 +137,8 @@ async fn the_sizes_of_a_sweep_are_assignments_beside_each_other_at_a_neighbours_
 async fn the_manner_of_a_search_is_a_part_of_the_plan_for_every_kind_that_has_a_name() {
     let server = answering(OK).await;
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::ServFail),
+        "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::ServFail),
     })
     .await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -153,9 +153,9 @@ async fn the_manner_of_a_search_is_a_part_of_the_plan_for_every_kind_that_has_a_
         probe
     };
     let plan = vec![
-        often("glibc", "http://cart/", &named(json!("glibc")), &resolve),
-        often("musl", "http://cart/#musl", &named(json!("musl")), &resolve),
-        often(
+        frequent_assignment("glibc", "http://cart/", &named(json!("glibc")), &resolve),
+        frequent_assignment("musl", "http://cart/#musl", &named(json!("musl")), &resolve),
+        frequent_assignment(
             "tcp",
             "tcp://cart:1#musl",
             &json!({"kind": "tcp", "host": "cart", "port": port, "search": "musl"}),

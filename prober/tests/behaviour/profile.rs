@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::servers::{
     Server, answering, context,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
     request,
     tls::{Ca, https},
 };
@@ -24,12 +24,12 @@ fn profile(client: ClientProfile) -> Profile {
     Profile {
         reserved_allowed: true,
         pause: Duration::ZERO,
-        ..Profile::of(client)
+        ..Profile::for_client(client)
     }
 }
 
 /// Fetches a challenge by the rules of a profile; the name has these addresses.
-async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> ValidationResult {
+async fn fetch(profile: &Profile, port: u16, v4: DnsScript, v6: DnsScript) -> ValidationResult {
     let dns = Dns::start(move |query| {
         if query.query_type() == RecordType::A {
             v4
@@ -50,9 +50,9 @@ async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> ValidationResu
     validation
 }
 
-const V4: Say = Say::Addresses(&["127.0.0.1"]);
-const V6: Say = Say::Addresses(&["::1"]);
-const NONE: Say = Say::Code(ResponseCode::NoError);
+const V4: DnsScript = DnsScript::Addresses(&["127.0.0.1"]);
+const V6: DnsScript = DnsScript::Addresses(&["::1"]);
+const NONE: DnsScript = DnsScript::Code(ResponseCode::NoError);
 
 const ALL: [ClientProfile; 3] = [
     ClientProfile::CertManager,
@@ -64,7 +64,7 @@ fn kind(validation: &ValidationResult) -> Option<(Phase, FailureKind)> {
     match &validation.outcome {
         Outcome::Ok { .. } => None,
         Outcome::Failed { phase, kind, .. } => Some((*phase, kind.clone())),
-        own @ Outcome::NotAsked { .. } => panic!("{own:?} ({:?})", validation.detail),
+        own @ Outcome::NotProbed { .. } => panic!("{own:?} ({:?})", validation.detail),
     }
 }
 
@@ -212,7 +212,7 @@ async fn private_addresses_are_no_addresses_for_boulder_and_are_for_the_others()
         let server = answering(ok("token.key")).await;
         let strict = Profile {
             pause: Duration::ZERO,
-            ..Profile::of(client)
+            ..Profile::for_client(client)
         };
         let validation = fetch(&strict, server.addr.port(), V4, NONE).await;
         assert_eq!(kind(&validation), expected, "{client:?}");
@@ -231,7 +231,7 @@ async fn private_addresses_are_no_addresses_for_boulder_and_are_for_the_others()
 #[tokio::test]
 async fn a_family_whose_lookup_fails_is_no_failure_beside_one_that_has_addresses() {
     let server = answering(ok("token.key")).await;
-    let servfail = Say::Code(ResponseCode::ServFail);
+    let servfail = DnsScript::Code(ResponseCode::ServFail);
     let validation = fetch(&profile(ClientProfile::Boulder), server.addr.port(), V4, servfail).await;
     assert_eq!(kind(&validation), None);
     server.join().await;

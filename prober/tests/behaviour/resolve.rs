@@ -10,7 +10,7 @@ use parallax_prober::{
 
 use crate::servers::{
     AMPLE, SHORT, context,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
 };
 
 /// A context whose resolv.conf contains this server and additional lines.
@@ -39,8 +39,8 @@ fn failed(kind: FailureKind) -> FamilyAnswer {
 #[tokio::test]
 async fn both_families_are_waited_for_and_each_address_says_where_it_came_from() {
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["203.0.113.20", "203.0.113.10"]),
-        _ => Say::Addresses(&["2001:db8::1"]),
+        RecordType::A => DnsScript::Addresses(&["203.0.113.20", "203.0.113.10"]),
+        _ => DnsScript::Addresses(&["2001:db8::1"]),
     })
     .await;
     let (context, _file) = machine(&dns, "");
@@ -67,12 +67,18 @@ async fn both_families_are_waited_for_and_each_address_says_where_it_came_from()
 #[tokio::test]
 async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_live_one() {
     for (say, answer) in [
-        (Say::Code(ResponseCode::NoError), failed(FailureKind::NoAddress)),
-        (Say::Code(ResponseCode::ServFail), failed(FailureKind::ServFail)),
-        (Say::Nothing, failed(FailureKind::ResolveTimeout)),
+        (
+            DnsScript::Code(ResponseCode::NoError),
+            failed(FailureKind::NoAddress),
+        ),
+        (
+            DnsScript::Code(ResponseCode::ServFail),
+            failed(FailureKind::ServFail),
+        ),
+        (DnsScript::Nothing, failed(FailureKind::ResolveTimeout)),
     ] {
         let dns = Dns::start(move |query| match query.query_type() {
-            RecordType::A => Say::Addresses(&["203.0.113.10"]),
+            RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
             _ => say,
         })
         .await;
@@ -88,8 +94,8 @@ async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_liv
 #[tokio::test]
 async fn every_name_of_the_search_list_that_was_tried_is_told() {
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::NXDomain),
+        "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::NXDomain),
     })
     .await;
     let (context, _file) = machine(&dns, "search shop.test svc.test\noptions ndots:5");
@@ -104,9 +110,9 @@ async fn every_name_of_the_search_list_that_was_tried_is_told() {
 #[tokio::test]
 async fn glibc_goes_on_after_servfail_where_musl_stops() {
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "cart.shop.test." => Say::Code(ResponseCode::ServFail),
-        "cart.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::NXDomain),
+        "cart.shop.test." => DnsScript::Code(ResponseCode::ServFail),
+        "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::NXDomain),
     })
     .await;
     let (context, _file) = machine(&dns, "search shop.test svc.test\noptions ndots:5 attempts:1");
@@ -120,8 +126,8 @@ async fn glibc_goes_on_after_servfail_where_musl_stops() {
 #[tokio::test]
 async fn a_name_whose_ipv6_question_fails_lives_in_glibc_and_fails_in_musl() {
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["203.0.113.10"]),
-        _ => Say::Code(ResponseCode::ServFail),
+        RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
+        _ => DnsScript::Code(ResponseCode::ServFail),
     })
     .await;
     let (context, _file) = machine(&dns, "options attempts:1");
@@ -134,8 +140,8 @@ async fn a_name_whose_ipv6_question_fails_lives_in_glibc_and_fails_in_musl() {
 #[tokio::test]
 async fn musl_never_searches_a_name_with_enough_dots() {
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
-        "api.shop.svc.test." => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::NXDomain),
+        "api.shop.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::NXDomain),
     })
     .await;
     let (context, _file) = machine(&dns, "search svc.test");
@@ -148,8 +154,8 @@ async fn musl_never_searches_a_name_with_enough_dots() {
 #[tokio::test]
 async fn a_healthy_name_is_the_same_in_both() {
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["203.0.113.10"]),
-        _ => Say::Code(ResponseCode::NoError),
+        RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
+        _ => DnsScript::Code(ResponseCode::NoError),
     })
     .await;
     let (context, _file) = machine(&dns, "search a.test");
@@ -163,11 +169,11 @@ async fn a_literal_address_asks_nobody_and_no_nameserver_is_our_own_fault() {
     let context = context(TlsConfigs::with_roots([]));
     let found = all(&context, "192.0.2.7").await;
     assert_eq!(found.addresses[0].address, "192.0.2.7".parse::<IpAddr>().unwrap());
-    assert_eq!((found.tried.len(), found.aaaa), (0, FamilyAnswer::Unneeded));
+    assert_eq!((found.tried.len(), found.aaaa), (0, FamilyAnswer::NotNeeded));
     let nowhere = all(&context, "shop.test").await;
     assert!(matches!(
         nowhere.failure(),
-        Some(FamilyAnswer::NotAsked {
+        Some(FamilyAnswer::NotQueried {
             own: OwnFault::NoResolver,
             ..
         })

@@ -14,7 +14,7 @@ use crate::{
         AMPLE, Server,
         aggregator::Aggregator,
         answering, assignment, context,
-        dns::{Dns, Say},
+        dns::{Dns, DnsScript},
         http, request,
     },
 };
@@ -24,7 +24,7 @@ fn order(id: &str, rounds: u32, assignments: &[Value]) -> Value {
 }
 
 /// A TCP probe of a run.
-fn asked(run: &str, addr: std::net::SocketAddr, scope: &Value) -> Value {
+fn run_assignment(run: &str, addr: std::net::SocketAddr, scope: &Value) -> Value {
     json!({"id": format!("run|{run}|vip|tcp://{addr}"), "target": format!("tcp://{addr}"), "channel": "vip",
            "probe": {"kind": "tcp", "host": addr.ip(), "port": addr.port(), "scope": scope},
            "dial": "resolve", "interval_us": 100_000, "timeout_us": 2_000_000})
@@ -33,7 +33,7 @@ fn asked(run: &str, addr: std::net::SocketAddr, scope: &Value) -> Value {
 fn of<'a>(run: &'a str, observations: &'a [Observation]) -> impl Iterator<Item = &'a Observation> {
     observations
         .iter()
-        .filter(move |o| o.assignment.as_ref().and_then(|id| id.run()) == Some(run))
+        .filter(move |o| o.assignment.as_ref().and_then(|id| id.run_id()) == Some(run))
 }
 
 #[tokio::test]
@@ -42,11 +42,11 @@ async fn a_run_is_made_as_often_as_it_says_and_not_again_when_a_new_stream_tells
     let mut aggregator = Aggregator::start(Vec::new(), &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let anywhere = json!({"allow": ["127.0.0.0/8"]});
-    aggregator.order(order("r-1", 3, &[asked("r-1", target.addr, &anywhere)]));
+    aggregator.order(order("r-1", 3, &[run_assignment("r-1", target.addr, &anywhere)]));
     let mut seen = aggregator.observations(3).await;
     // A new stream repeats the order after its snapshot. The next order shows that the repetition had no effect.
     aggregator.plan(Vec::new());
-    aggregator.order(order("r-2", 1, &[asked("r-2", target.addr, &anywhere)]));
+    aggregator.order(order("r-2", 1, &[run_assignment("r-2", target.addr, &anywhere)]));
     while of("r-2", &seen).next().is_none() {
         seen.extend(aggregator.observations(1).await);
     }
@@ -64,8 +64,8 @@ async fn what_is_out_of_scope_is_not_connected_to_however_the_way_leads_there() 
     let target = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let strict = json!({});
     let context = context(TlsConfigs::with_roots([]));
-    let own = Outcome::NotAsked {
-        own: OwnFault::OutOfScope,
+    let own = Outcome::NotProbed {
+        fault: OwnFault::OutOfScope,
     };
     // A literal address.
     let literal = json!({"kind": "tcp", "host": "127.0.0.1", "port": target.addr.port(), "scope": strict});
@@ -86,7 +86,7 @@ async fn what_is_out_of_scope_is_not_connected_to_however_the_way_leads_there() 
 #[tokio::test]
 async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
     let target = answering("").await;
-    let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
+    let dns = Dns::start(|_| DnsScript::Addresses(&["127.0.0.1"])).await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
     let context = parallax_prober::ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
@@ -95,8 +95,8 @@ async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
     let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
     assert_eq!(
         result.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::OutOfScope
+        Outcome::NotProbed {
+            fault: OwnFault::OutOfScope
         },
         "{:?}",
         result.detail
@@ -138,8 +138,8 @@ async fn a_redirect_out_of_scope_is_not_followed() {
     .await;
     assert_eq!(
         result.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::OutOfScope
+        Outcome::NotProbed {
+            fault: OwnFault::OutOfScope
         },
         "{:?}",
         result.detail
@@ -155,9 +155,9 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     let target = answering(key).await;
     let dns = Dns::start(|query| {
         if query.query_type() == hickory_proto::rr::RecordType::A {
-            Say::Addresses(&["127.0.0.1"])
+            DnsScript::Addresses(&["127.0.0.1"])
         } else {
-            Say::Code(hickory_proto::op::ResponseCode::NoError)
+            DnsScript::Code(hickory_proto::op::ResponseCode::NoError)
         }
     })
     .await;
@@ -218,8 +218,8 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     let strict = ask(&probe("cert-manager", Some("t0ken.thumb"), json!({}))).await;
     assert_eq!(
         strict.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::OutOfScope
+        Outcome::NotProbed {
+            fault: OwnFault::OutOfScope
         }
     );
     assert_eq!(

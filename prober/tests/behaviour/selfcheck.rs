@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::servers::{
     Server, answering, context,
-    dns::{Dns, Say},
+    dns::{Dns, DnsScript},
     request, until_gone,
 };
 
@@ -26,14 +26,14 @@ const KEY: &str = "token.key";
 fn once() -> Profile {
     Profile {
         passes: 1,
-        ..Profile::of(ClientProfile::CertManager)
+        ..Profile::for_client(ClientProfile::CertManager)
     }
 }
 
 async fn fetch(profile: &Profile, port: u16) -> ValidationResult {
     let dns = Dns::start(|query| match query.query_type() {
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Code(ResponseCode::NoError),
+        RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
+        _ => DnsScript::Code(ResponseCode::NoError),
     })
     .await;
     let choice = ResolverChoice::Servers(vec![dns.addr]);
@@ -61,7 +61,7 @@ fn kind(validation: &ValidationResult) -> Option<FailureKind> {
     match &validation.outcome {
         Outcome::Ok { .. } => None,
         Outcome::Failed { kind, .. } => Some(kind.clone()),
-        own @ Outcome::NotAsked { .. } => panic!("{own:?} ({:?})", validation.detail),
+        own @ Outcome::NotProbed { .. } => panic!("{own:?} ({:?})", validation.detail),
     }
 }
 
@@ -77,12 +77,12 @@ fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn its_numbers_are_those_of_its_source() {
-    let profile = Profile::of(ClientProfile::CertManager);
+    let profile = Profile::for_client(ClientProfile::CertManager);
     assert_eq!(profile.timeout, Duration::from_secs(10));
     assert_eq!((profile.passes, profile.pause), (5, Duration::from_secs(2)));
-    assert_eq!(profile.redirects.most, 9, "an error once ten requests were made");
+    assert_eq!(profile.redirects.max, 9, "an error once ten requests were made");
     assert_eq!(profile.named_resolvers_timeout, Some(Duration::from_secs(3)));
-    assert!(profile.honours_proxy_environment && profile.reserved_allowed && profile.gzip);
+    assert!(profile.uses_environment_proxy && profile.reserved_allowed && profile.gzip);
     assert_eq!((profile.accept, profile.host_with_port), (None, false));
 }
 
@@ -287,7 +287,7 @@ async fn between_two_passes_is_a_pause_that_counts_for_none_of_them() {
     let profile = Profile {
         passes: 3,
         pause,
-        ..Profile::of(ClientProfile::CertManager)
+        ..Profile::for_client(ClientProfile::CertManager)
     };
     let server = answering(answer(200, "", KEY.as_bytes())).await;
     let begun = Instant::now();
@@ -295,7 +295,7 @@ async fn between_two_passes_is_a_pause_that_counts_for_none_of_them() {
     let all = begun.elapsed();
     assert_eq!((kind(&validation), validation.passes), (None, 3));
     assert!(all >= 2 * pause, "two pauses between three passes: {all:?}");
-    assert!(Duration::from(validation.took) + 2 * pause <= all);
+    assert!(Duration::from(validation.duration) + 2 * pause <= all);
     assert_eq!(server.join().await, 3, "each on a new connection");
 }
 
@@ -305,13 +305,13 @@ async fn of_several_solver_nameservers_each_is_asked_one_of_the_two_questions_an
     let good = |record| {
         move |query: &hickory_proto::op::Query| {
             if query.query_type() == record {
-                Say::Addresses(if record == RecordType::A {
+                DnsScript::Addresses(if record == RecordType::A {
                     &["127.0.0.1"]
                 } else {
                     &["::1"]
                 })
             } else {
-                Say::Addresses(&["127.0.0.9"])
+                DnsScript::Addresses(&["127.0.0.9"])
             }
         }
     };
@@ -328,7 +328,7 @@ async fn of_several_solver_nameservers_each_is_asked_one_of_the_two_questions_an
     assert_eq!(from(false).resolver, Some(second.addr));
     second.join().await;
     // A silent nameserver uses up the three seconds of the dialer, whatever the other one answers.
-    let silent = Dns::start(|_| Say::Nothing).await;
+    let silent = Dns::start(|_| DnsScript::Nothing).await;
     let choice = ResolverChoice::Servers(vec![first.addr, silent.addr]);
     let profile = Profile {
         named_resolvers_timeout: Some(Duration::from_millis(300)),

@@ -22,8 +22,8 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
     let (one, other) = (first.observations(10).await, second.observations(10).await);
     for (one, other) in one.iter().zip(&other) {
         assert_eq!(
-            (one.seq, one.at, &one.outcome),
-            (other.seq, other.at, &other.outcome)
+            (one.seq, one.started, &one.outcome),
+            (other.seq, other.started, &other.outcome)
         );
         assert_eq!(one.outcome, Outcome::Ok { status: None });
     }

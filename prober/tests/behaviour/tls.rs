@@ -139,8 +139,8 @@ async fn a_machine_without_roots_blames_itself() {
     let result = probe(&server, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(
         result.outcome,
-        Outcome::NotAsked {
-            own: OwnFault::NoRoots
+        Outcome::NotProbed {
+            fault: OwnFault::NoRoots
         }
     );
     server.join().await;
@@ -241,7 +241,7 @@ async fn what_the_server_showed_is_known_whether_or_not_it_verifies() {
         let facts = probe(&server, ca.trusted(), AMPLE).await.tls.unwrap();
         assert_eq!(facts.server_name, HOST);
         assert_eq!(facts.version, Some(TlsVersion::Tls13));
-        assert_eq!(facts.refused, refused);
+        assert_eq!(facts.rejected, refused);
         let [leaf] = facts.chain.as_slice() else {
             panic!("one certificate: {facts:?}")
         };
@@ -271,13 +271,13 @@ async fn a_print_says_whether_two_servers_show_the_same_certificate_and_page_and
         let change = json!({"scheme": "https", "port": 443, "any_certificate": true, "print": true});
         let tls = TlsConfigs::with_roots([]);
         let result = run(&http(server.addr, &change, AMPLE), &context(tls)).await;
-        prints.push(result.print.unwrap());
+        prints.push(result.fingerprint.unwrap());
         server.join().await;
     }
     assert_eq!(prints[0], prints[1]);
     assert!(prints[0].certificate.is_some() && prints[0].certificate != prints[2].certificate);
     assert_eq!((prints[0].body, prints[0].status), (prints[2].body, Some(200)));
     let server = https(one, HELLO).await;
-    assert_eq!(probe(&server, ca.trusted(), AMPLE).await.print, None);
+    assert_eq!(probe(&server, ca.trusted(), AMPLE).await.fingerprint, None);
     server.join().await;
 }

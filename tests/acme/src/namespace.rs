@@ -10,29 +10,29 @@ use std::{
 use anyhow::{Context, bail, ensure};
 
 /// Set inside the namespace.
-const INSIDE: &str = "PARALLAX_ACME_INSIDE";
+const INSIDE_VARIABLE: &str = "PARALLAX_ACME_INSIDE";
 
 /// `skip` skips these tests with a message.
-const SWITCH: &str = "PARALLAX_ACME";
+const SKIP_VARIABLE: &str = "PARALLAX_ACME";
 
 /// Networks whose addresses are all local: servers can listen on them, and other ports refuse.
-const OWN: [(&str, &str); 2] = [("-4", "9.0.0.0/8"), ("-6", "2600:1f18::/32")];
+const LOCAL_NETWORKS: [(&str, &str); 2] = [("-4", "9.0.0.0/8"), ("-6", "2600:1f18::/32")];
 
 /// Networks that drop all packets.
-const LOST: [(&str, &str); 2] = [("-4", "11.0.0.0/8"), ("-6", "2600:1f19::/32")];
+const DROPPED_NETWORKS: [(&str, &str); 2] = [("-4", "11.0.0.0/8"), ("-6", "2600:1f19::/32")];
 
 /// Networks without a route.
-const UNREACHABLE: [(&str, &str); 2] = [("-4", "12.0.0.0/8"), ("-6", "2600:1f1a::/32")];
+const UNREACHABLE_NETWORKS: [(&str, &str); 2] = [("-4", "12.0.0.0/8"), ("-6", "2600:1f1a::/32")];
 
 /// Runs the test's body in a new namespace: the test starts itself again inside, by its name.
 ///
 /// # Panics
 /// If the body fails, or if no namespace can be created: a test that did not run has not passed.
-pub fn inside(test: &str, body: impl AsyncFnOnce() -> anyhow::Result<()>) {
-    if parallax_skip::left_out(test, SWITCH, "cargo test --workspace --locked --test acme") {
+pub fn run_in_namespace(test: &str, body: impl AsyncFnOnce() -> anyhow::Result<()>) {
+    if parallax_skip::is_skipped(test, SKIP_VARIABLE, "cargo test --workspace --locked --test acme") {
         return;
     }
-    let ended = if env::var_os(INSIDE).is_some() {
+    let ended = if env::var_os(INSIDE_VARIABLE).is_some() {
         within(body)
     } else {
         start_again(test)
@@ -59,13 +59,13 @@ fn start_again(test: &str) -> anyhow::Result<()> {
         .arg("--")
         .arg(own)
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1")
+        .env(INSIDE_VARIABLE, "1")
         .status()
         .context("running unshare(1) of util-linux")?;
     ensure!(
         status.success(),
         "the test failed in its network namespace, or none can be created here ({status}): it needs root or user \
-         namespaces; {SWITCH}=skip leaves it out"
+         namespaces; {SKIP_VARIABLE}=skip leaves it out"
     );
     Ok(())
 }
@@ -83,7 +83,7 @@ fn set_up() -> anyhow::Result<()> {
     ip("link set lo up")?;
     // Without another local address, a host uses no IPv6 source address but ::1.
     ip("-6 address add 2600:1f18:ffff::1/128 dev lo nodad")?;
-    for (family, network) in OWN {
+    for (family, network) in LOCAL_NETWORKS {
         ip(&format!("{family} route add local {network} dev lo"))?;
     }
     // A pair of interfaces whose far end is unused: frames without a receiver.
@@ -93,10 +93,10 @@ fn set_up() -> anyhow::Result<()> {
     ip("-6 address add 2600:1f19:ffff::1/128 dev lost nodad")?;
     ip("link set lost up")?;
     ip("link set nobody up")?;
-    for (family, network) in LOST {
+    for (family, network) in DROPPED_NETWORKS {
         ip(&format!("{family} route add {network} dev lost"))?;
     }
-    for (family, network) in UNREACHABLE {
+    for (family, network) in UNREACHABLE_NETWORKS {
         ip(&format!("{family} route add unreachable {network}"))?;
     }
     std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1")
@@ -123,9 +123,9 @@ fn ip(arguments: &str) -> anyhow::Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressBlock {
     /// Local; a server may listen there.
-    Own,
+    Local,
     /// All packets are dropped.
-    Lost,
+    Dropped,
     /// No route.
     Unreachable,
     /// In a special-purpose registry; a server may listen there.
@@ -137,8 +137,8 @@ impl AddressBlock {
     #[must_use]
     pub fn v4(self, case: u16, number: u8) -> IpAddr {
         let first = match self {
-            Self::Own => 9,
-            Self::Lost => 11,
+            Self::Local => 9,
+            Self::Dropped => 11,
             Self::Unreachable => 12,
             Self::Reserved => 127,
         };
@@ -151,8 +151,8 @@ impl AddressBlock {
     #[must_use]
     pub fn v6(self, case: u16, number: u8) -> IpAddr {
         let second = match self {
-            Self::Own => 0x1f18,
-            Self::Lost => 0x1f19,
+            Self::Local => 0x1f18,
+            Self::Dropped => 0x1f19,
             Self::Unreachable => 0x1f1a,
             Self::Reserved => return Ipv6Addr::LOCALHOST.into(),
         };

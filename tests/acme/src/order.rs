@@ -9,10 +9,10 @@ use tokio::time;
 use crate::verdict::{ExplainedVerdict, Verdict};
 
 /// Timeout, longer than any of Pebble's validations even on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+const VALIDATION_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Interval of polling Pebble for the result, which it does not announce.
-const AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An order whose challenge has not been accepted yet.
 pub struct PendingOrder {
@@ -28,7 +28,7 @@ impl PendingOrder {
     ///
     /// # Errors
     /// Pebble's error.
-    pub async fn of(account: &Account, name: &str) -> anyhow::Result<Self> {
+    pub async fn new(account: &Account, name: &str) -> anyhow::Result<Self> {
         let identifiers = [Identifier::Dns(name.to_owned())];
         let mut order = account
             .new_order(&NewOrder::new(&identifiers))
@@ -52,10 +52,10 @@ impl PendingOrder {
     ///
     /// # Errors
     /// If the validation does not complete.
-    pub async fn validated(self) -> anyhow::Result<ExplainedVerdict> {
-        time::timeout(PATIENCE, self.ended())
+    pub async fn validate(self) -> anyhow::Result<ExplainedVerdict> {
+        time::timeout(VALIDATION_TIMEOUT, self.ended())
             .await
-            .with_context(|| format!("the validation did not complete within {PATIENCE:?}"))?
+            .with_context(|| format!("the validation did not complete within {VALIDATION_TIMEOUT:?}"))?
     }
 
     async fn ended(mut self) -> anyhow::Result<ExplainedVerdict> {
@@ -90,14 +90,14 @@ impl PendingOrder {
                         .iter()
                         .find_map(|challenge| challenge.error.as_ref())
                         .context("an invalid authorization without a problem")?;
-                    return ExplainedVerdict::by_pebble(
+                    return ExplainedVerdict::from_pebble(
                         problem.r#type.as_deref().unwrap_or_default(),
                         problem.detail.as_deref().unwrap_or_default(),
                     );
                 }
                 other => bail!("unexpected authorization status {other:?}"),
             }
-            time::sleep(AGAIN).await;
+            time::sleep(POLL_INTERVAL).await;
         }
     }
 }

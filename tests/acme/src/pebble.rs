@@ -13,10 +13,10 @@ use tokio::{
 };
 
 /// Address of its directory.
-const LISTENS: &str = "127.0.0.1:14000";
+const DIRECTORY_ADDRESS: &str = "127.0.0.1:14000";
 
 /// Timeout of its start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running Pebble. Stops on drop.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Pebble {
         certificates(&folder).context("creating Pebble's certificate")?;
         let path = |name: &str| folder.path().join(name);
         let settings = serde_json::json!({"pebble": {
-            "listenAddress": LISTENS,
+            "listenAddress": DIRECTORY_ADDRESS,
             "managementListenAddress": "",
             "certificate": path("leaf.pem"),
             "privateKey": path("leaf.key"),
@@ -62,7 +62,11 @@ impl Pebble {
             .kill_on_drop(true)
             .spawn()
             .context("starting pebble (tests/install-tools acme installs it)")?;
-        listening(LISTENS.parse().context("parsing an address")?, &mut process).await?;
+        wait_until_listening(
+            DIRECTORY_ADDRESS.parse().context("parsing an address")?,
+            &mut process,
+        )
+        .await?;
         Ok(Self {
             _process: process,
             folder,
@@ -81,7 +85,7 @@ impl Pebble {
         };
         let (account, _) = Account::builder_with_root(self.folder.path().join("ca.pem"))
             .context("trusting Pebble's certificate")?
-            .create(&wanted, format!("https://{LISTENS}/dir"), None)
+            .create(&wanted, format!("https://{DIRECTORY_ADDRESS}/dir"), None)
             .await
             .context("creating an account with Pebble")?;
         Ok(account)
@@ -92,7 +96,7 @@ impl Pebble {
 ///
 /// # Errors
 /// If it exits first, or takes too long.
-pub async fn listening(address: SocketAddr, process: &mut Child) -> anyhow::Result<()> {
+pub async fn wait_until_listening(address: SocketAddr, process: &mut Child) -> anyhow::Result<()> {
     let asking = async {
         loop {
             if TcpStream::connect(address).await.is_ok() {
@@ -104,9 +108,9 @@ pub async fn listening(address: SocketAddr, process: &mut Child) -> anyhow::Resu
             time::sleep(Duration::from_millis(20)).await;
         }
     };
-    time::timeout(PATIENCE, asking)
+    time::timeout(START_TIMEOUT, asking)
         .await
-        .with_context(|| format!("nothing listens on {address} after {PATIENCE:?}"))?
+        .with_context(|| format!("nothing listens on {address} after {START_TIMEOUT:?}"))?
 }
 
 fn certificates(folder: &TempDir) -> anyhow::Result<()> {

@@ -64,7 +64,7 @@ pub struct FamilyAnswers {
 #[serde(untagged)]
 pub enum ScriptedAnswer {
     /// A failure, or no addresses.
-    Word(LookupFailure),
+    Failure(LookupFailure),
     /// These addresses, in this order.
     Addresses(Vec<String>),
     /// Addresses, after a delay.
@@ -97,7 +97,7 @@ fn own() -> ScriptedAnswer {
 }
 
 const fn none() -> ScriptedAnswer {
-    ScriptedAnswer::Word(LookupFailure::None)
+    ScriptedAnswer::Failure(LookupFailure::None)
 }
 
 /// One web server.
@@ -155,13 +155,15 @@ pub enum ConnectionAction {
     /// These bytes, then nothing more.
     Stall(String),
     /// These bytes, then a reset.
-    Cut(String),
+    #[serde(rename = "cut")]
+    ResetAfter(String),
     /// Closes the connection without a response.
     Close,
     /// Resets it without a response.
     Reset,
     /// Resets it before it reads a request.
-    Slam,
+    #[serde(rename = "slam")]
+    ResetOnAccept,
     /// Sends nothing.
     Silence,
 }
@@ -288,8 +290,8 @@ impl ScenarioNames {
     pub fn of_range(&self, text: &str, v4: bool) -> anyhow::Result<IpAddr> {
         let number = text.trim_start_matches(char::is_alphabetic);
         let range = match &text[..text.len() - number.len()] {
-            "own" => AddressBlock::Own,
-            "lost" => AddressBlock::Lost,
+            "own" => AddressBlock::Local,
+            "lost" => AddressBlock::Dropped,
             "unreachable" => AddressBlock::Unreachable,
             "reserved" => AddressBlock::Reserved,
             _ => bail!("unknown address {text:?}"),
@@ -308,7 +310,7 @@ impl ScenarioNames {
     ///
     /// # Errors
     /// Unknown address.
-    pub fn fill(&self, text: &str) -> anyhow::Result<String> {
+    pub fn replace_placeholders(&self, text: &str) -> anyhow::Result<String> {
         let mut filled = text
             .replace("{name}", &self.name)
             .replace("{key}", &self.key)

@@ -48,7 +48,7 @@ impl ExplainedVerdict {
     ///
     /// # Errors
     /// If the prober could not make the probe: then there is nothing to compare.
-    pub fn of(validation: &ValidationResult) -> anyhow::Result<Self> {
+    pub fn from_validation(validation: &ValidationResult) -> anyhow::Result<Self> {
         match (&validation.outcome, &validation.problem) {
             (Outcome::Ok { .. }, _) => Ok(Self {
                 verdict: Verdict::Valid,
@@ -75,7 +75,7 @@ impl ExplainedVerdict {
     ///
     /// # Errors
     /// A problem type that Pebble does not use for validations.
-    pub fn by_pebble(class: &str, detail: &str) -> anyhow::Result<Self> {
+    pub fn from_pebble(class: &str, detail: &str) -> anyhow::Result<Self> {
         let verdict = match class.rsplit(':').next() {
             Some("connection") => Verdict::Connection,
             Some("dns") => Verdict::Dns,

@@ -103,7 +103,7 @@ impl WebServer {
     }
 
     async fn connection(&self, stream: TcpStream) -> anyhow::Result<()> {
-        if self.web.challenge == ConnectionAction::Slam {
+        if self.web.challenge == ConnectionAction::ResetOnAccept {
             stream.set_zero_linger()?;
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl WebServer {
             act = &self.web.challenge;
         }
         for (there, does) in &self.web.paths {
-            if self.stage.fill(there)? == path {
+            if self.stage.replace_placeholders(there)? == path {
                 act = does;
             }
         }
@@ -179,11 +179,20 @@ impl WebServer {
                 time::sleep(Duration::from_millis(answer.late_ms)).await;
                 (whole(answer, &self.stage)?, ConnectionEnd::Close)
             }
-            ConnectionAction::Raw(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Close),
-            ConnectionAction::Stall(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Never),
-            ConnectionAction::Cut(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Reset),
+            ConnectionAction::Raw(text) => (
+                self.stage.replace_placeholders(text)?.into_bytes(),
+                ConnectionEnd::Close,
+            ),
+            ConnectionAction::Stall(text) => (
+                self.stage.replace_placeholders(text)?.into_bytes(),
+                ConnectionEnd::Never,
+            ),
+            ConnectionAction::ResetAfter(text) => (
+                self.stage.replace_placeholders(text)?.into_bytes(),
+                ConnectionEnd::Reset,
+            ),
             ConnectionAction::Close | ConnectionAction::Chain(_) => (Vec::new(), ConnectionEnd::Close),
-            ConnectionAction::Reset | ConnectionAction::Slam => (Vec::new(), ConnectionEnd::Reset),
+            ConnectionAction::Reset | ConnectionAction::ResetOnAccept => (Vec::new(), ConnectionEnd::Reset),
             ConnectionAction::Silence => (Vec::new(), ConnectionEnd::Never),
         })
     }
@@ -207,10 +216,10 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<String> {
 }
 
 fn whole(answer: &HttpAnswer, stage: &ScenarioNames) -> anyhow::Result<Vec<u8>> {
-    let mut content = stage.fill(&answer.content)?.into_bytes();
+    let mut content = stage.replace_placeholders(&answer.content)?.into_bytes();
     let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
     if let Some(location) = &answer.location {
-        write!(head, "Location: {}\r\n", stage.fill(location)?)?;
+        write!(head, "Location: {}\r\n", stage.replace_placeholders(location)?)?;
     }
     if answer.gzip {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());

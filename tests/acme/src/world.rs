@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Concurrent validations. Each makes eight fetches, and an overloaded name server would appear silent.
-const AT_ONCE: usize = 24;
+const MAX_CONCURRENT_VALIDATIONS: usize = 24;
 
 /// A name server, a Pebble with an account, and a prober.
 pub struct TestEnvironment {
@@ -56,9 +56,9 @@ pub struct ScenarioVerdicts {
     /// Verdict of the profile `boulder`.
     pub as_boulder: ExplainedVerdict,
     /// Result of the profile `boulder`.
-    pub by_boulder: ValidationResult,
+    pub boulder_result: ValidationResult,
     /// Result of the profile `pebble`.
-    pub by_pebble: ValidationResult,
+    pub pebble_result: ValidationResult,
 }
 
 impl TestEnvironment {
@@ -83,7 +83,7 @@ impl TestEnvironment {
                 TlsConfigs::with_roots([]),
             ),
             cases: AtomicU16::new(1),
-            turns: Semaphore::new(AT_ONCE),
+            turns: Semaphore::new(MAX_CONCURRENT_VALIDATIONS),
             _pebble: pebble,
         })
     }
@@ -98,7 +98,7 @@ impl TestEnvironment {
     pub async fn order(&self) -> anyhow::Result<OrderedName> {
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
         let name = format!("s{case}.acme.example.org");
-        let pending = PendingOrder::of(&self.account, &name).await?;
+        let pending = PendingOrder::new(&self.account, &name).await?;
         Ok(OrderedName { case, name, pending })
     }
 
@@ -129,17 +129,17 @@ impl TestEnvironment {
             web::start(server, &stage, &self.shown, &mut servers).await?;
         }
         let (pebble, by_pebble, by_boulder) = tokio::join!(
-            Box::pin(pending.validated()),
+            Box::pin(pending.validate()),
             Box::pin(self.ask(ClientProfile::Pebble, &stage)),
             Box::pin(self.ask(ClientProfile::Boulder, &stage)),
         );
         drop(turn);
         Ok(ScenarioVerdicts {
             pebble: pebble.context("Pebble's validation")?,
-            as_pebble: ExplainedVerdict::of(&by_pebble).context("the profile pebble")?,
-            as_boulder: ExplainedVerdict::of(&by_boulder).context("the profile boulder")?,
-            by_boulder,
-            by_pebble,
+            as_pebble: ExplainedVerdict::from_validation(&by_pebble).context("the profile pebble")?,
+            as_boulder: ExplainedVerdict::from_validation(&by_boulder).context("the profile boulder")?,
+            boulder_result: by_boulder,
+            pebble_result: by_pebble,
         })
     }
 
@@ -152,7 +152,7 @@ impl TestEnvironment {
         };
         let resolver = ADDRESS.parse().into_iter().collect();
         validate(
-            &Profile::of(client),
+            &Profile::for_client(client),
             &challenge,
             &ResolverChoice::Servers(resolver),
             &self.context,
@@ -175,11 +175,11 @@ fn zone(family: &FamilyAnswers, stage: &ScenarioNames) -> anyhow::Result<ZoneAns
                 late_ms,
                 addresses: names,
             } => ZoneAnswer::Late(Duration::from_millis(*late_ms), addresses(names)?),
-            ScriptedAnswer::Word(LookupFailure::None) => ZoneAnswer::Code(ResponseCode::NoError),
-            ScriptedAnswer::Word(LookupFailure::Nxdomain) => ZoneAnswer::Code(ResponseCode::NXDomain),
-            ScriptedAnswer::Word(LookupFailure::Servfail) => ZoneAnswer::Code(ResponseCode::ServFail),
-            ScriptedAnswer::Word(LookupFailure::Refused) => ZoneAnswer::Code(ResponseCode::Refused),
-            ScriptedAnswer::Word(LookupFailure::Silent) => ZoneAnswer::Nothing,
+            ScriptedAnswer::Failure(LookupFailure::None) => ZoneAnswer::Code(ResponseCode::NoError),
+            ScriptedAnswer::Failure(LookupFailure::Nxdomain) => ZoneAnswer::Code(ResponseCode::NXDomain),
+            ScriptedAnswer::Failure(LookupFailure::Servfail) => ZoneAnswer::Code(ResponseCode::ServFail),
+            ScriptedAnswer::Failure(LookupFailure::Refused) => ZoneAnswer::Code(ResponseCode::Refused),
+            ScriptedAnswer::Failure(LookupFailure::Silent) => ZoneAnswer::Nothing,
         })
     };
     Ok(ZoneAnswers {

@@ -25,16 +25,16 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 /// Objects per page, whatever the client's limit: small, so that lists are paginated.
-const PAGE: usize = 2;
+const PAGE_SIZE: usize = 2;
 
 /// Behaviour for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Manner {
+pub enum Behaviour {
     /// Like a Kubernetes API server.
     #[default]
-    Sound,
+    Normal,
     /// Answers every request with this status.
-    Answers(u16),
+    Status(u16),
     /// Answers no request.
     Hangs,
     /// Opens watches and sends nothing, not even bookmarks.
@@ -51,7 +51,7 @@ struct Store {
     log: Vec<(u64, String, &'static str, Value)>,
     /// Resources that do not exist.
     absent: BTreeSet<String>,
-    manners: BTreeMap<String, Manner>,
+    manners: BTreeMap<String, Behaviour>,
     /// Number of cuts: a watch that began before one ends.
     cuts: u64,
     lists: BTreeMap<String, u64>,
@@ -88,7 +88,7 @@ impl ApiServer {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             running: None,
         };
-        server.come_back().await;
+        server.listen_again().await;
         server
     }
 
@@ -110,14 +110,14 @@ impl ApiServer {
     }
 
     /// Refuses connections and closes the existing ones.
-    pub async fn go_away(&mut self) {
+    pub async fn stop_listening(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.shutdown().await;
         }
     }
 
     /// Listens again at the same address.
-    pub async fn come_back(&mut self) {
+    pub async fn listen_again(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.address = listener.local_addr().unwrap();
         let shared = Shared {
@@ -174,7 +174,7 @@ impl ApiServer {
     }
 
     /// Interrupts every watch.
-    pub fn cut(&self) {
+    pub fn interrupt_watches(&self) {
         self.store().cuts += 1;
         self.changed.send_replace(());
     }
@@ -186,7 +186,7 @@ impl ApiServer {
     }
 
     /// Sets the behaviour for a resource from now on.
-    pub fn behave(&self, resource: &str, manner: Manner) {
+    pub fn set_behaviour(&self, resource: &str, manner: Behaviour) {
         self.store().manners.insert(resource.to_owned(), manner);
     }
 
@@ -201,7 +201,7 @@ impl ApiServer {
         store.absent.insert(resource.to_owned());
         store.objects.retain(|(kind, ..), _| kind != resource);
         drop(store);
-        self.cut();
+        self.interrupt_watches();
     }
 
     /// Returns the current state of an object.
@@ -243,13 +243,13 @@ impl ApiServer {
 
     /// Returns how many writes of a resource were rejected as set with `behave`.
     #[must_use]
-    pub fn refused(&self, resource: &str) -> u64 {
+    pub fn rejected_writes(&self, resource: &str) -> u64 {
         self.store().refused.get(resource).copied().unwrap_or(0)
     }
 
     /// Returns how many pages of a resource have been listed.
     #[must_use]
-    pub fn lists(&self, resource: &str) -> u64 {
+    pub fn list_pages(&self, resource: &str) -> u64 {
         self.store().lists.get(resource).copied().unwrap_or(0)
     }
 }
@@ -312,18 +312,18 @@ async fn answer(
         let manner = {
             let mut store = shared.store.lock().unwrap();
             let manner = store.manners.get(path[at + 2]).copied();
-            if matches!(manner, Some(Manner::Answers(_))) {
+            if matches!(manner, Some(Behaviour::Status(_))) {
                 *store.refused.entry(path[at + 2].to_owned()).or_default() += 1;
             }
             manner
         };
         return match manner {
-            Some(Manner::Hangs) => std::future::pending().await,
-            Some(Manner::Answers(code)) => status(code, "as the test has it"),
+            Some(Behaviour::Hangs) => std::future::pending().await,
+            Some(Behaviour::Status(code)) => status(code, "as the test has it"),
             _ => change(&shared, &method, &path, &body),
         };
     }
-    if let Some(one) = single(&shared, &path) {
+    if let Some(one) = object_by_name(&shared, &path) {
         return one;
     }
     if let ["apis", group, "v1"] = path[..] {
@@ -346,10 +346,10 @@ async fn answer(
     };
     let watches = query.contains_key("watch");
     match manner {
-        Manner::Hangs => std::future::pending().await,
-        Manner::Answers(code) => status(code, "as the test has it"),
+        Behaviour::Hangs => std::future::pending().await,
+        Behaviour::Status(code) => status(code, "as the test has it"),
         _ if absent => status(404, "the server could not find the requested resource"),
-        Manner::Mute if watches => {
+        Behaviour::Mute if watches => {
             Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()).into_response()
         }
         _ if watches => watch(shared, resource, namespace, &query),
@@ -379,7 +379,7 @@ fn discovery(shared: &Shared, group: &str) -> Response {
 
 /// Returns an object by name: `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `namespaces/NAMESPACE/KIND/NAME` or
 /// `KIND/NAME`.
-fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
+fn object_by_name(shared: &Shared, path: &[&str]) -> Option<Response> {
     let rest = path.get(if path.first() == Some(&"api") { 2 } else { 3 }..)?;
     let (namespace, kind, name) = match rest {
         ["namespaces", namespace, kind, name] => (*namespace, *kind, *name),
@@ -388,8 +388,8 @@ fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     };
     let store = shared.store.lock().unwrap();
     Some(match store.manners.get(kind) {
-        Some(Manner::Answers(code)) => status(*code, "as the test has it"),
-        Some(Manner::Hangs) => return None,
+        Some(Behaviour::Status(code)) => status(*code, "as the test has it"),
+        Some(Behaviour::Hangs) => return None,
         _ if store.absent.contains(kind) => status(404, "the server could not find the requested resource"),
         _ => {
             let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
@@ -498,8 +498,8 @@ fn list(
         .filter(|((kind, ..), object)| kind == resource && selected(object, namespace, labels))
         .map(|(_, object)| object)
         .collect();
-    let more = (from + PAGE < all.len()).then(|| (from + PAGE).to_string());
-    let page: Vec<&Value> = all.into_iter().skip(from).take(PAGE).collect();
+    let more = (from + PAGE_SIZE < all.len()).then(|| (from + PAGE_SIZE).to_string());
+    let page: Vec<&Value> = all.into_iter().skip(from).take(PAGE_SIZE).collect();
     // Go serializes some empty lists as null.
     let items = if page.is_empty() { Value::Null } else { json!(page) };
     let body = json!({

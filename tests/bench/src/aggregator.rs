@@ -27,7 +27,7 @@ pub(crate) struct ReportCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     /// Probes that were not made: late, throttled.
-    pub(crate) not_asked: u64,
+    pub(crate) not_made: u64,
     /// Delay of each probe's start, in microseconds.
     pub(crate) late: Vec<u64>,
 }
@@ -87,12 +87,12 @@ impl Aggregator {
     }
 
     /// Publishes a new plan.
-    pub(crate) fn plan(&self, n: u64, assignments: Vec<Assignment>) {
+    pub(crate) fn publish_plan(&self, n: u64, assignments: Vec<Assignment>) {
         self.plan.send_replace(snapshot(n, assignments));
     }
 
     /// Returns and resets the counts.
-    pub(crate) fn take(&self) -> ReportCounts {
+    pub(crate) fn take_counts(&self) -> ReportCounts {
         self.seen.take()
     }
 }
@@ -105,7 +105,7 @@ impl Drop for Aggregator {
 
 fn snapshot(n: u64, assignments: Vec<Assignment>) -> Bytes {
     let line = PlanLine::Snapshot {
-        revision: PlanRevision { epoch: 1, n },
+        revision: PlanRevision { epoch: 1, number: n },
         settings: PlanSettings {
             echo_nonce: "n".to_owned(),
             heartbeat: Micros::from_secs(5),
@@ -154,7 +154,7 @@ fn stream(mut plans: watch::Receiver<Bytes>) -> BoxBody<Bytes, Infallible> {
                     Err(_) => return,
                 },
                 () = time::sleep(Duration::from_secs(5)) => {
-                    written(&PlanLine::Heartbeat { revision: PlanRevision { epoch: 1, n: 0 } })
+                    written(&PlanLine::Heartbeat { revision: PlanRevision { epoch: 1, number: 0 } })
                 }
             };
             if lines.send(line).await.is_err() {
@@ -193,7 +193,7 @@ fn count(body: &[u8], seen: &mut ReportCounts) -> StatusCode {
                 match line.result {
                     "ok" => seen.ok += 1,
                     "failed" => seen.failed += 1,
-                    _ => seen.not_asked += 1,
+                    _ => seen.not_made += 1,
                 }
                 seen.late.extend(line.times.late_us);
             }

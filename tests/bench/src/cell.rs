@@ -33,7 +33,7 @@ pub(crate) struct BenchContext {
 }
 
 /// Time for a subject to settle.
-pub(crate) const SETTLE: Duration = Duration::from_millis(2_200);
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(2_200);
 
 /// One sample of the clocks.
 struct ClockSample {
@@ -79,7 +79,7 @@ impl BenchContext {
         Ok(serde_json::from_str(&self.server.line().await?)?)
     }
 
-    async fn look(&mut self, subject: &ChildProcess) -> anyhow::Result<ClockSample> {
+    async fn sample(&mut self, subject: &ChildProcess) -> anyhow::Result<ClockSample> {
         let counts = self.counts().await?;
         let subject = subject.cost()?;
         let harness = ProcessCost::of(std::process::id())?.cpu;
@@ -88,7 +88,7 @@ impl BenchContext {
             counts,
             ours: harness + self.server.cost()?.cpu + subject.cpu,
             subject,
-            busy: machine::busy(),
+            busy: machine::busy_seconds(),
         })
     }
 
@@ -131,7 +131,9 @@ impl BenchContext {
             ProbeTool::Parallax => {
                 let mut agent = self.agent(wanted.kind).await?;
                 agent.plan(self.ports, wanted.kind, wanted.rate, Micros::from_secs(1));
-                let sample = self.agent_window(&mut agent, wanted, SETTLE, self.window).await;
+                let sample = self
+                    .agent_window(&mut agent, wanted, SETTLE_TIME, self.window)
+                    .await;
                 agent.process.stop().await?;
                 sample
             }
@@ -143,7 +145,7 @@ impl BenchContext {
                 };
                 let mut subject = self.subject(which, wanted.kind, wanted.rate, None)?;
                 subject.line().await?;
-                time::sleep(SETTLE).await;
+                time::sleep(SETTLE_TIME).await;
                 let sample = self.window(&subject, wanted, self.window).await;
                 subject.stop().await?;
                 sample
@@ -153,7 +155,7 @@ impl BenchContext {
                 let failed = Rc::new(Count::new(0));
                 let driving =
                     spawn_local(Rc::clone(&exporter).drive(wanted.kind, wanted.rate, Rc::clone(&failed)));
-                time::sleep(SETTLE).await;
+                time::sleep(SETTLE_TIME).await;
                 failed.set(0);
                 let sample = self.window(&exporter.process, wanted, self.window).await;
                 driving.abort();
@@ -187,7 +189,7 @@ impl BenchContext {
         window: Duration,
     ) -> anyhow::Result<WindowSample> {
         time::sleep(settle).await;
-        drop(agent.aggregator.take());
+        drop(agent.aggregator.take_counts());
         let url = agent.metrics.clone();
         let scrape = spawn_local(async move {
             time::sleep(window / 2).await;
@@ -198,10 +200,10 @@ impl BenchContext {
         let scraped = scrape.await?.context("scrape the prober's metrics")?;
         let ReportCounts {
             failed,
-            not_asked,
+            not_made: not_asked,
             mut late,
             ok,
-        } = agent.aggregator.take();
+        } = agent.aggregator.take_counts();
         late.sort_unstable();
         let at = |percent: usize| {
             late.get((late.len() * percent / 100).min(late.len().saturating_sub(1)))
@@ -222,9 +224,9 @@ impl BenchContext {
         wanted: CellSpec,
         window: Duration,
     ) -> anyhow::Result<WindowSample> {
-        let before = self.look(subject).await?;
+        let before = self.sample(subject).await?;
         time::sleep(window).await;
-        let after = self.look(subject).await?;
+        let after = self.sample(subject).await?;
         let seconds = (after.at - before.at).as_secs_f64();
         let probes = after.counts.of(wanted.kind) - before.counts.of(wanted.kind);
         let expected = count(wanted.rate) * seconds;
@@ -266,6 +268,6 @@ impl RunningAgent {
         self.plans += 1;
         self.targets = targets;
         self.aggregator
-            .plan(self.plans, assignments(kind, ports, targets, interval));
+            .publish_plan(self.plans, assignments(kind, ports, targets, interval));
     }
 }

@@ -41,8 +41,8 @@ impl MachineFacts {
             })
             .unwrap_or(0.0);
         let commit = commit.unwrap_or_else(|| {
-            let dirty = !said("git", &["status", "--porcelain", "prober", "model"]).is_empty();
-            said("git", &["rev-parse", "--short", "HEAD"]) + if dirty { "+" } else { "" }
+            let dirty = !command_output("git", &["status", "--porcelain", "prober", "model"]).is_empty();
+            command_output("git", &["rev-parse", "--short", "HEAD"]) + if dirty { "+" } else { "" }
         });
         Self {
             cpu: cpu.to_owned(),
@@ -55,8 +55,8 @@ impl MachineFacts {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            rustc: said("rustc", &["--version"]),
-            blackbox: said(crate::blackbox::PROGRAM, &["--version"])
+            rustc: command_output("rustc", &["--version"]),
+            blackbox: command_output(crate::blackbox::PROGRAM, &["--version"])
                 .chars()
                 .take_while(|c| *c != '(')
                 .collect(),
@@ -66,7 +66,7 @@ impl MachineFacts {
 }
 
 /// Returns the first line of a command's output.
-fn said(program: &str, args: &[&str]) -> String {
+fn command_output(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let output = output.map(|o| [o.stdout, o.stderr].concat()).unwrap_or_default();
     String::from_utf8_lossy(&output)
@@ -78,7 +78,7 @@ fn said(program: &str, args: &[&str]) -> String {
 }
 
 /// Returns the load average of the last minute.
-pub(crate) fn load() -> f64 {
+pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
         .next()
@@ -87,16 +87,19 @@ pub(crate) fn load() -> f64 {
 }
 
 /// Waits until the machine is quiet, up to a limit.
-pub(crate) async fn quiet(most: f64, patience: Duration) {
+pub(crate) async fn wait_until_quiet(most: f64, patience: Duration) {
     let until = Instant::now() + patience;
-    while load() > most && Instant::now() < until {
-        eprintln!("load average {:.2}; waiting until it is at most {most}", load());
+    while load_average() > most && Instant::now() < until {
+        eprintln!(
+            "load average {:.2}; waiting until it is at most {most}",
+            load_average()
+        );
         time::sleep(Duration::from_secs(5)).await;
     }
 }
 
 /// Returns the CPU seconds used by all processes and stolen by the hypervisor.
-pub(crate) fn busy() -> f64 {
+pub(crate) fn busy_seconds() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields: Vec<f64> = text
         .lines()

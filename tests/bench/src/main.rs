@@ -73,10 +73,10 @@ pub(crate) struct RunArgs {
     only: Vec<String>,
     /// Wait until the load average is at most this.
     #[arg(long, default_value_t = 0.5)]
-    load: f64,
+    max_load: f64,
     /// Maximum time to wait for that, in seconds.
     #[arg(long, default_value_t = 300)]
-    patience: u64,
+    max_wait_s: u64,
     /// Commit of the measured sources [default: that of the checkout].
     #[arg(long)]
     commit: Option<String>,

@@ -29,7 +29,7 @@ const HOST: &str = "shop.example.test";
 const ANSWER: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n";
 
 /// Timeout until all probers report.
-const PATIENCE: Duration = Duration::from_mins(5);
+const REPORT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Parameters.
 #[derive(Debug, clap::Args)]
@@ -87,14 +87,14 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
     let echoes: Vec<SocketAddr> = bound.iter().map(Agent::echo_addr).collect();
     let _aggregator = aggregator(&echoes, parallax, folder, port, free)?;
     let client = reqwest::Client::builder().no_proxy().build()?;
-    reporting(&client, &url, 0).await?;
+    wait_for_vantages(&client, &url, 0).await?;
     let begun = Instant::now();
     let mut agents = JoinSet::new();
     let stop = CancellationToken::new();
     for agent in bound {
         agents.spawn_local(agent.run(stop.clone()));
     }
-    reporting(&client, &url, args.probers as usize).await?;
+    wait_for_vantages(&client, &url, args.probers as usize).await?;
     println!(
         "{} probers report after {:.1} s",
         args.probers,
@@ -165,8 +165,8 @@ fn config(n: u32, url: &Url, resolv_conf: &Path) -> anyhow::Result<AgentConfig> 
             .map_err(|error| anyhow::anyhow!("{error}"))?,
         pod: format!("prober-{n}").parse().context("a pod's name")?,
         aggregator: url.clone(),
-        token: None,
-        aggregator_roots: AggregatorRoots::AsProbes,
+        credential: None,
+        aggregator_roots: AggregatorRoots::SameAsProbes,
         role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from(resolv_conf),
@@ -217,11 +217,11 @@ fn aggregator(
 }
 
 /// Waits until this many vantages report, or with 0, until the aggregator responds.
-async fn reporting(client: &reqwest::Client, url: &Url, wanted: usize) -> anyhow::Result<()> {
+async fn wait_for_vantages(client: &reqwest::Client, url: &Url, wanted: usize) -> anyhow::Result<()> {
     let state = url.join("v1/state")?;
     let begun = Instant::now();
     let mut last = 0;
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < REPORT_TIMEOUT {
         if let Ok(answer) = client.get(state.clone()).send().await {
             let view: Value = serde_json::from_slice(&answer.bytes().await?)?;
             let vantages = view["vantages"].as_array().into_iter().flatten();
@@ -232,7 +232,10 @@ async fn reporting(client: &reqwest::Client, url: &Url, wanted: usize) -> anyhow
         }
         time::sleep(Duration::from_millis(500)).await;
     }
-    bail!("{last} of {wanted} probers report after {} s", PATIENCE.as_secs())
+    bail!(
+        "{last} of {wanted} probers report after {} s",
+        REPORT_TIMEOUT.as_secs()
+    )
 }
 
 async fn serve(listener: TcpListener) {

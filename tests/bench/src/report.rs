@@ -10,7 +10,7 @@ const BEGIN: &str = "<!-- bench: begin, written by `make bench` -->";
 const END: &str = "<!-- bench: end -->";
 
 /// Cores that other programs may use; beyond that, the figures say more about them than about Parallax.
-const QUIET: f64 = 0.2;
+const MAX_FOREIGN_CORES: f64 = 0.2;
 
 /// Rows of the first table and their titles.
 const ROWS: &[(&str, &str)] = &[
@@ -115,7 +115,7 @@ fn costs(results: &BenchResults) -> String {
 
 fn seconds(spread: Option<SampleSpread>) -> String {
     spread.map_or("–".into(), |s| {
-        format!("{:.3} ({:.3}–{:.3})", s.median, s.least, s.most)
+        format!("{:.3} ({:.3}–{:.3})", s.median, s.min, s.max)
     })
 }
 
@@ -136,7 +136,7 @@ fn lateness(results: &BenchResults, row: &str) -> String {
 
 fn budgets(results: &BenchResults) -> String {
     let mut out = String::new();
-    let quiet = foreign(results).is_none_or(|f| f.median <= QUIET);
+    let quiet = foreign_cores(results).is_none_or(|f| f.median <= MAX_FOREIGN_CORES);
     line!(out, "| budget | measured | |");
     line!(out, "|---|---|---|");
     let mut row = |text: &str, measured: Option<SampleSpread>, most: f64, digits: usize| {
@@ -150,8 +150,8 @@ fn budgets(results: &BenchResults) -> String {
                 out,
                 "| {text} | {:.digits$} ({:.digits$}–{:.digits$}) | {met} |",
                 measured.median,
-                measured.least,
-                measured.most
+                measured.min,
+                measured.max
             );
         }
     };
@@ -171,8 +171,8 @@ fn budgets(results: &BenchResults) -> String {
             .zip(yardstick)
             .map(|(ours, theirs)| SampleSpread {
                 median: ours.median / theirs.median,
-                least: ours.least / theirs.most,
-                most: ours.most / theirs.least,
+                min: ours.min / theirs.max,
+                max: ours.max / theirs.min,
             }),
         0.25,
         3,
@@ -225,7 +225,7 @@ fn limits(results: &BenchResults) -> String {
             line!(out, "| {name} | {} | {} |", thousands(rate), seconds(cpu));
         }
     }
-    if let Some(slope) = slope(results) {
+    if let Some(slope) = memory_slope(results) {
         line!(
             out,
             "\nMemory for each further target in the plan: {slope:.1} kB (500 against 4 000 targets every 10 s)."
@@ -248,12 +248,12 @@ fn limit<'a>(
 
 fn thousands(spread: Option<SampleSpread>) -> String {
     spread.map_or("–".into(), |s| {
-        format!("{:.0} ({:.0}–{:.0})", s.median, s.least, s.most)
+        format!("{:.0} ({:.0}–{:.0})", s.median, s.min, s.max)
     })
 }
 
 /// Returns the kilobytes per target, between the smallest and the largest plan.
-fn slope(results: &BenchResults) -> Option<f64> {
+fn memory_slope(results: &BenchResults) -> Option<f64> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for sample in results.of("memory", ProbeTool::Parallax) {
         by_size.entry(sample.targets).or_default().push(sample.rss_mb);
@@ -266,14 +266,14 @@ fn slope(results: &BenchResults) -> Option<f64> {
 }
 
 /// Returns the CPU that other programs used during the windows.
-fn foreign(results: &BenchResults) -> Option<SampleSpread> {
+fn foreign_cores(results: &BenchResults) -> Option<SampleSpread> {
     SampleSpread::of(results.samples.iter().map(|s| s.foreign_cores))
 }
 
 fn validity(results: &BenchResults) -> String {
     let fixed: Vec<&WindowSample> = results.samples.iter().filter(|s| s.row != "max").collect();
     let counted = fixed.iter().filter(|s| s.valid).count();
-    let foreign = foreign(results);
+    let foreign = foreign_cores(results);
     let mut out = String::new();
     line!(
         out,
@@ -281,10 +281,10 @@ fn validity(results: &BenchResults) -> String {
         fixed.len(),
         foreign.map_or("–".into(), |f| format!(
             "{:.2} ({:.2}–{:.2})",
-            f.median, f.least, f.most
+            f.median, f.min, f.max
         )),
     );
-    if foreign.is_some_and(|f| f.median > QUIET) {
+    if foreign.is_some_and(|f| f.median > MAX_FOREIGN_CORES) {
         line!(
             out,
             "\n**The machine was not quiet.** Cold caches and further switches make every figure larger than on an idle \

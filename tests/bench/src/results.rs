@@ -91,8 +91,8 @@ pub(crate) fn count(n: u64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SampleSpread {
     pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl SampleSpread {
@@ -106,7 +106,11 @@ impl SampleSpread {
         } else {
             values[middle]
         };
-        Some(Self { median, least, most })
+        Some(Self {
+            median,
+            min: least,
+            max: most,
+        })
     }
 }
 
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {
         let spread = SampleSpread::of([4.0, 1.0, 2.0, 9.0]).unwrap();
-        assert_eq!((spread.median, spread.least, spread.most), (3.0, 1.0, 9.0));
+        assert_eq!((spread.median, spread.min, spread.max), (3.0, 1.0, 9.0));
         assert_eq!(SampleSpread::of([]), None);
     }
 }

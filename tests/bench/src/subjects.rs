@@ -54,7 +54,7 @@ pub(crate) struct Args {
 }
 
 /// Maximum lifetime of a child, whatever happens to the harness.
-const LONGEST: Duration = Duration::from_mins(5);
+const MAX_LIFETIME: Duration = Duration::from_mins(5);
 
 /// Probes until it or its parent is killed.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> anyhow::Result<()> {
@@ -74,8 +74,8 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
         vantage: "n1/pod".parse()?,
         pod: "prober-n1".parse()?,
         aggregator: args.aggregator.clone().context("the agent needs --aggregator")?,
-        token: None,
-        aggregator_roots: AggregatorRoots::AsProbes,
+        credential: None,
+        aggregator_roots: AggregatorRoots::SameAsProbes,
         role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
@@ -85,7 +85,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
     };
     let agent = Agent::bind(config).await?;
     println!("{}", agent.echo_addr());
-    time::timeout(LONGEST, agent.run(CancellationToken::new())).await??;
+    time::timeout(MAX_LIFETIME, agent.run(CancellationToken::new())).await??;
     Ok(())
 }
 
@@ -121,7 +121,7 @@ async fn bare(args: &Args) -> anyhow::Result<()> {
             });
         }
     });
-    Ok(time::timeout(LONGEST, probing).await?)
+    Ok(time::timeout(MAX_LIFETIME, probing).await?)
 }
 
 fn index(i: u64, len: usize) -> usize {
@@ -136,7 +136,7 @@ fn floor(args: &Args) -> anyhow::Result<()> {
         if let Some(due) = pace.due(i) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
-        if start.elapsed() > LONGEST {
+        if start.elapsed() > MAX_LIFETIME {
             break;
         }
         let address = args.ports.address(args.kind, i);

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 use crate::{
     RunArgs,
-    cell::{BenchContext, CellSpec, SETTLE},
+    cell::{BenchContext, CellSpec, SETTLE_TIME},
     machine::{self, MachineFacts},
     plan::ProbeMix,
     process::{CpuCore, pin},
@@ -57,27 +57,27 @@ pub(crate) const LOADS: &[(&str, ProbeMix, u64, &[ProbeTool])] = &[
 ];
 
 /// Typical plan of a cluster: 60 targets every 10 s.
-const SMALL: (u64, Micros, Duration) = (60, Micros::from_secs(10), Duration::from_secs(30));
+const SMALL_PLAN: (u64, Micros, Duration) = (60, Micros::from_secs(10), Duration::from_secs(30));
 
 /// Numbers of targets every 10 s, for the slope of memory.
-const MEMORY: [u64; 2] = [500, 4_000];
+const MEMORY_TARGETS: [u64; 2] = [500, 4_000];
 
 /// Search for the limit: initial rate in probes per second, and growth factor in thousandths.
-const LIMIT: (u64, u64) = (4_000, 1_250);
+const LIMIT_SEARCH: (u64, u64) = (4_000, 1_250);
 
 /// Measures everything and stores the results.
 pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     // HTTP clients in this process use the process's provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     pin(CpuCore::Rest).context("pin to a core")?;
-    machine::quiet(args.load, Duration::from_secs(args.patience)).await;
+    machine::wait_until_quiet(args.max_load, Duration::from_secs(args.max_wait_s)).await;
     let mut results = BenchResults {
         command: std::env::args()
             .skip(1)
             .fold("parallax-bench".to_owned(), |line, word| line + " " + &word),
         date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
         machine: MachineFacts::here(args.commit.clone()),
-        load_before: machine::load(),
+        load_before: machine::load_average(),
         load_after: 0.0,
         window_s: args.seconds,
         repeats: 0,
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
                 bench.repeat = repeat;
                 round(&mut bench, args, &mut results.samples).await?;
                 results.repeats = repeat;
-                results.load_after = machine::load();
+                results.load_after = machine::load_average();
                 // An interrupted run stores its measurements too.
                 results.write(&args.results)?;
             }
@@ -169,7 +169,7 @@ async fn round(
 }
 
 async fn small(bench: &mut BenchContext) -> anyhow::Result<WindowSample> {
-    let (targets, interval, window) = SMALL;
+    let (targets, interval, window) = SMALL_PLAN;
     let wanted = CellSpec {
         row: "small",
         tool: ProbeTool::Parallax,
@@ -178,14 +178,14 @@ async fn small(bench: &mut BenchContext) -> anyhow::Result<WindowSample> {
     };
     let mut agent = bench.agent(wanted.kind).await?;
     agent.plan(bench.ports, wanted.kind, targets, interval);
-    let sample = bench.agent_window(&mut agent, wanted, SETTLE, window).await;
+    let sample = bench.agent_window(&mut agent, wanted, SETTLE_TIME, window).await;
     agent.process.stop().await?;
     sample
 }
 
 async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let mut samples = Vec::new();
-    for targets in MEMORY {
+    for targets in MEMORY_TARGETS {
         let interval = Micros::from_secs(10);
         let wanted = CellSpec {
             row: "memory",
@@ -196,7 +196,7 @@ async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
         let mut agent = bench.agent(wanted.kind).await?;
         agent.plan(bench.ports, wanted.kind, targets, interval);
         let sample = bench
-            .agent_window(&mut agent, wanted, SETTLE, Duration::from_secs(10))
+            .agent_window(&mut agent, wanted, SETTLE_TIME, Duration::from_secs(10))
             .await;
         agent.process.stop().await?;
         samples.push(sample?);
@@ -208,7 +208,7 @@ async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
 /// a hundred starts more than a tenth of the interval late. Returns all windows; the last one that passes is the
 /// limit.
 async fn limit(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
-    let (mut rate, step) = LIMIT;
+    let (mut rate, step) = LIMIT_SEARCH;
     let mut samples = Vec::new();
     let mut agent = bench.agent(ProbeMix::Http).await?;
     loop {

@@ -67,7 +67,7 @@ fn program(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Timeout of each component's start: `KUBEBUILDER_CONTROLPLANE_START_TIMEOUT` (`60s`), by default two minutes.
-pub(crate) fn patience() -> anyhow::Result<Duration> {
+pub(crate) fn start_timeout() -> anyhow::Result<Duration> {
     let Ok(text) = env::var("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT") else {
         return Ok(Duration::from_mins(2));
     };

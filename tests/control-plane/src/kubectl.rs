@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use tokio::{process::Command, time::timeout};
 
 /// Timeout of one command; only a failing test reaches it.
-const PATIENCE: Duration = Duration::from_mins(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// kubectl of one user of one control plane.
 #[derive(Debug, Clone)]
@@ -36,9 +36,9 @@ impl Kubectl {
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        let output = timeout(PATIENCE, running)
+        let output = timeout(COMMAND_TIMEOUT, running)
             .await
-            .with_context(|| format!("{said} did not exit within {PATIENCE:?}"))?
+            .with_context(|| format!("{said} did not exit within {COMMAND_TIMEOUT:?}"))?
             .with_context(|| format!("starting {}", self.program.display()))?;
         let printed = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {

@@ -32,7 +32,7 @@ pub use plane::ControlPlane;
 pub use process::RunningProgram;
 
 /// Prints a message past the capture of the test harness: skips and measurements must be visible for passing tests too.
-pub fn say(text: &str) {
+pub fn print_uncaptured(text: &str) {
     use std::io::Write as _;
     // A closed stderr cannot be reported.
     let _ = writeln!(std::io::stderr(), "{text}");

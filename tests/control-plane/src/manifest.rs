@@ -26,7 +26,7 @@ impl Manifest {
 
     /// Wraps objects built by the test.
     #[must_use]
-    pub const fn of(objects: Vec<DynamicObject>) -> Self {
+    pub const fn from_objects(objects: Vec<DynamicObject>) -> Self {
         Self { objects }
     }
 

@@ -18,22 +18,22 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     AuditedRequest, ControlPlaneBinaries, Kubectl, RunningProgram,
-    assets::patience,
+    assets::start_timeout,
     audit,
     credentials::{self, ADMINISTRATOR, CredentialFiles},
 };
 
 /// Command that runs the tests that need a control plane.
-const COMMAND: &str = "KUBEBUILDER_ASSETS=FOLDER cargo test --workspace --locked --test control-plane";
+const TEST_COMMAND: &str = "KUBEBUILDER_ASSETS=FOLDER cargo test --workspace --locked --test control-plane";
 
 /// Interval of readiness checks.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Enabled controllers: derived objects, namespaces, garbage collection.
 const CONTROLLERS: &str = "endpointslice-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,\
      persistentvolumeclaim-protection-controller";
 /// Enabled only on request: it would replace Pods that a test has created.
-const DAEMONS: &str = "daemonset-controller";
+const DAEMON_SET_CONTROLLER: &str = "daemonset-controller";
 
 /// A running control plane; stopped on drop, with its data.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl ControlPlane {
             skip(
                 test,
                 "KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver",
-                COMMAND,
+                TEST_COMMAND,
             );
             return Ok(None);
         };
@@ -103,17 +103,17 @@ impl ControlPlane {
     }
 
     /// Reports that a part of a test needs kube-controller-manager, which the environment does not name.
-    pub fn without_controllers(part: &str) {
+    pub fn skip_without_controllers(part: &str) {
         skip(
             part,
             "the directory in KUBEBUILDER_ASSETS has no kube-controller-manager",
-            COMMAND,
+            TEST_COMMAND,
         );
     }
 
     /// Enables the DaemonSet controller, which creates a Pod per matching node.
     pub fn follow_daemon_sets(&mut self) -> anyhow::Result<()> {
-        self.start_controllers("daemonset-controller", DAEMONS)
+        self.start_controllers("daemonset-controller", DAEMON_SET_CONTROLLER)
     }
 
     /// Returns the administrator's kubectl; `None`, with a message, if the environment names none.
@@ -122,7 +122,7 @@ impl ControlPlane {
             skip(
                 test,
                 "the directory in KUBEBUILDER_ASSETS has no kubectl",
-                COMMAND,
+                TEST_COMMAND,
             );
             return Ok(None);
         };
@@ -184,13 +184,13 @@ impl ControlPlane {
     }
 
     /// Returns every request that the API server has answered or rejected so far.
-    pub fn audited(&self) -> anyhow::Result<Vec<AuditedRequest>> {
+    pub fn audited_requests(&self) -> anyhow::Result<Vec<AuditedRequest>> {
         let log = fs::read(self.folder.path().join("audit.log")).context("reading the audit log")?;
         Ok(audit::read(&String::from_utf8_lossy(&log)))
     }
 
     async fn ready(&mut self) -> anyhow::Result<()> {
-        let (begin, patience) = (Instant::now(), patience()?);
+        let (begin, patience) = (Instant::now(), start_timeout()?);
         let client = self.admin().await?;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new())?;
@@ -198,7 +198,7 @@ impl ControlPlane {
             if answer.is_ok() {
                 return Ok(());
             }
-            if let Some(status) = self.api_server.ended() {
+            if let Some(status) = self.api_server.exit_status() {
                 bail!("kube-apiserver exited ({status}); {}", self.api_server.tail());
             }
             if begin.elapsed() > patience {
@@ -208,7 +208,7 @@ impl ControlPlane {
                     self.api_server.tail()
                 );
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 
 /// Log lines shown in an error.
-const SHOWN: usize = 30;
+const TAIL_LINES: usize = 30;
 
 /// A running program.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl RunningProgram {
     }
 
     /// Returns its exit status, if it has exited.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
@@ -80,7 +80,7 @@ impl RunningProgram {
     pub fn tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
-        let shown = &lines[lines.len().saturating_sub(SHOWN)..];
+        let shown = &lines[lines.len().saturating_sub(TAIL_LINES)..];
         format!("end of the log of {}:\n{}", self.name, shown.join("\n"))
     }
 }
@@ -89,7 +89,7 @@ impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            crate::say(&self.tail());
+            crate::print_uncaptured(&self.tail());
         }
     }
 }

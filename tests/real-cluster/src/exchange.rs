@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Maximum size of a response.
-const LARGEST: usize = 32 << 20;
+const MAX_BODY_BYTES: usize = 32 << 20;
 
 /// A response with its whole body.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) async fn exchange(
             .await
             .context("sending the request")?;
         let (head, body) = answer.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await;
+        let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("reading the body: {error}"))?;
         Ok(Answer {
             status: head.status,

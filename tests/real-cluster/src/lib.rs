@@ -19,7 +19,7 @@ pub mod run;
 pub mod step;
 
 /// Prints a message on the terminal, past the capture of a test harness.
-pub fn say(text: &str) {
+pub fn print_uncaptured(text: &str) {
     use std::io::Write as _;
     // A closed stderr is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");

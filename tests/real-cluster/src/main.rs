@@ -8,9 +8,8 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use parallax_real_cluster::{
-    app, client,
+    app, client, print_uncaptured,
     run::{self, Options, RunResult},
-    say,
     step::{self, Kind, StepError},
 };
 
@@ -58,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    say(&format!("parallax-real-cluster: {error:#}"));
+    print_uncaptured(&format!("parallax-real-cluster: {error:#}"));
     if error.is::<StepError>() {
         ExitCode::from(2)
     } else {

@@ -4,7 +4,7 @@ use std::env;
 
 use clap::Parser;
 use parallax_real_cluster::run::{self, Options, RunResult};
-use parallax_skip::{left_out, skip};
+use parallax_skip::{is_skipped, skip};
 
 /// The options of `parallax-real-cluster run`, whose values also come from the environment.
 #[derive(Debug, Parser)]
@@ -18,7 +18,7 @@ fn parallax_says_what_it_should_on_a_real_cluster() {
     const NAME: &str = "parallax_says_what_it_should_on_a_real_cluster";
     const COMMAND: &str =
         "PARALLAX_REAL_CLUSTER=KUBECONFIG cargo test --workspace --locked --test real-cluster";
-    if left_out(NAME, "PARALLAX_REAL_CLUSTER", COMMAND) {
+    if is_skipped(NAME, "PARALLAX_REAL_CLUSTER", COMMAND) {
         return;
     }
     if env::var_os("PARALLAX_REAL_CLUSTER").is_none_or(|named| named.is_empty()) {

@@ -12,9 +12,9 @@ use std::{
 };
 
 /// Maximum length of a name, reason or command, in characters.
-const LONGEST: usize = 300;
+const MAX_PART_CHARS: usize = 300;
 /// Maximum size of the file in bytes; `tests/run-suites` fails when it is full.
-const LARGEST: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// Reports that a test, or part of it, does not run.
 ///
@@ -41,7 +41,7 @@ pub fn skip(name: &str, reason: &str, command: &str) {
 /// # Panics
 /// Like [`skip`].
 #[must_use]
-pub fn left_out(name: &str, variable: &str, command: &str) -> bool {
+pub fn is_skipped(name: &str, variable: &str, command: &str) -> bool {
     match env::var(variable).as_deref() {
         Ok("skip") => {
             skip(name, &format!("{variable}=skip"), command);
@@ -56,7 +56,7 @@ pub fn left_out(name: &str, variable: &str, command: &str) -> bool {
 fn line(name: &str, reason: &str, command: &str) -> String {
     let parts = [name, reason, command].map(|part| {
         part.chars()
-            .take(LONGEST)
+            .take(MAX_PART_CHARS)
             .map(|character| if character.is_control() { ' ' } else { character })
             .collect::<String>()
     });
@@ -66,7 +66,7 @@ fn line(name: &str, reason: &str, command: &str) -> String {
 /// Appends in a single write, because several test processes share the file.
 fn append(file: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
-    if file.metadata()?.len() + line.len() as u64 > LARGEST {
+    if file.metadata()?.len() + line.len() as u64 > MAX_FILE_BYTES {
         return Err(io::Error::other("the file is full"));
     }
     file.write_all(line.as_bytes())
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn a_report_is_one_line_of_three_fields_whatever_it_contains() {
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_PART_CHARS + 1);
         let line = line("a\tname", "two\nlines", &long);
         assert_eq!(line.matches('\n').count(), 1);
         assert_eq!(line.trim_end().split('\t').count(), 3);
         assert!(line.starts_with("a name\ttwo lines\t"));
-        assert!(line.len() < 2 * LONGEST);
+        assert!(line.len() < 2 * MAX_PART_CHARS);
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         append(&file, "one\n").unwrap();
         append(&file, "two\n").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n");
-        let rest = usize::try_from(LARGEST).unwrap();
+        let rest = usize::try_from(MAX_FILE_BYTES).unwrap();
         assert!(append(&file, &"x".repeat(rest)).is_err());
     }
 }

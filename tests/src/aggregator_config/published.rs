@@ -16,7 +16,7 @@ pub(super) fn published(ingress: &Ingress) -> impl Iterator<Item = PublishedSpec
     ingress.hosts.names().iter().map(|host| PublishedSpec {
         target: TargetSpec {
             expect_status: ingress.expect_status.clone(),
-            ..TargetSpec::of(format!("http://{host}/"))
+            ..TargetSpec::new(format!("http://{host}/"))
         },
         service: ingress.service.clone(),
         port: 80,
@@ -30,7 +30,7 @@ pub(super) fn headless(service: &Service) -> impl Iterator<Item = PublishedSpec>
     let ports = service.ports.iter().filter(|_| service.cluster_ip.is_none());
     let name = format!("{}.{}.svc", service.key.name, service.key.namespace);
     ports.map(move |port| PublishedSpec {
-        target: TargetSpec::of(format!("http://{name}:{}/", port.target_port)),
+        target: TargetSpec::new(format!("http://{name}:{}/", port.target_port)),
         service: service.key.clone(),
         port: port.port,
         class: None,

@@ -151,7 +151,7 @@ fn main() -> anyhow::Result<()> {
         Command::Quiet(args) => quiet(&args),
         Command::Sets => {
             for set in SETS {
-                println!("{:<16} {:>4} trials  {}", set.name, set.trials, set.about);
+                println!("{:<16} {:>4} trials  {}", set.name, set.trials, set.description);
             }
             Ok(())
         }
@@ -177,7 +177,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         seed: args.seed,
         first: args.first,
         stretches: args.stretches,
-        among: whole(args.targets),
+        target_count: whole(args.targets),
         ..QuietOptions::default()
     };
     let begun = Instant::now();
@@ -196,7 +196,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         args.nodes,
         args.seed,
         found.stretches,
-        quiet.before + quiet::COUNTED,
+        quiet.warm_up_rounds + quiet::COUNTED_ROUNDS,
         found.unjudged,
         found.judged_rounds,
         found.observations,
@@ -213,7 +213,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
             .entry((opening.region.as_str(), opening.shared))
             .or_default();
         sum.0 += 1;
-        sum.1 += found.share_of(opening, args.targets, rounds);
+        sum.1 += found.contribution(opening, args.targets, rounds);
     }
     for ((region, _), (times, sum)) in &by_region {
         println!("  {region:<28} {times:>6} stretches {sum:.4}");
@@ -223,7 +223,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
             "  stretch {}: {}, {:.4} of the sum",
             opening.stretch,
             opening.region,
-            found.share_of(opening, args.targets, rounds)
+            found.contribution(opening, args.targets, rounds)
         );
     }
     println!(
@@ -288,7 +288,8 @@ fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
     io::stdin()
         .read_to_string(&mut said)
         .context("reading verdict lines from standard input")?;
-    let mut verdicts = score::read(said.lines()).context("reading verdict lines from standard input")?;
+    let mut verdicts =
+        score::parse_output(said.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
         let mut all = TrialOutput::default();
         for said in std::mem::take(&mut verdicts).into_values() {
@@ -312,21 +313,21 @@ fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
 fn print_trial(faults: usize, score: &TrialScore) {
     for fault in &score.faults {
         let said = match &fault.naming {
-            None if fault.leant_to => "missed, but the likeliest candidate".to_owned(),
+            None if fault.likeliest => "missed, but the likeliest candidate".to_owned(),
             None if fault.observable => "missed".to_owned(),
             None => "not named, and not observable".to_owned(),
-            Some(n) if n.class_right && n.over_wide > 0 => {
-                format!("right, class too wide by {}", n.over_wide)
+            Some(n) if n.class_right && n.separable_regions > 0 => {
+                format!("right, class too wide by {}", n.separable_regions)
             }
             Some(n) if n.class_right => if n.exact { "right" } else { "right, by class" }.to_owned(),
-            Some(n) => format!("wrong: {} {:?}", n.said.0, n.said.1),
+            Some(n) => format!("wrong: {} {:?}", n.region.0, n.region.1),
         };
         let after = fault
             .after_s
             .map_or_else(String::new, |s| format!(", after {s:.1} s"));
         println!("trial {}: {}: {said}{after}", score.trial, fault.cause);
     }
-    for wrong in &score.wrong {
+    for wrong in &score.unmatched {
         let alarm = if faults == 0 {
             "false alarm"
         } else {
@@ -370,10 +371,10 @@ fn ask(args: &RequestArgs) -> anyhow::Result<()> {
     let mut engine = Replay::default();
     let (truth, said) = if args.unasked {
         let trial = corpus::trial(set, args.seed, args.first);
-        let said = corpus::ask::read(&mut engine, &trial.lines);
+        let said = corpus::closed_loop::run_recording(&mut engine, &trial.lines);
         (trial.truth, said)
     } else {
-        corpus::answered(set, args.seed, args.first, &mut engine)
+        corpus::closed_loop_trial(set, args.seed, args.first, &mut engine)
     };
     let mut out = io::stdout().lock();
     for line in said {
@@ -402,13 +403,17 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         let trials = set.trials.min(most).min(args.trials.unwrap_or(usize::MAX));
         let begun = Instant::now();
         let set = TrialSet {
-            asking: set.asking && !args.unasked,
+            closed_loop: set.closed_loop && !args.unasked,
             ..*set
         };
         let result = report::run(&set, args.seed, trials, &|| Box::<Replay>::default())?;
         let recalled = &result.tally.all.recalled;
         let (all, unseen) = (&result.tally.all, &result.tally.all.unobservable);
-        let asked: usize = result.trials.iter().map(|(truth, _)| truth.asked).sum();
+        let asked: usize = result
+            .trials
+            .iter()
+            .map(|(truth, _)| truth.requested_probes)
+            .sum();
         let probes: usize = result.trials.iter().map(|(truth, _)| truth.observations).sum();
         eprintln!(
             "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  requested {asked} of \

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use parallax_model::NodeName;
 
 /// Maximum number of nodes of a lab: there is one CPU, and a prober on each node.
-pub const MOST_NODES: usize = 16;
+pub const MAX_NODES: usize = 16;
 
 /// CIDR of all Pods.
 pub const POD_CIDR: &str = "10.244.0.0/16";
@@ -63,32 +63,32 @@ pub const FIRST_WORKLOAD: u8 = 10;
 
 /// Returns a node's address on the underlay.
 #[must_use]
-pub const fn underlay(node: u8) -> Ipv4Addr {
+pub const fn underlay_address(node: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 0, node)
 }
 
 /// Returns the address of a client outside.
 #[must_use]
-pub const fn outside(number: u8) -> Ipv4Addr {
+pub const fn outside_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 51, 100, number)
 }
 
 /// Returns a Pod's address.
 #[must_use]
-pub const fn pod(node: u8, last: u8) -> Ipv4Addr {
+pub const fn pod_address(node: u8, last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 244, node, last)
 }
 
 /// Returns the address of a node's Pod bridge, the gateway of its Pods.
 #[must_use]
-pub const fn gateway(node: u8) -> Ipv4Addr {
-    pod(node, 1)
+pub const fn gateway_address(node: u8) -> Ipv4Addr {
+    pod_address(node, 1)
 }
 
 /// Returns the IPv6 counterpart of an IPv4 address in a dual-stack cluster: `fd00::` with the IPv4 address in the last
 /// four bytes, or `2001:db8::` for addresses outside the lab's own networks (balancers).
 #[must_use]
-pub fn six(address: Ipv4Addr) -> Ipv6Addr {
+pub fn ipv6_counterpart(address: Ipv4Addr) -> Ipv6Addr {
     let [a, b, c, d] = address.octets();
     let (first, second) = if belongs_to_the_lab(address) {
         (0xfd00, 0)
@@ -102,7 +102,7 @@ pub fn six(address: Ipv4Addr) -> Ipv6Addr {
 /// Returns the network of a node's Pods.
 #[must_use]
 pub fn pod_cidr(node: u8) -> String {
-    format!("{}/24", pod(node, 0))
+    format!("{}/24", pod_address(node, 0))
 }
 
 /// Returns the name of a node's prober Pod.

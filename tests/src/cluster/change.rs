@@ -107,7 +107,7 @@ impl Cluster {
                 for admitted in admits {
                     self.service_mut(admitted)?;
                 }
-                self.service_mut(service)?.policed = Some((name.clone(), admits.clone()));
+                self.service_mut(service)?.network_policy = Some((name.clone(), admits.clone()));
                 Ok(ChangeEffect::Rules)
             }
             FaultOperation::SetHealthChecks {
@@ -124,7 +124,7 @@ impl Cluster {
             } => self.set_record(resolver, host, *address),
             FaultOperation::FreezeNode { node } => {
                 self.known(node)?;
-                self.frozen.insert(node.clone());
+                self.frozen_nodes.insert(node.clone());
                 Ok(ChangeEffect::Rules)
             }
             FaultOperation::RestartProber { node } => self.prober(node, ProberChange::Restart),
@@ -143,7 +143,7 @@ impl Cluster {
             | FaultOperation::DropLargerThan { .. }
             | FaultOperation::SecurityGroup { .. }
             | FaultOperation::StepClock { .. }
-            | FaultOperation::Command { .. } => self.wires(op),
+            | FaultOperation::Command { .. } => self.apply_network_fault(op),
             _ => self.lifecycle(op),
         }
     }
@@ -153,7 +153,7 @@ impl Cluster {
         let at = position(service, pod)?;
         let pod = service.endpoints.remove(at);
         service.states.remove(&pod.name);
-        self.gone.insert(pod.name.clone());
+        self.deleted_pods.insert(pod.name.clone());
         Ok(ChangeEffect::Stopped(pod))
     }
 
@@ -164,7 +164,7 @@ impl Cluster {
         node: &NodeName,
     ) -> Result<ChangeEffect, OpError> {
         self.service_mut(service)?;
-        if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
+        if self.deleted_pods.contains(pod) || self.pods().any(|known| known.name == *pod) {
             return Err(OpError::Taken(pod.clone()));
         }
         let pod = self.new_pod(pod, node)?;
@@ -201,7 +201,7 @@ impl Cluster {
         node.present = present;
         let (pod, joins) = (node.prober.clone(), present && node.probes);
         for service in &mut self.services {
-            if service.behind == Some(BackendPods::Probers) {
+            if service.backend_pods == Some(BackendPods::Probers) {
                 service.endpoints.retain(|endpoint| endpoint.name != pod.name);
                 service.endpoints.extend(joins.then(|| pod.clone()));
             }
@@ -232,7 +232,7 @@ impl Cluster {
     }
 
     /// Applies changes that are invisible to the API server.
-    fn wires(&self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
+    fn apply_network_fault(&self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         let at = |node: &NodeName, script: String| {
             self.known(node)?;
             Ok(ChangeEffect::Run(Some(node.to_string()), script))

@@ -72,10 +72,10 @@ fn an_ingress_of_another_class_is_no_longer_served_where_dns_leads() {
 fn a_node_joins_and_leaves_once_and_its_prober_with_it() {
     let mut cluster = cluster("quiet-nodes");
     let n5: NodeName = "n5".parse().unwrap();
-    assert_eq!(cluster.present().count(), 4);
+    assert_eq!(cluster.present_nodes().count(), 4);
     let joined = cluster.apply(&op("join-node: {node: n5}"));
     assert_eq!(joined, Ok(ChangeEffect::Prober(n5, ProberChange::Start)));
-    assert_eq!(cluster.present().count(), 5);
+    assert_eq!(cluster.present_nodes().count(), 5);
     assert!(matches!(
         cluster.apply(&op("join-node: {node: n5}")),
         Err(OpError::Presence { .. })

@@ -41,26 +41,26 @@ impl Service {
 
     /// Returns the Pods to which kube-proxy sends connections, on any node.
     #[must_use]
-    pub fn usable(&self) -> Vec<&Pod> {
-        self.chosen(|_| true)
+    pub fn usable_pods(&self) -> Vec<&Pod> {
+        self.select_pods(|_| true)
     }
 
     /// Returns those of one node, selected separately, as with policy Local.
     #[must_use]
-    pub fn usable_on(&self, node: &NodeName) -> Vec<&Pod> {
-        self.chosen(|pod| pod.node == *node)
+    pub fn usable_pods_on(&self, node: &NodeName) -> Vec<&Pod> {
+        self.select_pods(|pod| pod.node == *node)
     }
 
     /// Returns the Pods in the headless Service's DNS answer.
-    pub fn ready(&self) -> impl Iterator<Item = &Pod> {
+    pub fn ready_pods(&self) -> impl Iterator<Item = &Pod> {
         self.endpoints
             .iter()
             .filter(|pod| self.conditions(&pod.name).ready)
     }
 
     /// Returns the ready Pods, or if there are none, the terminating Pods that still serve (KEP-1669).
-    fn chosen(&self, among: impl Fn(&Pod) -> bool) -> Vec<&Pod> {
-        let ready: Vec<&Pod> = self.ready().filter(|pod| among(pod)).collect();
+    fn select_pods(&self, among: impl Fn(&Pod) -> bool) -> Vec<&Pod> {
+        let ready: Vec<&Pod> = self.ready_pods().filter(|pod| among(pod)).collect();
         if !ready.is_empty() {
             return ready;
         }
@@ -91,10 +91,10 @@ mod tests {
         service.states.insert(all[0].clone(), PodState::Terminating);
         service.states.insert(all[1].clone(), PodState::Starting);
         service.states.insert(all[2].clone(), PodState::Unheard);
-        assert_eq!(names(service.usable()), ["ingress-4"]);
-        assert_eq!(names(service.usable_on(&node)), ["ingress-1"]);
+        assert_eq!(names(service.usable_pods()), ["ingress-4"]);
+        assert_eq!(names(service.usable_pods_on(&node)), ["ingress-1"]);
         service.states.insert(all[3].clone(), PodState::Unheard);
-        assert_eq!(names(service.usable()), ["ingress-1"]);
-        assert_eq!(service.ready().count(), 0);
+        assert_eq!(names(service.usable_pods()), ["ingress-1"]);
+        assert_eq!(service.ready_pods().count(), 0);
     }
 }

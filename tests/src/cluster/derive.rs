@@ -22,7 +22,7 @@ impl Cluster {
                 prober: Pod {
                     name: pod_name(addresses::prober_pod(&node.name)),
                     node: node.name.clone(),
-                    address: addresses::pod(number, addresses::PROBER),
+                    address: addresses::pod_address(number, addresses::PROBER),
                 },
                 present: !node.absent,
                 probes: node.prober,
@@ -30,7 +30,7 @@ impl Cluster {
                 prober_ready: true,
                 cordoned: false,
                 ready: true,
-                wired: true,
+                connected: true,
             })
             .collect();
         let mut cluster = Self {
@@ -47,9 +47,9 @@ impl Cluster {
             records: topology.records.clone(),
             overrides: topology.overrides.clone(),
             deviations: BTreeMap::new(),
-            frozen: BTreeSet::new(),
+            frozen_nodes: BTreeSet::new(),
             next_pod: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            deleted_pods: BTreeSet::new(),
             solvers: Vec::new(),
             routes: Vec::new(),
         };
@@ -101,7 +101,7 @@ impl Cluster {
                 pod: Pod {
                     name: resolver.pod.clone(),
                     node: resolver.node.clone(),
-                    address: addresses::pod(number, *last),
+                    address: addresses::pod_address(number, *last),
                 },
                 software: resolver.software,
                 serves: resolver.serves.clone(),
@@ -119,7 +119,7 @@ impl Cluster {
             .map(|endpoint| self.new_pod(&endpoint.pod, &endpoint.node))
             .collect::<Result<Vec<_>, _>>()?;
         if written.behind == Some(BackendPods::Probers) {
-            let probing = self.present().filter(|node| node.probes);
+            let probing = self.present_nodes().filter(|node| node.probes);
             endpoints.extend(probing.map(|node| node.prober.clone()));
         }
         Ok(Service {
@@ -137,8 +137,8 @@ impl Cluster {
             other_servers: BTreeMap::new(),
             endpoints,
             states: BTreeMap::new(),
-            behind: written.behind,
-            policed: None,
+            backend_pods: written.behind,
+            network_policy: None,
         })
     }
 
@@ -156,7 +156,7 @@ impl Cluster {
         Ok(Pod {
             name: name.clone(),
             node: node.clone(),
-            address: addresses::pod(number, last),
+            address: addresses::pod_address(number, last),
         })
     }
 }

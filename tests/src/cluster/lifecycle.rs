@@ -81,7 +81,7 @@ impl Cluster {
 
     fn set_wire(&mut self, name: &NodeName, whole: bool) -> Result<ChangeEffect, OpError> {
         let node = self.node_mut(name)?;
-        if !node.present || node.wired == whole {
+        if !node.present || node.connected == whole {
             return Err(OpError::Presence {
                 node: name.clone(),
                 state: if whole {
@@ -91,13 +91,13 @@ impl Cluster {
                 },
             });
         }
-        node.wired = whole;
+        node.connected = whole;
         let (number, verb) = (node.number, if whole { "up" } else { "down" });
         // Its kube-proxy gets no updates either.
         if whole {
-            self.frozen.remove(name);
+            self.frozen_nodes.remove(name);
         } else {
-            self.frozen.insert(name.clone());
+            self.frozen_nodes.insert(name.clone());
         }
         Ok(ChangeEffect::Run(
             None,
@@ -165,16 +165,16 @@ impl Cluster {
     }
 
     /// Returns the Services that select every prober.
-    fn of_probers(&mut self) -> impl Iterator<Item = &mut Service> {
+    fn prober_services(&mut self) -> impl Iterator<Item = &mut Service> {
         let all = self.services.iter_mut();
-        all.filter(|service| service.behind == Some(BackendPods::Probers))
+        all.filter(|service| service.backend_pods == Some(BackendPods::Probers))
     }
 
     fn set_prober_ready(&mut self, name: &NodeName, ready: bool) -> Result<(), OpError> {
         let node = self.node_mut(name)?;
         node.prober_ready = ready;
         let pod = node.prober.name.clone();
-        for service in self.of_probers() {
+        for service in self.prober_services() {
             if ready {
                 service.states.remove(&pod);
             } else {
@@ -189,7 +189,7 @@ impl Cluster {
         let node = self.node_mut(name)?;
         node.probes = false;
         let pod = node.prober.clone();
-        for service in self.of_probers() {
+        for service in self.prober_services() {
             service.endpoints.retain(|endpoint| endpoint.name != pod.name);
             service.states.remove(&pod.name);
         }
@@ -204,13 +204,13 @@ impl Cluster {
                 state: "running a prober already",
             });
         }
-        let successor = self.successor(name)?;
+        let successor = self.next_prober_pod(name)?;
         let pod = self.new_pod(&successor, name)?;
         let node = self.node_mut(name)?;
         let former = std::mem::replace(&mut node.prober, pod.clone());
         node.probes = true;
-        self.gone.insert(former.name);
-        for service in self.of_probers() {
+        self.deleted_pods.insert(former.name);
+        for service in self.prober_services() {
             service.endpoints.push(pod.clone());
         }
         self.set_prober_ready(name, false)?;
@@ -218,11 +218,11 @@ impl Cluster {
     }
 
     /// Returns the name of a node's next prober Pod: `prober-n1-2` follows `prober-n1`.
-    fn successor(&self, node: &NodeName) -> Result<PodName, OpError> {
+    fn next_prober_pod(&self, node: &NodeName) -> Result<PodName, OpError> {
         let first = addresses::prober_pod(node);
         let names = (2..=u8::MAX).filter_map(|number| PodName::new(format!("{first}-{number}")).ok());
-        let mut free =
-            names.filter(|name| !self.gone.contains(name) && self.pods().all(|pod| pod.name != *name));
+        let mut free = names
+            .filter(|name| !self.deleted_pods.contains(name) && self.pods().all(|pod| pod.name != *name));
         free.next().ok_or_else(|| OpError::Full(node.clone()))
     }
 }

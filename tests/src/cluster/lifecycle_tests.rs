@@ -116,14 +116,14 @@ fn a_node_that_is_cut_off_is_ready_until_the_node_controller_takes_notice() {
     let n1: NodeName = "n1".parse().unwrap();
     let cut = apply(&mut cluster, "crash-node: {node: n1}").unwrap();
     assert_eq!(cut, ChangeEffect::Run(None, "ip link set node1 down".to_owned()));
-    assert!(cluster.node(&n1).unwrap().ready && cluster.is_frozen(&n1));
+    assert!(cluster.node(&n1).unwrap().ready && cluster.is_kube_proxy_stopped(&n1));
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
     cluster.set_heard(&n1, false).unwrap();
     assert!(!cluster.node(&n1).unwrap().ready);
     assert!(led_to(&cluster, APP).unwrap().is_empty());
     assert_eq!(led_to(&cluster, ECHO).unwrap(), ["10.244.2.5"]);
     apply(&mut cluster, "recover-node: {node: n1}").unwrap();
-    assert!(cluster.node(&n1).unwrap().ready && !cluster.is_frozen(&n1));
+    assert!(cluster.node(&n1).unwrap().ready && !cluster.is_kube_proxy_stopped(&n1));
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
 }
 

@@ -26,7 +26,7 @@ impl Cluster {
     }
 
     /// Returns the hosts that a controller forwards, with their destinations.
-    pub fn passed_on(&self, controller: &Service) -> impl Iterator<Item = (&HostName, SocketAddrV4)> {
+    pub fn forwarded_hosts(&self, controller: &Service) -> impl Iterator<Item = (&HostName, SocketAddrV4)> {
         let ingresses = self.ingresses.iter();
         let own = ingresses.filter(move |ingress| ingress.service == controller.key);
         own.filter_map(|ingress| {
@@ -45,7 +45,7 @@ impl Cluster {
                 .and_then(|service| service.load_balancer_ip);
             let six = address
                 .filter(|_| self.is_dual_stack())
-                .map(|ip| IpAddr::V6(addresses::six(ip)));
+                .map(|ip| IpAddr::V6(addresses::ipv6_counterpart(ip)));
             ingress.hosts.names().iter().flat_map(move |host| {
                 let both = [address.map(IpAddr::V4), six];
                 both.into_iter().flatten().map(move |address| (host, address))
@@ -66,12 +66,15 @@ impl Cluster {
                 addresses::SERVICE_DOMAIN
             )
         };
-        let six = |ip: &Ipv4Addr| self.is_dual_stack().then(|| IpAddr::V6(addresses::six(*ip)));
+        let six = |ip: &Ipv4Addr| {
+            self.is_dual_stack()
+                .then(|| IpAddr::V6(addresses::ipv6_counterpart(*ip)))
+        };
         self.services
             .iter()
             .map(|service| {
                 let own = service.cluster_ip.map(|ip| vec![ip]);
-                let four = own.unwrap_or_else(|| service.ready().map(|pod| pod.address).collect());
+                let four = own.unwrap_or_else(|| service.ready_pods().map(|pod| pod.address).collect());
                 let all = four
                     .iter()
                     .flat_map(|ip| [Some(IpAddr::V4(*ip)), six(ip)].into_iter().flatten());

@@ -54,7 +54,7 @@ impl Cluster {
     /// Adds a solver Pod and its Service.
     pub fn add_solver(&mut self, solver: SolverPod) -> Result<Pod, OpError> {
         let name = solver.pod()?;
-        if self.gone.contains(&name) || self.pods().any(|known| known.name == name) {
+        if self.deleted_pods.contains(&name) || self.pods().any(|known| known.name == name) {
             return Err(OpError::Taken(name));
         }
         let pod = self.new_pod(&name, &solver.node)?;
@@ -80,8 +80,8 @@ impl Cluster {
             other_servers: BTreeMap::new(),
             endpoints: vec![pod.clone()],
             states: BTreeMap::new(),
-            behind: None,
-            policed: None,
+            backend_pods: None,
+            network_policy: None,
         });
         self.solvers.push(solver);
         Ok(pod)
@@ -94,7 +94,7 @@ impl Cluster {
         let pod = self.solvers.remove(at).pod()?;
         self.services.retain(|service| service.key != *key);
         self.routes.retain(|route| route.to != *key);
-        self.gone.insert(pod.clone());
+        self.deleted_pods.insert(pod.clone());
         Ok(pod)
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 impl IncidentRun {
     /// Applies the faults, each at its time. Returns what was wrongly reported before the first.
-    pub(super) async fn faults(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
+    pub(super) async fn apply_faults(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         for (i, fault) in incident.faults.iter().enumerate() {
             let file = fault.after_rounds;
             let rounds = if i == 0 {
@@ -23,9 +23,10 @@ impl IncidentRun {
             let wait = Duration::from_millis(incident.interval_ms) * rounds;
             let expected = &incident.expected;
             let judgement = if matches!(expected.outcome, Outcome::Quiet { .. }) && i > 0 {
-                self.watch(wait, |state| judge::quiet(expected, state)).await?
+                self.watch(wait, |state| judge::judge_quiet(expected, state))
+                    .await?
             } else if i == 0 {
-                self.watch(wait, judge::healthy).await?
+                self.watch(wait, judge::judge_healthy).await?
             } else {
                 self.watch(wait, |_| OutcomeJudgement::Waiting(String::new()))
                     .await?
@@ -47,7 +48,7 @@ impl IncidentRun {
             if comes {
                 self.set_reachable(true).await?;
             }
-            self.hear_of_nodes(&fault.ops);
+            self.record_disconnections(&fault.ops);
             for op in &fault.ops {
                 if let Some(wrong) = self.restart(op).await? {
                     return Ok(Some(wrong));
@@ -55,8 +56,8 @@ impl IncidentRun {
             }
             self.screen.line(&format!("FAULT: {}", fault.name));
             let wrong = match (goes, comes) {
-                (true, _) => self.notices_absence().await?,
-                (_, true) => self.notices_return().await?,
+                (true, _) => self.check_unavailability_reported().await?,
+                (_, true) => self.check_recovery().await?,
                 _ => None,
             };
             if wrong.is_some() {

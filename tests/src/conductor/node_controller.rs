@@ -10,18 +10,19 @@ use crate::incident::FaultOperation;
 
 /// `--node-monitor-grace-period` of the controller manager. The default is 50 s since Kubernetes 1.32; most clusters
 /// have 40 s.
-const GRACE: Duration = Duration::from_secs(40);
+const MONITOR_GRACE_PERIOD: Duration = Duration::from_secs(40);
 
 impl IncidentRun {
     /// Records which nodes are disconnected from now on.
-    pub(super) fn hear_of_nodes(&mut self, ops: &[FaultOperation]) {
+    pub(super) fn record_disconnections(&mut self, ops: &[FaultOperation]) {
         for op in ops {
             match op {
                 FaultOperation::CrashNode { node } => {
-                    self.silent.insert(node.clone(), Instant::now() + GRACE);
+                    self.disconnected_nodes
+                        .insert(node.clone(), Instant::now() + MONITOR_GRACE_PERIOD);
                 }
                 FaultOperation::RecoverNode { node } | FaultOperation::LeaveNode { node } => {
-                    self.silent.remove(node);
+                    self.disconnected_nodes.remove(node);
                 }
                 _ => {}
             }
@@ -29,17 +30,17 @@ impl IncidentRun {
     }
 
     /// Marks nodes whose grace period has passed, and their Pods, as not ready.
-    pub(super) async fn check_nodes(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn mark_expired_nodes(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
         while let Some(node) = self
-            .silent
+            .disconnected_nodes
             .iter()
             .find(|(_, due)| **due <= now)
             .map(|(node, _)| node.clone())
         {
-            self.silent.remove(&node);
+            self.disconnected_nodes.remove(&node);
             let lab = self.lab.as_mut().context("the lab is not running")?;
-            lab.unheard(&node).await?;
+            lab.mark_node_unheard(&node).await?;
             let publisher = self.publisher.as_mut().context("the topology is not published")?;
             publisher.publish(lab.run(), lab.cluster())?;
             self.screen.line(&format!("{node} is marked not ready"));

@@ -23,13 +23,13 @@ use crate::{
 use parallax_api_server::ApiServer;
 
 /// Timeout of one preflight.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PREFLIGHT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Interval at which its objects are polled.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Label of all objects of a preflight.
-const OWNER: &str = "parallax.dev/preflight";
+const PREFLIGHT_LABEL: &str = "parallax.dev/preflight";
 
 /// A solver whose Pod runs.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct RunningSolver {
     key: ServiceKey,
     host: String,
     path: String,
-    routed: bool,
+    route_ready_at: bool,
 }
 
 /// Acts as kubelet and ingress controller for the objects of preflights.
@@ -76,7 +76,7 @@ impl IncidentRun {
         step: &PreflightRun,
     ) -> anyhow::Result<(ReportedPreflight, Option<String>)> {
         let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
+        let parallax = parallax::sibling_binary(&program)?;
         let lab = self.lab.as_mut().context("the lab is not running")?;
         let server = self
             .publisher
@@ -94,7 +94,7 @@ impl IncidentRun {
         let mut command = Command::new(&parallax);
         command
             .args(&args)
-            .args(["--server", &aggregator_config::page(aggregator.address())])
+            .args(["--server", &aggregator_config::page_url(aggregator.address())])
             .env("KUBECONFIG", lab.run().file(aggregator_config::KUBECONFIG))
             .env_remove("PARALLAX_TOKEN")
             .stdin(Stdio::null())
@@ -107,24 +107,29 @@ impl IncidentRun {
         let mut controllers = PreflightControllers::default();
         let work = child.wait_with_output();
         tokio::pin!(work);
-        let output = timeout(PATIENCE, async {
+        let output = timeout(PREFLIGHT_TIMEOUT, async {
             loop {
                 tokio::select! {
                     output = &mut work => return output.context("waiting for parallax preflight"),
-                    () = sleep(LOOK) => {
+                    () = sleep(POLL_INTERVAL) => {
                         if let Some(server) = server {
-                            controllers.look(server, lab, step, &parallax.display().to_string()).await?;
+                            controllers.reconcile(server, lab, step, &parallax.display().to_string()).await?;
                         }
                     }
                 }
             }
         })
         .await
-        .with_context(|| format!("parallax preflight does not end within {} s", PATIENCE.as_secs()))??;
+        .with_context(|| {
+            format!(
+                "parallax preflight does not end within {} s",
+                PREFLIGHT_TIMEOUT.as_secs()
+            )
+        })??;
         let ended = Instant::now();
         if let Some(server) = server {
             controllers
-                .look(server, lab, step, &parallax.display().to_string())
+                .reconcile(server, lab, step, &parallax.display().to_string())
                 .await?;
             if let Some(left) = controllers.running.first() {
                 bail!("the preflight {:?} left {} behind", step.name, left.key);
@@ -142,7 +147,7 @@ impl IncidentRun {
         let mut shown = ReportedPreflight::of(step, typed, code.unwrap_or(-1), &document);
         shown.seconds = (ended - begun).as_secs_f64();
         shown.seconds_after_route = controllers.routed.map(|at| (ended - at).as_secs_f64());
-        Ok((shown, preflight::wrong(step, code, &document)))
+        Ok((shown, preflight::first_difference(step, code, &document)))
     }
 }
 
@@ -150,7 +155,7 @@ impl IncidentRun {
 fn arguments(incident: &Incident, step: &PreflightRun) -> Vec<String> {
     let mut args = vec!["preflight".to_owned()];
     args.extend(step.hosts.iter().map(ToString::to_string));
-    args.extend(["--json", "--profile", step.profile.word()].map(str::to_owned));
+    args.extend(["--json", "--profile", step.profile.argument()].map(str::to_owned));
     match &step.class {
         Some(class) => {
             let ingresses = &incident.topology.ingresses;
@@ -225,7 +230,7 @@ fn place_cert_manager(server: &ApiServer, node: Option<&NodeName>) {
 
 impl PreflightControllers {
     /// Applies the effects of new objects as a cluster would, and reverts those of deleted ones.
-    async fn look(
+    async fn reconcile(
         &mut self,
         server: &ApiServer,
         lab: &mut Lab,
@@ -234,7 +239,7 @@ impl PreflightControllers {
     ) -> anyhow::Result<()> {
         let made = |resource: &str| -> Vec<Value> {
             let mut all = server.all(resource);
-            all.retain(|object| object["metadata"]["labels"][OWNER].is_string());
+            all.retain(|object| object["metadata"]["labels"][PREFLIGHT_LABEL].is_string());
             all
         };
         let pods = made("pods");
@@ -294,7 +299,7 @@ impl PreflightControllers {
         let (Some(host), Some(token)) = (host, token) else {
             bail!("the arguments of the Pod {key} contain no domain and token: {words:?}");
         };
-        let nodes = lab.cluster().present().map(|node| &node.name);
+        let nodes = lab.cluster().present_nodes().map(|node| &node.name);
         let node = (step.solver_on.iter().chain(nodes).next())
             .context("the cluster has no node for a solver")?
             .clone();
@@ -330,7 +335,7 @@ impl PreflightControllers {
             key,
             host,
             path: token,
-            routed: false,
+            route_ready_at: false,
         });
         Ok(())
     }
@@ -341,7 +346,7 @@ impl PreflightControllers {
         let Some(running) = self.running.iter_mut().find(|running| running.key == key) else {
             return Ok(());
         };
-        if running.routed {
+        if running.route_ready_at {
             return Ok(());
         }
         let path = &ingress["spec"]["rules"][0]["http"]["paths"][0];
@@ -372,7 +377,7 @@ impl PreflightControllers {
             .find(|service| service.class.as_ref() == Some(&route.class))
             .map(|service| objects::balancer(cluster, service));
         lab.route(route).await?;
-        running.routed = true;
+        running.route_ready_at = true;
         self.routed = self.routed.or(Some(Instant::now()));
         if let Some(status) = status {
             server.amend(

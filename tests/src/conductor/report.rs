@@ -10,12 +10,12 @@ use parallax_terminal::ColorMode;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    alarms::{AlertState, LabAlert},
     api_client::Incident as Named,
     incident::{Incident, Outcome},
     judge::OutcomeJudgement,
-    packets::printable,
+    packets::sanitize,
     preflight::ReportedPreflight,
+    prometheus::{AlertState, LabAlert},
 };
 
 /// Result of an incident.
@@ -34,7 +34,8 @@ pub struct Report {
     pub expected: String,
     /// Substitute kernel or rules, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead: Option<String>,
+    #[serde(rename = "instead")]
+    pub substitute: Option<String>,
     /// Seconds from the start.
     pub seconds: f64,
     /// Seconds from the last fault to the result.
@@ -87,7 +88,7 @@ impl Report {
             ok: true,
             problem: None,
             expected: expected(incident),
-            instead: None,
+            substitute: None,
             seconds: rounded(elapsed),
             seconds_after_fault: None,
             region: None,
@@ -106,14 +107,14 @@ impl Report {
         match judgement {
             OutcomeJudgement::Named(named) => Self {
                 seconds_after_fault: Some(rounded(after_fault)),
-                region: Some(printable(&named.region.region)),
-                cause: named.causes.first().map(|cause| printable(&cause.id)),
+                region: Some(sanitize(&named.region.region)),
+                cause: named.causes.first().map(|cause| sanitize(&cause.id)),
                 probability: Some(named.probability),
-                sentences: vec![printable(&named.sentence)],
+                sentences: vec![sanitize(&named.sentence)],
                 evidence: named
                     .evidence
                     .iter()
-                    .map(|row| (printable(&row.who), row.failures, row.probes))
+                    .map(|row| (sanitize(&row.who), row.failures, row.probes))
                     .collect(),
                 named: Some(named),
                 ..report
@@ -122,7 +123,7 @@ impl Report {
                 seconds_after_fault: Some(rounded(after_fault)),
                 sentences: notices
                     .iter()
-                    .map(|notice| format!("{}: {}", printable(&notice.kind), printable(&notice.sentence)))
+                    .map(|notice| format!("{}: {}", sanitize(&notice.kind), sanitize(&notice.sentence)))
                     .collect(),
                 ..report
             },
@@ -142,7 +143,7 @@ impl Report {
 
     /// Builds the report of an incident that could not run.
     #[must_use]
-    pub fn broken(incident: &Incident, error: &anyhow::Error) -> Self {
+    pub fn could_not_run(incident: &Incident, error: &anyhow::Error) -> Self {
         let why = OutcomeJudgement::Wrong(format!("could not run: {error:#}"));
         Self::new(incident, why, Duration::ZERO, Duration::ZERO)
     }
@@ -159,14 +160,14 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = self.outcome();
-        if let Some(alarms) = self.alarms_in_words() {
+        if let Some(alarms) = self.describe_alerts() {
             text.push_str(&alarms);
             text.push('\n');
         }
         for preflight in &self.preflights {
             text.push_str(&preflight_text(preflight));
         }
-        if let Some(instead) = &self.instead {
+        if let Some(instead) = &self.substitute {
             text.push_str(instead);
             text.push('\n');
         }
@@ -175,7 +176,7 @@ impl Report {
 
     /// Describes the alerts, if Prometheus ran.
     #[must_use]
-    pub fn alarms_in_words(&self) -> Option<String> {
+    pub fn describe_alerts(&self) -> Option<String> {
         let alarms = self.alarms.as_ref()?;
         let of = |stage| {
             let these = alarms.iter().filter(|alarm| alarm.stage == stage);
@@ -211,14 +212,14 @@ impl Report {
             };
             return format!("\n{}: as expected, {said} ({:.1} s)\n", self.id, self.seconds);
         };
-        let mut lines = vec![String::new(), whole(named)];
+        let mut lines = vec![String::new(), render_incident(named)];
         let after = self
             .seconds_after_fault
             .map_or(String::new(), |after| format!(", {after:.1} s after the fault"));
         lines.push(format!(
             "\n{}: as expected; region {}, probability {:.4}, named {:.1} s after the start{after}\n",
             self.id,
-            printable(&named.region.region),
+            sanitize(&named.region.region),
             named.probability,
             self.seconds
         ));
@@ -284,15 +285,15 @@ fn expected(incident: &Incident) -> String {
 }
 
 /// Renders the incident as the product does; if it cannot be parsed, as JSON.
-fn whole(named: &Named) -> String {
+fn render_incident(named: &Named) -> String {
     let style = if stdout().is_terminal() {
-        ColorMode::Coloured
+        ColorMode::Colored
     } else {
         ColorMode::Plain
     };
-    match parallax_diagnosis::verdict::Incident::deserialize(&named.whole) {
+    match parallax_diagnosis::verdict::Incident::deserialize(&named.raw) {
         Ok(incident) => parallax_terminal::incident(&incident, incident.opened, style),
-        Err(_) => format!("{:#}", named.whole),
+        Err(_) => format!("{:#}", named.raw),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Timeout from its first response until the previous incidents are open again.
-const RESTORED: Duration = Duration::from_secs(10);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl IncidentRun {
     /// Executes an operation that restarts the aggregator. Returns what is wrong.
@@ -36,21 +36,21 @@ impl IncidentRun {
                     "no incident is open when the aggregator is stopped".to_owned(),
                 ));
             }
-            self.kept = open;
+            self.kept_incidents = open;
         }
         let away = Duration::from_secs(away_seconds.unwrap_or_default().into());
         self.restart_aggregator(*killed, away).await?;
         if !*keeps_incidents {
             return Ok(None);
         }
-        let kept = std::mem::take(&mut self.kept);
+        let kept = std::mem::take(&mut self.kept_incidents);
         let judgement = self
-            .watch(RESTORED, |state| match lost(&kept, state) {
+            .watch(RESTORE_TIMEOUT, |state| match lost_incident(&kept, state) {
                 Some(lost) => OutcomeJudgement::Waiting(lost),
                 None => OutcomeJudgement::Shown(Vec::new()),
             })
             .await?;
-        self.kept = kept;
+        self.kept_incidents = kept;
         Ok(match judgement {
             OutcomeJudgement::Waiting(lost) | OutcomeJudgement::Wrong(lost) => Some(lost),
             OutcomeJudgement::Named(_) | OutcomeJudgement::Shown(_) => None,
@@ -70,12 +70,12 @@ impl IncidentRun {
         sleep(away).await;
         let lab = self.lab.as_ref().context("the lab is not running")?;
         let program = std::env::current_exe().context("finding the path of this program")?;
-        let parallax = parallax::beside(&program)?;
-        let config = aggregator_config::path(lab.run());
+        let parallax = parallax::sibling_binary(&program)?;
+        let config = aggregator_config::config_path(lab.run());
         // A recording belongs to one aggregator process, so each has its own directory.
-        self.lives += 1;
+        self.aggregator_processes += 1;
         let folder = self.options.record.as_ref();
-        let record = folder.map(|folder| folder.with_added_extension(self.lives.to_string()));
+        let record = folder.map(|folder| folder.with_added_extension(self.aggregator_processes.to_string()));
         let aggregator =
             RunningAggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
         self.aggregator = Some(aggregator);
@@ -84,7 +84,7 @@ impl IncidentRun {
 }
 
 /// Returns an incident from before the restart that is not open under its id.
-pub(super) fn lost(kept: &BTreeSet<String>, state: &AggregatorState) -> Option<String> {
+pub(super) fn lost_incident(kept: &BTreeSet<String>, state: &AggregatorState) -> Option<String> {
     let open: BTreeSet<&str> = state.open().map(|named| named.id.as_str()).collect();
     let lost = kept.iter().find(|id| !open.contains(id.as_str()))?;
     let others: Vec<&str> = open.iter().copied().collect();
@@ -108,10 +108,18 @@ mod tests {
             serde_json::from_value(serde_json::json!({"incidents": [{"id": id, "state": word}]})).unwrap()
         };
         let kept = BTreeSet::from(["a1".to_owned()]);
-        assert_eq!(lost(&kept, &state("a1", "open")), None);
-        assert_eq!(lost(&kept, &state("a1", "recovering")), None);
-        assert!(lost(&kept, &state("a1", "closed")).unwrap().ends_with("none"));
-        assert!(lost(&kept, &state("b2", "open")).unwrap().ends_with("b2"));
-        assert_eq!(lost(&BTreeSet::new(), &state("b2", "open")), None);
+        assert_eq!(lost_incident(&kept, &state("a1", "open")), None);
+        assert_eq!(lost_incident(&kept, &state("a1", "recovering")), None);
+        assert!(
+            lost_incident(&kept, &state("a1", "closed"))
+                .unwrap()
+                .ends_with("none")
+        );
+        assert!(
+            lost_incident(&kept, &state("b2", "open"))
+                .unwrap()
+                .ends_with("b2")
+        );
+        assert_eq!(lost_incident(&BTreeSet::new(), &state("b2", "open")), None);
     }
 }

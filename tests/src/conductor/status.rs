@@ -1,9 +1,9 @@
 //! The current state in one line that fits a terminal.
 
-use crate::{api_client::AggregatorState, packets::printable};
+use crate::{api_client::AggregatorState, packets::sanitize};
 
 /// Maximum line length in characters: redrawing in place works on one line only, and 8 columns precede it.
-const MOST: usize = 100;
+const MAX_LINE_CHARS: usize = 100;
 
 /// Renders each vantage with its worst cells, and the verdict.
 pub(super) fn line(state: &AggregatorState) -> String {
@@ -34,8 +34,8 @@ pub(super) fn line(state: &AggregatorState) -> String {
         format!("verdict: {}", named.join(", "))
     };
     let line: Vec<String> = vantages.chain([named]).collect();
-    let line = printable(&line.join(" · "));
-    match line.char_indices().nth(MOST) {
+    let line = sanitize(&line.join(" · "));
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_line_of_many_vantages_is_cut_so_that_it_can_be_redrawn() {
         let line = line(&state(16));
-        assert_eq!(line.chars().count(), MOST + 1);
+        assert_eq!(line.chars().count(), MAX_LINE_CHARS + 1);
         assert!(line.ends_with('…'));
     }
 }

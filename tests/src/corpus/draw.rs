@@ -62,7 +62,7 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
         FaultCount::Weighted([none, one, two]) => rng.weighted(&[(0, none), (1, one), (2, two)]),
     };
     let wanted = set.kinds[trial % set.kinds.len()];
-    let lead_in = rng.between(set.lead_in);
+    let lead_in = rng.in_range(set.lead_in);
     let recovers = rng.chance(set.recovery.0);
     let rounds = lead_in + set.rounds + if recovers { set.recovery.1 } else { 0 };
     let mut world = world(set, (count > 0).then_some(wanted), lead_in, rng);
@@ -76,7 +76,7 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
         let start = if set.churn == EndpointChurn::Moves {
             lead_in
         } else {
-            rng.between((lead_in, lead_in + faults.len() * 2))
+            rng.in_range((lead_in, lead_in + faults.len() * 2))
         };
         let fault = region(kind, &world, start, rng).map(|region| (region, scope(set, region, &world, rng)));
         let fault = fault.map(|(region, scope)| DrawnFault {
@@ -111,7 +111,7 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
 }
 
 fn world(set: &TrialSet, kind: Option<RegionShape>, lead_in: usize, rng: &mut Rng) -> SimulatedCluster {
-    let nodes = rng.between(set.nodes);
+    let nodes = rng.in_range(set.nodes);
     let zones: Vec<usize> = (0..nodes).map(|_| rng.below(SimulatedCluster::ZONES)).collect();
     let mut probers: Vec<bool> = (0..nodes).map(|_| !rng.chance(set.missing_probers)).collect();
     // At least two probers, otherwise there is no mesh and no comparison.
@@ -133,7 +133,7 @@ fn world(set: &TrialSet, kind: Option<RegionShape>, lead_in: usize, rng: &mut Rn
         let own = if echo {
             (0..nodes).filter(|node| probers[*node]).collect()
         } else {
-            place(layout, nodes, rng.between(set.backends), rng)
+            place(layout, nodes, rng.in_range(set.backends), rng)
         };
         let first = pods.len();
         for (i, node) in own.into_iter().enumerate() {

@@ -95,13 +95,13 @@ impl DrawnFailure {
 
     /// Reports whether the probe runs into its timeout.
     #[must_use]
-    pub const fn waits(self) -> bool {
+    pub const fn runs_into_timeout(self) -> bool {
         matches!(self, Self::Timeout | Self::Stall)
     }
 
     /// Returns the equivalent failure on another channel: a resolver sends no HTTP status, an echo no SERVFAIL.
     #[must_use]
-    pub const fn on(self, way: ProbeApproach) -> Self {
+    pub const fn on_channel(self, way: ProbeApproach) -> Self {
         match (way, self) {
             (ProbeApproach::Dns, Self::NxDomain | Self::ServFail) => self,
             (ProbeApproach::Dns, _) => Self::Timeout,

@@ -10,7 +10,7 @@
 //! Everything here is a pure function of a seed and independent of the engine, which the caller passes as a function.
 //! Only [`quiet`] runs the engine itself, because its draws are not worth recording.
 
-pub mod ask;
+pub mod closed_loop;
 pub mod draw;
 pub mod kinds;
 pub mod plot;
@@ -41,24 +41,24 @@ pub struct Trial {
 
 /// Runs one trial of a set in a closed loop: requested probes are made. Returns the truth and the engine's output.
 #[must_use]
-pub fn answered(
+pub fn closed_loop_trial(
     set: &TrialSet,
     seed: u64,
     number: usize,
-    reader: &mut dyn ask::Reader,
+    reader: &mut dyn closed_loop::Reader,
 ) -> (truth::TrialTruth, Vec<String>) {
     let mut rng = rng_of(set, seed, number);
     let plan = draw::plan(set, number, &mut rng);
-    let answered = ask::run(plan, number, &mut rng, reader);
-    let truth = truth::of(&answered.run, set.name, number);
-    (truth, answered.said)
+    let answered = closed_loop::run(plan, number, &mut rng, reader);
+    let truth = truth::from_run(&answered.run, set.name, number);
+    (truth, answered.output)
 }
 
 fn rng_of(set: &TrialSet, seed: u64, number: usize) -> Rng {
     let name = set.name.bytes().fold(0_u64, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
-    Rng::of(&[seed, name, number as u64])
+    Rng::from_words(&[seed, name, number as u64])
 }
 
 /// Generates one trial of a set. The result depends only on seed, set and trial.
@@ -68,7 +68,7 @@ pub fn trial(set: &TrialSet, seed: u64, number: usize) -> Trial {
     let plan = draw::plan(set, number, &mut rng);
     let run = simulate::run(plan, set.form, &mut rng);
     Trial {
-        truth: truth::of(&run, set.name, number),
+        truth: truth::from_run(&run, set.name, number),
         lines: match set.form {
             OutputForm::Stream => stream::lines(&run, number),
             OutputForm::Mesh { .. } => records::lines(&run),

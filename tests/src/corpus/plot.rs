@@ -50,7 +50,7 @@ impl Panel {
                 r#"<path class="grid" d="M{left:.1} {y:.1}H{right:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
                 left - 6.0,
                 y + 4.0,
-                plain(*tick)
+                format_number(*tick)
             );
         }
         for tick in ticks {
@@ -59,7 +59,7 @@ impl Panel {
                 svg,
                 r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
                 bottom + 18.0,
-                plain(*tick)
+                format_number(*tick)
             );
         }
         let _ = write!(
@@ -75,7 +75,7 @@ impl Panel {
 }
 
 /// Formats a number without trailing zeros.
-fn plain(value: f64) -> String {
+fn format_number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -23,7 +23,7 @@ pub fn lines(run: &SimulatedTrial) -> Vec<String> {
         topology(world, 0, 0),
     ];
     let mut seq = 0;
-    let mut shots = run.shots.iter().peekable();
+    let mut shots = run.probes.iter().peekable();
     for round in 0..run.plan.rounds {
         let start = i64::try_from(round).unwrap_or(0) * INTERVAL_US;
         if round > 0 && world.epoch(round) != world.epoch(round - 1) {
@@ -196,7 +196,7 @@ fn recorded(world: &SimulatedCluster, shot: &SimulatedProbe, seq: u64) -> Option
         .ok()?,
         observation: Observation {
             seq: ReportSeq(seq),
-            at: EventTime(shot.at_us),
+            started: EventTime(shot.at_us),
             assignment: None,
             target: TargetId::new(target).ok()?,
             channel,
@@ -234,7 +234,7 @@ fn recorded(world: &SimulatedCluster, shot: &SimulatedProbe, seq: u64) -> Option
             echo: None,
             ttl: None,
             server: None,
-            print: None,
+            fingerprint: None,
             challenge: None,
             names: None,
         },

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    answered,
-    ask::{Reader, read},
+    closed_loop::{Reader, run_recording},
+    closed_loop_trial,
     score::{self, TrialScore},
     sets::{OutputForm, TrialSet},
     tally::{CountedShare, Row, SetTally, bins, quantile},
@@ -43,13 +43,13 @@ pub fn run(set: &TrialSet, seed: u64, trials: usize, engine: Engine) -> anyhow::
                 return Ok(done);
             }
             let mut reader = engine();
-            let (truth, said) = if set.asking {
-                answered(set, seed, number, &mut *reader)
+            let (truth, said) = if set.closed_loop {
+                closed_loop_trial(set, seed, number, &mut *reader)
             } else {
                 let trial = trial(set, seed, number);
-                (trial.truth, read(&mut *reader, &trial.lines))
+                (trial.truth, run_recording(&mut *reader, &trial.lines))
             };
-            let verdicts = score::read(said.iter().map(String::as_str))
+            let verdicts = score::parse_output(said.iter().map(String::as_str))
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
             // Mesh recordings have no trial number.
             let said = match set.form {
@@ -198,7 +198,12 @@ pub fn recovery(done: &[FinishedSet]) -> String {
 pub fn causes(done: &[FinishedSet]) -> String {
     let mut text = String::new();
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
-        let _ = writeln!(text, "### {}\n\n{}.\n", done.set.name, sentence(done.set.about));
+        let _ = writeln!(
+            text,
+            "### {}\n\n{}.\n",
+            done.set.name,
+            sentence(done.set.description)
+        );
         text.push_str(
             "| cause | faults (not observable) | named | right class | exact | class too wide | rounds: median / p90 | \
              seconds: median / p90 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -279,7 +284,7 @@ pub fn sets(done: &[FinishedSet]) -> String {
             "| `{}` | {} | {} |",
             done.set.name,
             done.trials.len(),
-            done.set.about
+            done.set.description
         );
     }
     text
@@ -298,10 +303,12 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                 .filter(|(_, s)| s.observable)
             {
                 let said = match &scored.naming {
-                    None if scored.leant_to => "not named, but the likeliest candidate".to_owned(),
+                    None if scored.likeliest => "not named, but the likeliest candidate".to_owned(),
                     None => "not named".to_owned(),
-                    Some(n) if !n.class_right => format!("said {} {:?}", n.said.0, n.said.1),
-                    Some(n) if n.over_wide > 0 => format!("class too wide by {}", n.over_wide),
+                    Some(n) if !n.class_right => format!("said {} {:?}", n.region.0, n.region.1),
+                    Some(n) if n.separable_regions > 0 => {
+                        format!("class too wide by {}", n.separable_regions)
+                    }
                     Some(n) if n.wrong_subject => "wrong subject".to_owned(),
                     Some(_) => continue,
                 };
@@ -319,7 +326,7 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                     fault.start_s
                 );
             }
-            for wrong in &score.wrong {
+            for wrong in &score.unmatched {
                 let injected: Vec<String> = truth
                     .faults
                     .iter()

@@ -19,7 +19,7 @@ const fn splitmix64(state: &mut u64) -> u64 {
 impl Rng {
     /// Creates a separate stream per list of words, so that a trial's numbers do not depend on the trials before it.
     #[must_use]
-    pub fn of(words: &[u64]) -> Self {
+    pub fn from_words(words: &[u64]) -> Self {
         let mut state = 0;
         for word in words {
             state ^= *word;
@@ -30,7 +30,7 @@ impl Rng {
     }
 
     /// Returns 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;
@@ -44,28 +44,28 @@ impl Rng {
     }
 
     /// Uniform in [0, 1), with 52 random bits: the mantissa of a number in [1, 2).
-    pub fn unit(&mut self) -> f64 {
-        f64::from_bits(0x3FF0_0000_0000_0000 | (self.bits() >> 12)) - 1.0
+    pub fn next_unit(&mut self) -> f64 {
+        f64::from_bits(0x3FF0_0000_0000_0000 | (self.next_u64() >> 12)) - 1.0
     }
 
     /// Uniform in [low, high).
     pub fn range(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.unit()
+        low + (high - low) * self.next_unit()
     }
 
     /// True with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
-        self.unit() < probability
+        self.next_unit() < probability
     }
 
     /// Uniform in 0..n; 0 if n is 0. The bias is below n/2⁶⁴.
     pub fn below(&mut self, n: usize) -> usize {
-        let wide = u128::from(self.bits()) * (n as u128);
+        let wide = u128::from(self.next_u64()) * (n as u128);
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
     /// Uniform in low..=high.
-    pub fn between(&mut self, (low, high): (usize, usize)) -> usize {
+    pub fn in_range(&mut self, (low, high): (usize, usize)) -> usize {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
@@ -83,7 +83,7 @@ impl Rng {
     /// If there are none.
     pub fn weighted<T: Copy>(&mut self, items: &[(T, f64)]) -> T {
         let total: f64 = items.iter().map(|(_, weight)| weight).sum();
-        let mut rest = self.unit() * total;
+        let mut rest = self.next_unit() * total;
         for (item, weight) in items {
             rest -= weight;
             if rest < 0.0 {
@@ -122,17 +122,17 @@ mod tests {
     #[test]
     fn xoshiro_gives_the_sequence_of_the_reference_implementation_from_state_1_2_3_4() {
         let mut rng = Rng([1, 2, 3, 4]);
-        let got: Vec<u64> = (0..4).map(|_| rng.bits()).collect();
+        let got: Vec<u64> = (0..4).map(|_| rng.next_u64()).collect();
         assert_eq!(got, [11_520, 0, 1_509_978_240, 1_215_971_899_390_074_240]);
     }
 
     #[test]
     fn numbers_stay_in_their_range_and_use_all_of_it() {
-        let mut rng = Rng::of(&[1]);
+        let mut rng = Rng::from_words(&[1]);
         let mut seen = [0; 5];
         for _ in 0..1000 {
-            seen[rng.between((3, 7)) - 3] += 1;
-            assert!((0.0..1.0).contains(&rng.unit()));
+            seen[rng.in_range((3, 7)) - 3] += 1;
+            assert!((0.0..1.0).contains(&rng.next_unit()));
         }
         assert!(seen.iter().all(|n| (120..280).contains(n)), "{seen:?}");
     }

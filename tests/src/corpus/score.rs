@@ -37,7 +37,7 @@ pub struct VerdictLine {
 
 /// The likeliest candidate at the end of a trial for which the evidence did not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct TrialLeaning {
+pub struct LikeliestRegion {
     /// The likeliest region.
     pub region: String,
     /// Its members.
@@ -53,7 +53,7 @@ struct FindingEnd {
     #[serde(default)]
     trial: usize,
     #[serde(default)]
-    likeliest: Vec<TrialLeaning>,
+    likeliest: Vec<LikeliestRegion>,
 }
 
 /// All output for one trial.
@@ -62,14 +62,14 @@ pub struct TrialOutput {
     /// Verdicts, oldest first.
     pub verdicts: Vec<VerdictLine>,
     /// The likeliest candidates without a verdict.
-    pub likeliest: Vec<TrialLeaning>,
+    pub likeliest: Vec<LikeliestRegion>,
 }
 
 /// Parses the output for each trial from a JSON stream. Lines of other types are skipped.
 ///
 /// # Errors
 /// If a line is not JSON or a verdict lacks a field.
-pub fn read<'a>(
+pub fn parse_output<'a>(
     lines: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<usize, TrialOutput>, serde_json::Error> {
     let mut found: BTreeMap<usize, TrialOutput> = BTreeMap::new();
@@ -104,7 +104,7 @@ pub struct FaultScore {
     /// The finding that named it.
     pub naming: Option<NamedFault>,
     /// Whether it was not named, but in the likeliest class at the end.
-    pub leant_to: bool,
+    pub likeliest: bool,
     /// Seconds from its start to the first verdict whose class contains it.
     pub after_s: Option<f64>,
     /// The same in rounds.
@@ -128,13 +128,13 @@ pub enum FindingClosure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedFault {
     /// The named region.
-    pub said: NamedRegion,
+    pub region: NamedRegion,
     /// Whether region and members are the injected ones.
     pub exact: bool,
     /// Whether the class contains the injected one.
     pub class_right: bool,
     /// Number of regions in the class that an observer could have separated.
-    pub over_wide: usize,
+    pub separable_regions: usize,
     /// Whether its subject is another front or target than the injected one.
     pub wrong_subject: bool,
 }
@@ -149,7 +149,7 @@ pub struct TrialScore {
     /// One entry per fault.
     pub faults: Vec<FaultScore>,
     /// Findings that match no fault, as text.
-    pub wrong: Vec<String>,
+    pub unmatched: Vec<String>,
     /// Confidence of each finding, and whether its class contained an injected fault.
     pub confidence: Vec<(f64, bool)>,
 }
@@ -292,12 +292,12 @@ pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
         trial: truth.trial,
         healthy: truth.healthy,
         faults,
-        wrong: left.iter().map(|track| in_words(track.state(until))).collect(),
+        unmatched: left.iter().map(|track| describe(track.state(until))).collect(),
         confidence,
     }
 }
 
-fn in_words(line: &VerdictLine) -> String {
+fn describe(line: &VerdictLine) -> String {
     format!(
         "{} [{}] {:.4} at {} s",
         line.region,
@@ -321,10 +321,10 @@ fn of_fault(
     let naming = track.map(|track| {
         let state = track.state(end);
         NamedFault {
-            said: (state.region.clone(), state.members.clone()),
+            region: (state.region.clone(), state.members.clone()),
             exact: (&state.region, &state.members) == (&region.0, &region.1),
             class_right: holds(state, &region),
-            over_wide: state
+            separable_regions: state
                 .class
                 .iter()
                 .filter(|other| !fault.equivalent.contains(other))
@@ -349,7 +349,7 @@ fn of_fault(
         equivalent: fault.equivalent.len(),
         after_s: first.map(|line| line.t - fault.start_s),
         after_rounds: first.map(|line| (line.t - fault.start_s) / truth.interval_s),
-        leant_to: naming.is_none()
+        likeliest: naming.is_none()
             && said.likeliest.iter().any(|likeliest| {
                 likeliest.class.contains(&region)
                     || (&likeliest.region, &likeliest.members) == (&region.0, &region.1)

@@ -75,7 +75,7 @@ pub struct TrialSet {
     /// Its name.
     pub name: &'static str,
     /// Its description.
-    pub about: &'static str,
+    pub description: &'static str,
     /// Trials in a full report.
     pub trials: usize,
     /// Number of nodes, from and to.
@@ -113,7 +113,7 @@ pub struct TrialSet {
     /// Output format.
     pub form: OutputForm,
     /// Whether requested probes are made, in a closed loop with the engine. Only for streams.
-    pub asking: bool,
+    pub closed_loop: bool,
 }
 
 /// The causes of the simulations that the design is based on.
@@ -164,7 +164,7 @@ const FRONT: &[RegionShape] = &[
 
 const BASE: TrialSet = TrialSet {
     name: "",
-    about: "",
+    description: "",
     trials: 330,
     nodes: (12, 12),
     backends: (3, 3),
@@ -183,26 +183,26 @@ const BASE: TrialSet = TrialSet {
     contradiction: 0.0,
     churn: EndpointChurn::Never,
     form: OutputForm::Stream,
-    asking: false,
+    closed_loop: false,
 };
 
 /// All sets of the report, in its order.
 pub const SETS: &[TrialSet] = &[
     TrialSet {
         name: "hard-12",
-        about: "12 nodes, 3 endpoints, nearly every probe of the region fails, 6 rounds",
+        description: "12 nodes, 3 endpoints, nearly every probe of the region fails, 6 rounds",
         ..BASE
     },
     TrialSet {
         name: "soft-12",
-        about: "the same with 30 % loss, 24 rounds",
+        description: "the same with 30 % loss, 24 rounds",
         theta1: FaultSeverity::Fixed(0.3),
         rounds: 24,
         ..BASE
     },
     TrialSet {
         name: "wide-30",
-        about: "30 nodes, 4 endpoints, hard, 6 rounds",
+        description: "30 nodes, 4 endpoints, hard, 6 rounds",
         trials: 220,
         nodes: (30, 30),
         backends: (4, 4),
@@ -210,13 +210,13 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "vip-only",
-        about: "as hard-12, but only the virtual address is probed: most causes cannot be told apart",
+        description: "as hard-12, but only the virtual address is probed: most causes cannot be told apart",
         channels: ChannelDraw::VipOnly,
         ..BASE
     },
     TrialSet {
         name: "recovery-12",
-        about: "as hard-12, the fault ends after 8 rounds and 40 good rounds follow",
+        description: "as hard-12, the fault ends after 8 rounds and 40 good rounds follow",
         trials: 110,
         rounds: 8,
         recovery: (1.0, 40),
@@ -224,7 +224,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "healthy-quiet",
-        about: "nothing is wrong, background failures .02 % to .2 %, 48 rounds",
+        description: "nothing is wrong, background failures .02 % to .2 %, 48 rounds",
         trials: 200,
         theta0: &[0.0002, 0.0005, 0.002],
         rounds: 48,
@@ -233,7 +233,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "healthy-noisy",
-        about: "nothing is wrong, background failures 1 % and 3 %, 48 rounds",
+        description: "nothing is wrong, background failures 1 % and 3 %, 48 rounds",
         trials: 200,
         theta0: &[0.01, 0.03],
         rounds: 48,
@@ -242,7 +242,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "healthy-stalls",
-        about: "nothing is wrong, 2 % of client-rounds stall, 48 rounds",
+        description: "nothing is wrong, 2 % of client-rounds stall, 48 rounds",
         trials: 200,
         stalls: &[0.02],
         rounds: 48,
@@ -251,7 +251,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "two-faults-12",
-        about: "two hard faults at once, neither inside the other, 24 rounds",
+        description: "two hard faults at once, neither inside the other, 24 rounds",
         trials: 150,
         rounds: 24,
         faults: FaultCount::Exactly(2),
@@ -259,33 +259,33 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "wide-30-ask",
-        about: "as wide-30, with the probes that the engine requests made in the next round",
+        description: "as wide-30, with the probes that the engine requests made in the next round",
         trials: 220,
         nodes: (30, 30),
         backends: (4, 4),
-        asking: true,
+        closed_loop: true,
         ..BASE
     },
     TrialSet {
         name: "two-faults-12-ask",
-        about: "as two-faults-12, with the probes that the engine requests made in the next round",
+        description: "as two-faults-12, with the probes that the engine requests made in the next round",
         trials: 150,
         rounds: 24,
         faults: FaultCount::Exactly(2),
-        asking: true,
+        closed_loop: true,
         ..BASE
     },
     TrialSet {
         name: "soft-12-ask",
-        about: "as soft-12, with the probes that the engine requests made in the next round",
+        description: "as soft-12, with the probes that the engine requests made in the next round",
         theta1: FaultSeverity::Fixed(0.3),
         rounds: 24,
-        asking: true,
+        closed_loop: true,
         ..BASE
     },
     TrialSet {
         name: "dns",
-        about: "name faults, with the control name queried every second round, 12 rounds",
+        description: "name faults, with the control name queried every second round, 12 rounds",
         trials: 120,
         nodes: (5, 12),
         rounds: 12,
@@ -294,7 +294,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "mixed",
-        about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, severity .15 to 1, \
+        description: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, severity .15 to 1, \
                 stalls, background to 3 %, contradicting configuration, two faults, recovery",
         trials: 255,
         nodes: (3, 40),
@@ -320,7 +320,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "huge",
-        about: "100 to 200 nodes, 10 to 50 endpoints, hard, 8 rounds",
+        description: "100 to 200 nodes, 10 to 50 endpoints, hard, 8 rounds",
         trials: 11,
         nodes: (100, 200),
         backends: (10, 50),
@@ -329,7 +329,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "many-hosts",
-        about: "one balancer with 50 hosts, two vantages outside; records of a running mesh",
+        description: "one balancer with 50 hosts, two vantages outside; records of a running mesh",
         trials: 48,
         nodes: (6, 12),
         layouts: &[EndpointLayout::Spread],
@@ -355,7 +355,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "many-fronts",
-        about: "20 balancers with 2 hosts each: one bad node, or one bad balancer",
+        description: "20 balancers with 2 hosts each: one bad node, or one bad balancer",
         trials: 40,
         layouts: &[EndpointLayout::Spread],
         backends: (2, 2),
@@ -378,7 +378,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "churn",
-        about: "an endpoint moves to another node; in two of three trials a fault of the balancer starts with it",
+        description: "an endpoint moves to another node; in two of three trials a fault of the balancer starts with it",
         trials: 60,
         nodes: (5, 12),
         backends: (1, 3),
@@ -399,7 +399,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "self-echo",
-        about: "the target is the probers' own Service: only a client that is forwarded to itself fails",
+        description: "the target is the probers' own Service: only a client that is forwarded to itself fails",
         trials: 30,
         nodes: (3, 6),
         identifies: 0.0,

@@ -20,13 +20,13 @@ pub const TIMEOUT_US: u64 = 3_000_000;
 /// Timeout of a DNS query.
 const DNS_TIMEOUT_US: u64 = 2_000_000;
 /// Time between two probes of one client, if all of them fit into its second.
-const SLOT_US: i64 = 120_000;
+const PROBE_SPACING_US: i64 = 120_000;
 /// Probability that a probe of a stalled client fails.
-const STALLED: f64 = 0.7;
+const STALLED_FAILURE_PROBABILITY: f64 = 0.7;
 /// Consecutive failures after which a PROXY header is tried.
-const BEFORE_PROXIED: usize = 3;
+const FAILURES_BEFORE_PROXIED: usize = 3;
 /// Share of user connections that reach a removed endpoint in the round in which it moves.
-const IN_FLIGHT: f64 = 0.1;
+const STALE_ENDPOINT_SHARE: f64 = 0.1;
 /// Number of hosts of one front that get direct probes; the others would repeat them.
 const DIRECT_HOSTS: usize = 3;
 
@@ -55,7 +55,7 @@ pub struct SimulatedTrial {
     /// Output format.
     pub form: OutputForm,
     /// The probes, in order of their start.
-    pub shots: Vec<SimulatedProbe>,
+    pub probes: Vec<SimulatedProbe>,
     /// Failures not caused by a fault.
     pub background_failures: usize,
 }
@@ -64,7 +64,7 @@ pub struct SimulatedTrial {
 struct ClientState {
     phase_us: i64,
     /// Consecutive user failures, by front and host.
-    in_a_row: BTreeMap<(usize, usize), usize>,
+    consecutive_failures: BTreeMap<(usize, usize), usize>,
 }
 
 /// Runs a trial.
@@ -74,7 +74,7 @@ pub fn run(plan: Plan, form: OutputForm, rng: &mut Rng) -> SimulatedTrial {
     for round in 0..simulation.plan.rounds {
         simulation.round(round);
     }
-    simulation.end(form)
+    simulation.into_trial(form)
 }
 
 /// A trial that runs round by round.
@@ -99,7 +99,7 @@ impl<'r> Simulation<'r> {
             .map(|client| {
                 let state = ClientState {
                     phase_us: 100_000 + micros(rng, INTERVAL_US - 1_300_000),
-                    in_a_row: BTreeMap::new(),
+                    consecutive_failures: BTreeMap::new(),
                 };
                 (client, state)
             })
@@ -133,7 +133,11 @@ impl<'r> Simulation<'r> {
 
     /// Makes requested probes in a round, after each client's scheduled ones. Requests to clients that do not exist are
     /// ignored.
-    pub fn ask(&mut self, round: usize, asks: &[super::ask::RequestedProbe]) -> Vec<SimulatedProbe> {
+    pub fn make_requested_probes(
+        &mut self,
+        round: usize,
+        asks: &[super::closed_loop::RequestedProbe],
+    ) -> Vec<SimulatedProbe> {
         let mut runner = RoundRunner {
             plan: &self.plan,
             rng: &mut self.asked_rng,
@@ -166,10 +170,10 @@ impl<'r> Simulation<'r> {
             };
             let shot = SimulatedProbe {
                 assignment: Some(ask.assignment.clone()),
-                ..runner.shoot(at_us, round, path, false)
+                ..runner.make_probe(at_us, round, path, false)
             };
             // A probe that is not evidence separates nothing in the table of paths.
-            if !ask.beside {
+            if !ask.not_evidence {
                 self.shots.push(shot.clone());
             }
             shots.push(shot);
@@ -181,12 +185,12 @@ impl<'r> Simulation<'r> {
 
     /// Returns the completed trial.
     #[must_use]
-    pub fn end(mut self, form: OutputForm) -> SimulatedTrial {
+    pub fn into_trial(mut self, form: OutputForm) -> SimulatedTrial {
         self.shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
         SimulatedTrial {
             plan: self.plan,
             form,
-            shots: self.shots,
+            probes: self.shots,
             background_failures: self.background_failures,
         }
     }
@@ -219,7 +223,7 @@ impl RoundRunner<'_> {
         let per_front = world.hosts * 2 + world.hosts.min(DIRECT_HOSTS);
         let in_a_round = i64::try_from(world.fronts() * per_front + 4).unwrap_or(i64::MAX);
         let mut at_us = start;
-        let step = SLOT_US.min(960_000 / in_a_round);
+        let step = PROBE_SPACING_US.min(960_000 / in_a_round);
         let inside = matches!(client, ProbeClient::Node(_));
         let epoch = world.epoch(round);
         let bare = |way| TruePath {
@@ -232,7 +236,7 @@ impl RoundRunner<'_> {
             no_local: false,
         };
         let mut take = |this: &mut Self, path: TruePath| -> bool {
-            let shot = this.shoot(at_us, round, path, stalled);
+            let shot = this.make_probe(at_us, round, path, stalled);
             at_us += step;
             let failed = shot.failure.is_some();
             shots.push(shot);
@@ -264,9 +268,9 @@ impl RoundRunner<'_> {
                 if resolved {
                     let path = self.user_path(epoch, client, front, host, ProbeApproach::Vip);
                     let failed = take(self, path);
-                    let in_a_row = state.in_a_row.entry((front, host)).or_default();
+                    let in_a_row = state.consecutive_failures.entry((front, host)).or_default();
                     *in_a_row = if failed { *in_a_row + 1 } else { 0 };
-                    if world.channels.proxied && *in_a_row >= BEFORE_PROXIED {
+                    if world.channels.proxied && *in_a_row >= FAILURES_BEFORE_PROXIED {
                         let path = self.user_path(epoch, client, front, host, ProbeApproach::Proxied);
                         take(self, path);
                     }
@@ -336,11 +340,11 @@ impl RoundRunner<'_> {
         }
     }
 
-    fn shoot(&mut self, at_us: i64, round: usize, path: TruePath, stalled: bool) -> SimulatedProbe {
+    fn make_probe(&mut self, at_us: i64, round: usize, path: TruePath, stalled: bool) -> SimulatedProbe {
         let mut failure = None;
         for fault in &self.plan.faults {
             if fault.active(round) && fault.breaks(&path, &self.plan.world) && self.rng.chance(fault.theta1) {
-                let kind = self.rng.weighted(&fault.mix).on(path.way);
+                let kind = self.rng.weighted(&fault.mix).on_channel(path.way);
                 failure = failure.or(Some(kind));
             }
         }
@@ -349,8 +353,8 @@ impl RoundRunner<'_> {
             self.background_failures += usize::from(failure.is_some());
         }
         let took_us = match failure {
-            Some(kind) if kind.waits() && path.way == ProbeApproach::Dns => DNS_TIMEOUT_US,
-            Some(kind) if kind.waits() => TIMEOUT_US,
+            Some(kind) if kind.runs_into_timeout() && path.way == ProbeApproach::Dns => DNS_TIMEOUT_US,
+            Some(kind) if kind.runs_into_timeout() => TIMEOUT_US,
             _ => 200 + u64::try_from(self.rng.below(2_400) + self.rng.below(2_400)).unwrap_or(0),
         };
         SimulatedProbe {
@@ -364,13 +368,13 @@ impl RoundRunner<'_> {
     }
 
     fn background(&mut self, round: usize, path: &TruePath, stalled: bool) -> Option<DrawnFailure> {
-        if stalled && self.rng.chance(STALLED) {
+        if stalled && self.rng.chance(STALLED_FAILURE_PROBABILITY) {
             return Some(DrawnFailure::Timeout);
         }
         let world = &self.plan.world;
         let moves = world.epochs.iter().skip(1).any(|epoch| epoch.from == round);
         let user = matches!(path.way, ProbeApproach::Vip) && path.front.is_some_and(|(front, _)| front == 0);
-        if moves && user && self.rng.chance(IN_FLIGHT) {
+        if moves && user && self.rng.chance(STALE_ENDPOINT_SHARE) {
             return Some(DrawnFailure::Refused);
         }
         // A front that expects no PROXY header rejects one.

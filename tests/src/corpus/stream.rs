@@ -11,21 +11,21 @@ use super::{
 /// Returns the lines of the run, without line ends.
 #[must_use]
 pub fn lines(run: &SimulatedTrial, trial: usize) -> Vec<String> {
-    let mut lines = vec![head(&run.plan.world, trial)];
+    let mut lines = vec![first_line(&run.plan.world, trial)];
     let mut epoch = 0;
-    lines.extend(more(&run.plan.world, trial, &run.shots, &mut epoch));
-    lines.push(end(trial));
+    lines.extend(probe_lines(&run.plan.world, trial, &run.probes, &mut epoch));
+    lines.push(last_line(trial));
     lines
 }
 
 /// Returns the first line.
 #[must_use]
-pub fn head(world: &SimulatedCluster, trial: usize) -> String {
+pub fn first_line(world: &SimulatedCluster, trial: usize) -> String {
     topology(world, trial, 0).to_string()
 }
 
 /// Returns the lines of further probes; `epoch` is that of the last topology written.
-pub fn more(
+pub fn probe_lines(
     world: &SimulatedCluster,
     trial: usize,
     shots: &[SimulatedProbe],
@@ -44,7 +44,7 @@ pub fn more(
 
 /// Returns the last line.
 #[must_use]
-pub fn end(trial: usize) -> String {
+pub fn last_line(trial: usize) -> String {
     json!({"type": "end", "trial": trial}).to_string()
 }
 

@@ -78,12 +78,12 @@ impl Row {
         self.silent
             .add(fault.naming.is_none() && fault.evidence_nats >= AMPLE_NATS);
         self.recalled.add(right);
-        self.top.add(right || fault.leant_to);
+        self.top.add(right || fault.likeliest);
         let Some(naming) = &fault.naming else { return };
         self.exact.add(naming.exact);
         self.class_right.add(naming.class_right);
         if naming.class_right {
-            self.over_wide.add(naming.over_wide > 0);
+            self.over_wide.add(naming.separable_regions > 0);
             self.wrong_subject.add(naming.wrong_subject);
         }
         self.seconds.extend(fault.after_s);
@@ -191,9 +191,9 @@ impl SetTally {
             self.causes.entry(fault.cause.clone()).or_default().add(fault);
         }
         if trial.healthy {
-            self.false_alarms.add(!trial.wrong.is_empty());
+            self.false_alarms.add(!trial.unmatched.is_empty());
         } else {
-            self.wrong_second.add(!trial.wrong.is_empty());
+            self.wrong_second.add(!trial.unmatched.is_empty());
         }
         if trial.faults.len() == 2 && trial.faults.iter().all(|fault| fault.observable) {
             self.both_named.add(trial.all_named());

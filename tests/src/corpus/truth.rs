@@ -54,7 +54,8 @@ pub struct TrialTruth {
     pub observations: usize,
     /// Number of probes requested by the engine.
     #[serde(default)]
-    pub asked: usize,
+    #[serde(rename = "asked")]
+    pub requested_probes: usize,
     /// Nodes.
     #[serde(default)]
     pub nodes: usize,
@@ -122,7 +123,7 @@ pub struct Cell {
 #[must_use]
 pub fn cells(run: &SimulatedTrial, fault: &DrawnFault) -> BTreeSet<Cell> {
     let world = &run.plan.world;
-    run.shots
+    run.probes
         .iter()
         .filter(|shot| fault.active(shot.round))
         .map(|shot| cell(world, shot))
@@ -151,7 +152,7 @@ fn evidence(run: &SimulatedTrial, fault: &DrawnFault, others: &[&DrawnFault]) ->
     let with = [&without[..], &[(fault.region, fault.scope)]].concat();
     let broken = 1.0 - (1.0 - fault.theta1.min(0.999)) * (1.0 - theta0);
     let sum: f64 = run
-        .shots
+        .probes
         .iter()
         .filter(|shot| fault.active(shot.round))
         .map(|shot| {
@@ -241,7 +242,7 @@ pub fn equivalent(
 
 /// Builds the truth about a run.
 #[must_use]
-pub fn of(run: &SimulatedTrial, set: &str, trial: usize) -> TrialTruth {
+pub fn from_run(run: &SimulatedTrial, set: &str, trial: usize) -> TrialTruth {
     let world = &run.plan.world;
     TrialTruth {
         trial,
@@ -252,8 +253,8 @@ pub fn of(run: &SimulatedTrial, set: &str, trial: usize) -> TrialTruth {
         stall_rate: run.plan.stall,
         layout: world.layout.to_owned(),
         background_failures: run.background_failures,
-        observations: run.shots.len(),
-        asked: run.shots.iter().filter(|shot| shot.assignment.is_some()).count(),
+        observations: run.probes.len(),
+        requested_probes: run.probes.iter().filter(|shot| shot.assignment.is_some()).count(),
         nodes: world.zones.len(),
         backends: world.endpoints(0, 0).len(),
         interval_s: seconds(1),
@@ -277,7 +278,7 @@ fn of_fault(run: &SimulatedTrial, index: usize) -> FaultTruth {
         .map(|(_, other)| other)
         .collect();
     let inside: Vec<_> = run
-        .shots
+        .probes
         .iter()
         .filter(|s| fault.active(s.round) && fault.breaks(&s.path, world))
         .collect();

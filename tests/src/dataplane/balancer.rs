@@ -16,7 +16,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::six;
+use super::ipv6;
 use crate::{
     cluster::{Cluster, Service, addresses},
     incident::{BalancingMode, HealthChecks},
@@ -24,25 +24,25 @@ use crate::{
 };
 
 /// Configuration of the balancers; read again before every round of checks.
-pub const CONFIG: &str = "/run/balancer.json";
+pub const CONFIG_PATH: &str = "/run/balancer.json";
 
 /// The configuration whose rules are in effect: written once checks have had time to change them.
-pub const READY: &str = "/run/balancer.ready";
+pub const READY_PATH: &str = "/run/balancer.ready";
 
 /// HAProxy's configuration.
-pub const HAPROXY_CONF: &str = "/run/balancer-haproxy.conf";
+pub const HAPROXY_CONF_PATH: &str = "/run/balancer-haproxy.conf";
 
 /// Port on which a balancer terminates TLS.
-const HTTPS: u16 = 443;
+const TLS_PORT: u16 = 443;
 
 /// Interval between two rounds of checks.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Timeout of a check. A dropped SYN is retransmitted after a second.
-const PATIENCE: Duration = Duration::from_millis(700);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Number of consecutive contrary checks after which a node's health changes.
-const CHANGES: u8 = 2;
+const CHECKS_UNTIL_CHANGE: u8 = 2;
 
 /// One port of one balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +76,8 @@ pub fn listeners(cluster: &Cluster) -> Vec<BalancerPort> {
                 dual_stack: cluster.is_dual_stack(),
                 check_from: (service.health_checks == HealthChecks::OwnAddress).then_some(ip),
                 nodes: cluster
-                    .present()
-                    .map(|node| SocketAddrV4::new(addresses::underlay(node.number), node_port))
+                    .present_nodes()
+                    .map(|node| SocketAddrV4::new(addresses::underlay_address(node.number), node_port))
                     .collect(),
             });
         }
@@ -95,7 +95,7 @@ fn proxied(cluster: &Cluster) -> impl Iterator<Item = (&Service, Ipv4Addr)> {
 }
 
 /// Returns the addresses on which HAProxy listens.
-pub fn of_haproxy(cluster: &Cluster) -> impl Iterator<Item = SocketAddrV4> {
+pub fn haproxy_listeners(cluster: &Cluster) -> impl Iterator<Item = SocketAddrV4> {
     proxied(cluster).flat_map(|(service, ip)| {
         let ports = service.ports.iter().filter(|port| port.node_port.is_some());
         ports.map(move |port| SocketAddrV4::new(ip, port.port))
@@ -116,15 +116,15 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
             let Some(node_port) = port.node_port else { continue };
             any = true;
             let (listen, send) = match service.balancing {
-                BalancingMode::EndsTls if port.port == HTTPS => (format!(" ssl crt {certificate}"), ""),
+                BalancingMode::EndsTls if port.port == TLS_PORT => (format!(" ssl crt {certificate}"), ""),
                 BalancingMode::ProxyProtocol => (String::new(), " send-proxy"),
                 BalancingMode::EndsTls | BalancingMode::KeepsClient => (String::new(), ""),
             };
             let port = port.port;
             // Writing to a string cannot fail.
             let _ = writeln!(text, "listen balancer-{ip}-{port}\n  bind {ip}:{port}{listen}");
-            for node in cluster.present() {
-                let address = addresses::underlay(node.number);
+            for node in cluster.present_nodes() {
+                let address = addresses::underlay_address(node.number);
                 let _ = writeln!(
                     text,
                     "  server {} {address}:{node_port}{send} check inter 1s",
@@ -142,7 +142,7 @@ fn rules(
     listeners: &[BalancerPort],
     healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4), BalancerHealth>,
 ) -> Vec<String> {
-    let mut lines = vec![format!(":{} - [0:0]", net::BALANCER)];
+    let mut lines = vec![format!(":{} - [0:0]", net::BALANCER_CHAIN)];
     for listener in listeners {
         let alive = |node: &&SocketAddrV4| {
             healthy
@@ -163,7 +163,7 @@ fn rules(
             };
             lines.push(format!(
                 "-A {} -d {}/32 -p tcp --dport {} {share}-j DNAT --to-destination {node}",
-                net::BALANCER,
+                net::BALANCER_CHAIN,
                 listener.address.ip(),
                 listener.address.port(),
             ));
@@ -175,7 +175,7 @@ fn rules(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct BalancerHealth {
     alive: bool,
-    against: u8,
+    contrary_checks: u8,
 }
 
 /// Checks nodes and writes rules until the process is killed.
@@ -184,9 +184,9 @@ pub fn serve() -> anyhow::Result<()> {
     let mut written = Vec::new();
     let mut since = (String::new(), 0_u8);
     loop {
-        let text = fs::read_to_string(CONFIG).with_context(|| format!("reading {CONFIG}"))?;
+        let text = fs::read_to_string(CONFIG_PATH).with_context(|| format!("reading {CONFIG_PATH}"))?;
         let listeners: Vec<BalancerPort> =
-            serde_json::from_str(&text).with_context(|| format!("reading {CONFIG}"))?;
+            serde_json::from_str(&text).with_context(|| format!("reading {CONFIG_PATH}"))?;
         check_all(&listeners, &mut healthy);
         let new = rules(&listeners, &healthy);
         if new != written {
@@ -194,7 +194,7 @@ pub fn serve() -> anyhow::Result<()> {
                 .run()
                 .context("writing the balancer's rules")?;
             if listeners.iter().any(|listener| listener.dual_stack) {
-                net::only_declared(net::restore_six(None, "nat", &six::rules(&new)))
+                net::only_declared(net::restore_six(None, "nat", &ipv6::rules(&new)))
                     .run()
                     .context("writing the balancer's rules for IPv6")?;
             }
@@ -203,13 +203,13 @@ pub fn serve() -> anyhow::Result<()> {
         if since.0 != text {
             // The very first checks take effect at once.
             let first = since.0.is_empty();
-            since = (text, if first { CHANGES } else { 0 });
+            since = (text, if first { CHECKS_UNTIL_CHANGE } else { 0 });
         }
         since.1 = since.1.saturating_add(1);
-        if since.1 == CHANGES + 1 {
-            fs::write(READY, &since.0).with_context(|| format!("writing {READY}"))?;
+        if since.1 == CHECKS_UNTIL_CHANGE + 1 {
+            fs::write(READY_PATH, &since.0).with_context(|| format!("writing {READY_PATH}"))?;
         }
-        thread::sleep(EVERY);
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 
@@ -233,14 +233,20 @@ fn check_all(
             .collect()
     });
     for (key, alive) in results {
-        let health = healthy.entry(key).or_insert(BalancerHealth { alive, against: 0 });
+        let health = healthy.entry(key).or_insert(BalancerHealth {
+            alive,
+            contrary_checks: 0,
+        });
         if health.alive == alive {
-            health.against = 0;
+            health.contrary_checks = 0;
             continue;
         }
-        health.against += 1;
-        if health.against >= CHANGES {
-            *health = BalancerHealth { alive, against: 0 };
+        health.contrary_checks += 1;
+        if health.contrary_checks >= CHECKS_UNTIL_CHANGE {
+            *health = BalancerHealth {
+                alive,
+                contrary_checks: 0,
+            };
         }
     }
 }
@@ -252,7 +258,7 @@ fn accepts(from: Option<Ipv4Addr>, node: SocketAddrV4) -> bool {
         if let Some(from) = from {
             socket.bind(&SocketAddr::from((from, 0)).into())?;
         }
-        socket.connect_timeout(&SocketAddr::V4(node).into(), PATIENCE)
+        socket.connect_timeout(&SocketAddr::V4(node).into(), CHECK_TIMEOUT)
     };
     tried().is_ok()
 }
@@ -267,7 +273,7 @@ mod tests {
             check_from: None,
             dual_stack: false,
             nodes: (1..=3)
-                .map(|n| SocketAddrV4::new(addresses::underlay(n), 30080))
+                .map(|n| SocketAddrV4::new(addresses::underlay_address(n), 30080))
                 .collect(),
         }
     }
@@ -276,10 +282,10 @@ mod tests {
         let listener = listener();
         let healthy = (1..=3)
             .map(|n| {
-                let node = SocketAddrV4::new(addresses::underlay(n), 30080);
+                let node = SocketAddrV4::new(addresses::underlay_address(n), 30080);
                 let health = BalancerHealth {
                     alive: alive.contains(&n),
-                    against: 0,
+                    contrary_checks: 0,
                 };
                 ((listener.address, node), health)
             })
@@ -316,7 +322,7 @@ mod tests {
             key,
             BalancerHealth {
                 alive: true,
-                against: 0,
+                contrary_checks: 0,
             },
         );
         check_all(std::slice::from_ref(&closed), &mut healthy);

@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// Chain of the `filter` table in which kube-proxy drops and rejects.
-const FIREWALL: &str = "KUBE-FIREWALL";
+const FIREWALL_CHAIN: &str = "KUBE-FIREWALL";
 
 /// Masquerades traffic whose replies must return through this node (`KUBE-MARK-MASQ`).
-const MARK: &str = "-j MARK --set-xmark 0x4000/0x4000";
+const MARK_RULE: &str = "-j MARK --set-xmark 0x4000/0x4000";
 
 fn as_share(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
@@ -39,10 +39,10 @@ pub(super) struct NodeTables {
 
 pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let rules = [
-        format!(":{FIREWALL} - [0:0]"),
-        format!("-A INPUT -j {FIREWALL}"),
-        format!("-A FORWARD -j {FIREWALL}"),
-        format!("-A OUTPUT -j {FIREWALL}"),
+        format!(":{FIREWALL_CHAIN} - [0:0]"),
+        format!("-A INPUT -j {FIREWALL_CHAIN}"),
+        format!("-A FORWARD -j {FIREWALL_CHAIN}"),
+        format!("-A OUTPUT -j {FIREWALL_CHAIN}"),
     ];
     let name = Some(node.name.as_str());
     let mut commands = vec![net::restore_chains(name, "filter", &rules)];
@@ -55,16 +55,16 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
 impl NodeTables {
     pub(super) fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut tables = Self::default();
-        tables.filter.push(format!(":{FIREWALL} - [0:0]"));
+        tables.filter.push(format!(":{FIREWALL_CHAIN} - [0:0]"));
         let resolver = cluster.resolvers.first();
         for protocol in ["udp", "tcp"] {
             let to: Vec<String> = resolver
                 .map(|resolver| format!("{}:53", resolver.pod.address))
                 .into_iter()
                 .collect();
-            let chain = tables.choice(protocol, &to);
+            let chain = tables.balance_chain(protocol, &to);
             let matched = format!("-d {}/32 -p {protocol} --dport 53", addresses::DNS_SERVICE);
-            tables.mark(&format!("! -s {} {matched} {MARK}", addresses::POD_CIDR));
+            tables.mark(&format!("! -s {} {matched} {MARK_RULE}", addresses::POD_CIDR));
             tables.jump(&matched, &chain);
         }
         for service in &cluster.services {
@@ -79,8 +79,8 @@ impl NodeTables {
             return;
         };
         for port in &service.ports {
-            let all: Vec<&Pod> = service.usable();
-            let here: Vec<&Pod> = service.usable_on(&node.name);
+            let all: Vec<&Pod> = service.usable_pods();
+            let here: Vec<&Pod> = service.usable_pods_on(&node.name);
             let to = |pods: &[&Pod]| -> Vec<String> {
                 pods.iter()
                     .map(|pod| format!("{}:{}", pod.address, port.target_port))
@@ -88,16 +88,16 @@ impl NodeTables {
             };
             let match_of = |ip: Ipv4Addr, port: u16| format!("-d {ip}/32 -p tcp --dport {port}");
 
-            let everywhere = self.choice("tcp", &to(&all));
+            let everywhere = self.balance_chain("tcp", &to(&all));
             let cluster = match_of(cluster_ip, port.port);
             if service.internal_policy == TrafficPolicy::Local {
-                let local = self.choice("tcp", &to(&here));
+                let local = self.balance_chain("tcp", &to(&here));
                 self.jump(&cluster, &local);
-                self.nobody(&cluster, here.is_empty(), "DROP");
+                self.drop_or_reject(&cluster, here.is_empty(), "DROP");
             } else {
-                self.mark(&format!("! -s {} {cluster} {MARK}", addresses::POD_CIDR));
+                self.mark(&format!("! -s {} {cluster} {MARK_RULE}", addresses::POD_CIDR));
                 self.jump(&cluster, &everywhere);
-                self.nobody(&cluster, all.is_empty(), "REJECT");
+                self.drop_or_reject(&cluster, all.is_empty(), "REJECT");
             }
 
             let balancer = service
@@ -105,27 +105,27 @@ impl NodeTables {
                 .filter(|_| service.ip_mode == IpMode::Vip);
             let node_port = port
                 .node_port
-                .map(|port| (addresses::underlay(node.number), port));
+                .map(|port| (addresses::underlay_address(node.number), port));
             for (ip, port) in balancer.map(|ip| (ip, port.port)).into_iter().chain(node_port) {
                 let matched = match_of(ip, port);
-                self.nobody(&matched, all.is_empty(), "REJECT");
+                self.drop_or_reject(&matched, all.is_empty(), "REJECT");
                 if service.policy == TrafficPolicy::Cluster {
-                    self.mark(&format!("{matched} {MARK}"));
+                    self.mark(&format!("{matched} {MARK_RULE}"));
                     self.jump(&matched, &everywhere);
                     continue;
                 }
                 // Pods and the node itself reach every endpoint, whatever the policy.
                 let pods = format!("-s {} {matched}", addresses::POD_CIDR);
                 let own = format!("-m addrtype --src-type LOCAL {matched}");
-                self.mark(&format!("{own} {MARK}"));
+                self.mark(&format!("{own} {MARK_RULE}"));
                 if dataplane.knows_pods() {
                     self.jump(&pods, &everywhere);
                 }
                 self.jump(&own, &everywhere);
-                let local = self.choice("tcp", &to(&here));
+                let local = self.balance_chain("tcp", &to(&here));
                 self.jump(&matched, &local);
                 let nobody_here = here.is_empty() && !all.is_empty();
-                self.nobody(&matched, nobody_here, "DROP");
+                self.drop_or_reject(&matched, nobody_here, "DROP");
                 if dataplane == Dataplane::NftablesOld && nobody_here {
                     self.raw.push(format!("-A OUTPUT {matched} -j DROP"));
                 }
@@ -134,7 +134,7 @@ impl NodeTables {
     }
 
     /// Returns a chain that selects one of several destinations with equal probability.
-    fn choice(&mut self, protocol: &str, to: &[String]) -> String {
+    fn balance_chain(&mut self, protocol: &str, to: &[String]) -> String {
         self.chains += 1;
         let name = format!("SVC-{}", self.chains);
         self.nat.insert(0, format!(":{name} - [0:0]"));
@@ -166,9 +166,10 @@ impl NodeTables {
     }
 
     /// Drops or rejects packets to a Service without endpoints.
-    fn nobody(&mut self, matched: &str, holds: bool, what: &str) {
+    fn drop_or_reject(&mut self, matched: &str, holds: bool, what: &str) {
         if holds {
-            self.filter.push(format!("-A {FIREWALL} {matched} -j {what}"));
+            self.filter
+                .push(format!("-A {FIREWALL_CHAIN} {matched} -j {what}"));
         }
     }
 }
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn each_of_three_endpoints_is_as_likely_as_the_others() {
         let mut tables = NodeTables::default();
-        tables.choice("tcp", &["a:1", "b:1", "c:1"].map(str::to_owned));
+        tables.balance_chain("tcp", &["a:1", "b:1", "c:1"].map(str::to_owned));
         let shares: Vec<Option<&str>> = tables
             .nat
             .iter()

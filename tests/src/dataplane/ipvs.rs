@@ -24,7 +24,11 @@ pub(super) fn prepare(node: &Node) -> Vec<GuestCommand> {
         ("net/ipv4/conf/all/arp_announce", "2"),
     ];
     let links = ["link add kube-ipvs0 type dummy".to_owned()];
-    vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
+    vec![net::configure_namespace(
+        Some(node.name.as_str()),
+        &sysctls,
+        &links,
+    )]
 }
 
 impl NodeRules {
@@ -69,8 +73,8 @@ impl NodeRules {
                 .map(|pod| format!("{}:{}", pod.address, port.target_port))
                 .collect()
         };
-        let all: Vec<&Pod> = service.usable();
-        let here: Vec<&Pod> = service.usable_on(&node.name);
+        let all: Vec<&Pod> = service.usable_pods();
+        let here: Vec<&Pod> = service.usable_pods_on(&node.name);
         // kubernetes#97081: a node without a local endpoint uses those of the cluster.
         let fall_back = dataplane == Dataplane::Ipvs && here.is_empty();
         let outside = match service.policy {
@@ -94,7 +98,7 @@ impl NodeRules {
         let balancer = address.map(|address| (address, port.port));
         let node_port = port
             .node_port
-            .map(|port| (addresses::underlay(node.number), port));
+            .map(|port| (addresses::underlay_address(node.number), port));
         for (address, port) in balancer.into_iter().chain(node_port) {
             self.services
                 .insert(format!("-t {address}:{port}"), real(outside));
@@ -181,9 +185,9 @@ mod tests {
             let old = if before == after {
                 NodeRules::default()
             } else {
-                NodeRules::of(before, node, Kernel::Uml)
+                NodeRules::for_node(before, node, Kernel::Uml)
             };
-            for command in NodeRules::of(after, node, Kernel::Uml).commands_from(&old, after, node) {
+            for command in NodeRules::for_node(after, node, Kernel::Uml).commands_from(&old, after, node) {
                 writeln!(text, "{command}").unwrap();
                 for line in command.stdin.lines() {
                     writeln!(text, "    {line}").unwrap();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     fn real_servers(cluster: &Cluster, node: usize, service: &str) -> Vec<String> {
-        NodeRules::of(cluster, &cluster.nodes[node], Kernel::Uml).services[service]
+        NodeRules::for_node(cluster, &cluster.nodes[node], Kernel::Uml).services[service]
             .iter()
             .cloned()
             .collect()
@@ -248,7 +252,7 @@ mod tests {
         };
         cluster.apply(&op).unwrap();
         assert_eq!(real_servers(&cluster, 3, "-t 192.168.0.4:30080").len(), 2);
-        let rules = NodeRules::of(&cluster, &cluster.nodes[3], Kernel::Uml);
+        let rules = NodeRules::for_node(&cluster, &cluster.nodes[3], Kernel::Uml);
         assert!(
             rules
                 .nat

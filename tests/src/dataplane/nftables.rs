@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use super::six;
+use super::ipv6;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::GuestCommand,
@@ -23,10 +23,10 @@ const SERVICES: &str = "service-ips";
 const NODE_PORTS: &str = "service-nodeports";
 
 /// Map of addresses without endpoints here.
-const NOBODY: &str = "no-endpoint-services";
+const NO_ENDPOINTS: &str = "no-endpoint-services";
 
 /// Map of nodePorts without endpoints here.
-const NOBODY_AT_PORT: &str = "no-endpoint-nodeports";
+const NO_ENDPOINT_NODE_PORTS: &str = "no-endpoint-nodeports";
 
 /// Set of all ClusterIPs: packets to them that were not translated are rejected.
 const CLUSTER_IPS: &str = "cluster-ips";
@@ -53,10 +53,12 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
 
 /// Builds commands with the lines of `nft`, in one transaction per family.
 fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<GuestCommand> {
-    let nft = |lines: &[String]| GuestCommand::within(node.name.as_str(), ["nft", "-f", "-"]).reading(lines);
+    let nft = |lines: &[String]| {
+        GuestCommand::in_namespace(node.name.as_str(), ["nft", "-f", "-"]).with_stdin(lines)
+    };
     let mut commands = vec![nft(lines)];
     if cluster.is_dual_stack() {
-        let six: Vec<String> = lines.iter().map(|line| six::nft(line)).collect();
+        let six: Vec<String> = lines.iter().map(|line| ipv6::nft(line)).collect();
         commands.push(nft(&six));
     }
     commands
@@ -107,16 +109,16 @@ fn base(dataplane: Dataplane, node: &Node) -> Vec<String> {
     let by_port = "type inet_proto . inet_service : verdict ;";
     for (name, of) in [
         (SERVICES, by_address),
-        (NOBODY, by_address),
+        (NO_ENDPOINTS, by_address),
         (NODE_PORTS, by_port),
-        (NOBODY_AT_PORT, by_port),
+        (NO_ENDPOINT_NODE_PORTS, by_port),
     ] {
         lines.push(format!("add map {TABLE} {name} {{ {of} }}"));
     }
     for name in [CLUSTER_IPS, "nodeport-ips"] {
         lines.push(format!("add set {TABLE} {name} {{ type ipv4_addr ; }}"));
     }
-    let address = addresses::underlay(node.number);
+    let address = addresses::underlay_address(node.number);
     lines.push(format!("add element {TABLE} nodeport-ips {{ {address} }}"));
     let service_cidr = addresses::SERVICE_CIDR;
     let to = "ip daddr . meta l4proto . th dport vmap";
@@ -129,8 +131,11 @@ fn base(dataplane: Dataplane, node: &Node) -> Vec<String> {
         ("masquerading", "mark set mark xor 0x4000".to_owned()),
         ("masquerading", "masquerade fully-random".to_owned()),
         ("reject-chain", "reject".to_owned()),
-        ("service-endpoints-check", format!("{to} @{NOBODY}")),
-        ("nodeport-endpoints-check", format!("{to_port} @{NOBODY_AT_PORT}")),
+        ("service-endpoints-check", format!("{to} @{NO_ENDPOINTS}")),
+        (
+            "nodeport-endpoints-check",
+            format!("{to_port} @{NO_ENDPOINT_NODE_PORTS}"),
+        ),
         ("cluster-ips-check", format!("ip daddr @{CLUSTER_IPS} reject")),
         ("cluster-ips-check", format!("ip daddr {service_cidr} drop")),
         ("nat-prerouting", "jump services".to_owned()),
@@ -180,12 +185,12 @@ impl NodeTable {
             let pods = cluster.resolvers.first().map(|resolver| resolver.pod.address);
             let key = format!("{ip} . {protocol} . 53");
             let Some(pod) = pods else {
-                self.map(NOBODY, key, REJECT);
+                self.map(NO_ENDPOINTS, key, REJECT);
                 continue;
             };
             let chain = format!("service-{base}");
             let from_elsewhere = from_elsewhere(cluster.dataplane, ip, protocol, 53);
-            self.choice(&chain, &base, protocol, from_elsewhere, &[(pod, 53)]);
+            self.balance_chain(&chain, &base, protocol, from_elsewhere, &[(pod, 53)]);
             self.map(SERVICES, key, &format!("goto {chain}"));
         }
     }
@@ -197,8 +202,8 @@ impl NodeTable {
         let to = |pods: &[&Pod]| -> Vec<(Ipv4Addr, u16)> {
             pods.iter().map(|pod| (pod.address, port.target_port)).collect()
         };
-        let all: Vec<&Pod> = service.usable();
-        let here: Vec<&Pod> = service.usable_on(&node.name);
+        let all: Vec<&Pod> = service.usable_pods();
+        let here: Vec<&Pod> = service.usable_pods_on(&node.name);
         let served = |policy| match policy {
             TrafficPolicy::Cluster => !all.is_empty(),
             TrafficPolicy::Local => !here.is_empty(),
@@ -219,7 +224,7 @@ impl NodeTable {
                 || service.policy == policy;
             if used && !pods.is_empty() {
                 let first = elsewhere.clone().filter(|_| policy == service.internal_policy);
-                self.choice(&chain_of(policy), &base, "tcp", first, &to(pods));
+                self.balance_chain(&chain_of(policy), &base, "tcp", first, &to(pods));
             }
         }
         self.set(CLUSTER_IPS, ip.to_string());
@@ -227,17 +232,17 @@ impl NodeTable {
         if served(service.internal_policy) {
             self.map(SERVICES, key, &format!("goto {inside}"));
         } else {
-            self.map(NOBODY, key, nobody);
+            self.map(NO_ENDPOINTS, key, nobody);
         }
 
         // With ipMode Proxy the node does not know the address at all.
         let balancer = service
             .load_balancer_ip
             .filter(|_| service.ip_mode == IpMode::Vip);
-        let balancer = balancer.map(|ip| (SERVICES, NOBODY, format!("{ip} . tcp . {}", port.port)));
+        let balancer = balancer.map(|ip| (SERVICES, NO_ENDPOINTS, format!("{ip} . tcp . {}", port.port)));
         let node_port = port
             .node_port
-            .map(|port| (NODE_PORTS, NOBODY_AT_PORT, format!("tcp . {port}")));
+            .map(|port| (NODE_PORTS, NO_ENDPOINT_NODE_PORTS, format!("tcp . {port}")));
         let external = format!("external-{base}");
         for (serving, nobody_there, key) in balancer.into_iter().chain(node_port) {
             if !all.is_empty() {
@@ -252,7 +257,7 @@ impl NodeTable {
     }
 
     /// Returns a chain that selects one of several endpoints with equal probability.
-    fn choice(
+    fn balance_chain(
         &mut self,
         chain: &str,
         base: &str,

@@ -71,8 +71,11 @@ fn without_a_local_endpoint_pods_are_served_by_the_others_and_the_rest_is_droppe
         verdict(&table, SERVICES, BALANCER),
         Some(&*format!("goto {EXTERNAL}"))
     );
-    assert_eq!(verdict(&table, NOBODY, BALANCER), Some("drop"));
-    assert_eq!(verdict(&table, NOBODY_AT_PORT, "tcp . 30080"), Some("drop"));
+    assert_eq!(verdict(&table, NO_ENDPOINTS, BALANCER), Some("drop"));
+    assert_eq!(
+        verdict(&table, NO_ENDPOINT_NODE_PORTS, "tcp . 30080"),
+        Some("drop")
+    );
     let rules = &table.chains[EXTERNAL];
     assert_eq!(
         rules[0],
@@ -83,7 +86,7 @@ fn without_a_local_endpoint_pods_are_served_by_the_others_and_the_rest_is_droppe
         "{rules:?}"
     );
     let with_one = NodeTable::of(&cluster, &cluster.nodes[0]);
-    assert_eq!(verdict(&with_one, NOBODY, BALANCER), None);
+    assert_eq!(verdict(&with_one, NO_ENDPOINTS, BALANCER), None);
     assert!(with_one.chains[EXTERNAL].contains(&"goto local-ingress/ingress-nginx/tcp/http".to_owned()));
 }
 
@@ -127,7 +130,11 @@ fn a_service_without_any_endpoint_is_refused() {
     cluster.services[0].endpoints.clear();
     let table = NodeTable::of(&cluster, &cluster.nodes[0]);
     for key in [BALANCER, "10.96.0.50 . tcp . 80"] {
-        assert_eq!(verdict(&table, NOBODY, key), Some("goto reject-chain"), "{key}");
+        assert_eq!(
+            verdict(&table, NO_ENDPOINTS, key),
+            Some("goto reject-chain"),
+            "{key}"
+        );
         assert_eq!(verdict(&table, SERVICES, key), None, "{key}");
     }
 }

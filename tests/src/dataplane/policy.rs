@@ -25,12 +25,16 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
 
 pub(super) fn rules(cluster: &Cluster, node: &Node) -> Vec<String> {
     // The chain is empty initially.
-    if cluster.services.iter().all(|service| service.policed.is_none()) {
+    if cluster
+        .services
+        .iter()
+        .all(|service| service.network_policy.is_none())
+    {
         return Vec::new();
     }
     let mut lines = vec![format!(":{CHAIN} - [0:0]")];
     for service in &cluster.services {
-        let Some((_, admits)) = &service.policed else {
+        let Some((_, admits)) = &service.network_policy else {
             continue;
         };
         let admitted = admits.iter().filter_map(|key| cluster.service(key));

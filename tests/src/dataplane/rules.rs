@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
 };
 
-use super::{iptables, ipvs, nftables, policy, six};
+use super::{iptables, ipv6, ipvs, nftables, policy};
 use crate::{
     cluster::{Cluster, Node, addresses},
     command::GuestCommand,
@@ -75,7 +75,7 @@ pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
 }
 
 /// Returns the network plugin's rule: egress from the Pod network is masqueraded.
-fn leaving_the_pods(node: &Node) -> String {
+fn pod_masquerade_rule(node: &Node) -> String {
     format!(
         "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
         addresses::pod_cidr(node.number),
@@ -87,10 +87,10 @@ impl NodeRules {
     /// Returns the state for which the network plugin alone is responsible. Its part of the `nat` table never changes,
     /// so it is written once, and rules of others in it stay.
     #[must_use]
-    pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
+    pub fn for_network_plugin(cluster: &Cluster, node: &Node) -> Self {
         Self {
             dual_stack: cluster.is_dual_stack(),
-            nat: vec![leaving_the_pods(node)],
+            nat: vec![pod_masquerade_rule(node)],
             policy: policy::rules(cluster, node),
             ..Self::default()
         }
@@ -98,7 +98,7 @@ impl NodeRules {
 
     /// Returns the required state of the node.
     #[must_use]
-    pub fn of(cluster: &Cluster, node: &Node, kernel: Kernel) -> Self {
+    pub fn for_node(cluster: &Cluster, node: &Node, kernel: Kernel) -> Self {
         let mut rules = Self {
             dual_stack: cluster.is_dual_stack(),
             ..Self::default()
@@ -107,7 +107,7 @@ impl NodeRules {
             DataplaneMaker::Nftables => {
                 return Self {
                     nft: Some(nftables::NodeTable::of(cluster, node)),
-                    ..Self::of_plugin(cluster, node)
+                    ..Self::for_network_plugin(cluster, node)
                 };
             }
             DataplaneMaker::Iptables => {
@@ -122,7 +122,7 @@ impl NodeRules {
         rules.policy = policy::rules(cluster, node);
         rules.nat.extend([
             "-A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE".to_owned(),
-            leaving_the_pods(node),
+            pod_masquerade_rule(node),
         ]);
         rules
     }
@@ -149,41 +149,43 @@ impl NodeRules {
             .map(|(verb, ip)| format!("addr {verb} {ip}/32 dev kube-ipvs0"))
             .collect();
         if !links.is_empty() {
-            commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
+            commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).with_stdin(&links));
         }
         if self.dual_stack && !links.is_empty() {
-            commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
+            commands
+                .push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).with_stdin(&ipv6::rules(&links)));
         }
         let changes = self.ipvsadm_from(old);
         if !changes.is_empty() {
-            commands.push(GuestCommand::within(name, ["ipvsadm", "-R"]).reading(&changes));
+            commands.push(GuestCommand::in_namespace(name, ["ipvsadm", "-R"]).with_stdin(&changes));
         }
         if self.dual_stack && !changes.is_empty() {
-            commands.push(GuestCommand::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
+            commands
+                .push(GuestCommand::in_namespace(name, ["ipvsadm", "-R"]).with_stdin(&ipv6::rules(&changes)));
         }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
             if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "nat", &six::rules(&self.nat)));
+                commands.push(net::restore_six(Some(name), "nat", &ipv6::rules(&self.nat)));
             }
         }
         if self.policy != old.policy {
             commands.push(net::restore_chains(Some(name), "filter", &self.policy));
             if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.policy));
+                let rules = net::restore_six(Some(name), "filter", &ipv6::rules(&self.policy));
                 commands.push(net::only_declared(rules));
             }
         }
         if self.raw != old.raw {
             commands.push(net::restore(Some(name), "raw", &self.raw));
             if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "raw", &six::rules(&self.raw)));
+                commands.push(net::restore_six(Some(name), "raw", &ipv6::rules(&self.raw)));
             }
         }
         if self.filter != old.filter {
             commands.push(net::restore_chains(Some(name), "filter", &self.filter));
             if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &six::rules(&self.filter));
+                let rules = net::restore_six(Some(name), "filter", &ipv6::rules(&self.filter));
                 commands.push(net::only_declared(rules));
             }
         }

@@ -59,7 +59,7 @@ impl GuestMachine {
             hook,
             kernel,
         });
-        self.forward(HookEvent::Built)?;
+        self.update_rules(HookEvent::Built)?;
         self.start_workloads()?;
         self.start_balancers()?;
         Ok(Event::Built {
@@ -109,13 +109,17 @@ impl GuestMachine {
         let name = process_name("cloud-balancer")?;
         self.processes
             .start(&name, &GuestCommand::new([self.lab.as_str(), "balancer"]))?;
-        let certificate = built.folder.join(workloads::CERTIFICATE).display().to_string();
+        let certificate = built
+            .folder
+            .join(workloads::CERTIFICATE_FILE)
+            .display()
+            .to_string();
         if let Some(text) = balancer::haproxy_conf(&built.cluster, &certificate) {
-            fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
-            let command = GuestCommand::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
+            fs::write(balancer::HAPROXY_CONF_PATH, text).context("writing the balancer's configuration")?;
+            let command = GuestCommand::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF_PATH]);
             let haproxy = process_name("cloud-haproxy")?;
             self.processes.start(&haproxy, &command)?;
-            for address in balancer::of_haproxy(&built.cluster) {
+            for address in balancer::haproxy_listeners(&built.cluster) {
                 self.processes.wait_until_listening(
                     &haproxy,
                     SocketTable::Tcp,
@@ -128,16 +132,17 @@ impl GuestMachine {
 
     /// Waits until the balancers have checked the nodes of their current configuration.
     pub(super) fn await_balancers(&mut self) -> anyhow::Result<()> {
-        let wanted = fs::read_to_string(balancer::CONFIG).context("reading the balancers' configuration")?;
+        let wanted =
+            fs::read_to_string(balancer::CONFIG_PATH).context("reading the balancers' configuration")?;
         let begun = Instant::now();
-        while fs::read_to_string(balancer::READY).ok().as_ref() != Some(&wanted) {
-            if let Some(ended) = self.processes.ended()?.first() {
+        while fs::read_to_string(balancer::READY_PATH).ok().as_ref() != Some(&wanted) {
+            if let Some(ended) = self.processes.exited()?.first() {
                 bail!("while waiting for the balancers' health checks: {ended}");
             }
-            if begun.elapsed() > BALANCER_PATIENCE {
+            if begun.elapsed() > BALANCER_TIMEOUT {
                 bail!(
                     "the balancers did not complete their health checks within {} s",
-                    BALANCER_PATIENCE.as_secs()
+                    BALANCER_TIMEOUT.as_secs()
                 );
             }
             sleep(Duration::from_millis(50));
@@ -152,7 +157,7 @@ impl GuestMachine {
             .context("the cluster is not built yet")?
             .cluster;
         let settings = self.probers.as_ref().context("no prober has been started yet")?;
-        for node in cluster.present() {
+        for node in cluster.present_nodes() {
             start_prober(&mut self.processes, settings, cluster, node)?;
         }
         for outside in &cluster.outside {
@@ -168,16 +173,16 @@ impl GuestMachine {
 
     /// Updates the rules of every node and balancer to the current cluster; returns whether a balancer's configuration
     /// changed.
-    pub(super) fn forward(&mut self, why: HookEvent) -> anyhow::Result<bool> {
+    pub(super) fn update_rules(&mut self, why: HookEvent) -> anyhow::Result<bool> {
         let built = self.built.as_mut().context("the cluster is not built yet")?;
         for node in &built.cluster.nodes {
             // A node whose kube-proxy is stopped keeps its rules.
-            if built.cluster.is_frozen(&node.name) && built.rules.contains_key(&node.name) {
+            if built.cluster.is_kube_proxy_stopped(&node.name) && built.rules.contains_key(&node.name) {
                 continue;
             }
             let new = match built.hook {
-                Some(_) => NodeRules::of_plugin(&built.cluster, node),
-                None => NodeRules::of(&built.cluster, node, built.kernel),
+                Some(_) => NodeRules::for_network_plugin(&built.cluster, node),
+                None => NodeRules::for_node(&built.cluster, node, built.kernel),
             };
             let old = built.rules.remove(&node.name).unwrap_or_default();
             run_all(&new.commands_from(&old, &built.cluster, node))
@@ -185,7 +190,7 @@ impl GuestMachine {
             built.rules.insert(node.name.clone(), new);
         }
         if let Some(hook) = &built.hook {
-            let text = serde_json::to_string_pretty(&HookInput::of(&built.cluster))?;
+            let text = serde_json::to_string_pretty(&HookInput::from_cluster(&built.cluster))?;
             replace(external::FILE, &text)?;
             external::command(hook, why)
                 .run()
@@ -195,10 +200,10 @@ impl GuestMachine {
             return Ok(false);
         }
         let text = serde_json::to_string(&balancer::listeners(&built.cluster))?;
-        if fs::read_to_string(balancer::CONFIG).is_ok_and(|old| old == text) {
+        if fs::read_to_string(balancer::CONFIG_PATH).is_ok_and(|old| old == text) {
             return Ok(false);
         }
-        replace(balancer::CONFIG, &text)?;
+        replace(balancer::CONFIG_PATH, &text)?;
         Ok(true)
     }
 }
@@ -211,7 +216,7 @@ fn replace(path: &str, text: &str) -> anyhow::Result<()> {
 }
 
 /// Timeout of the balancers' first health checks.
-const BALANCER_PATIENCE: Duration = Duration::from_mins(1);
+const BALANCER_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(super) fn process_name(name: &str) -> anyhow::Result<PodName> {
     PodName::new(name).with_context(|| format!("naming the process {name}"))

@@ -12,23 +12,23 @@ use std::{
 use anyhow::{Context, bail};
 
 use crate::{
-    client::{ClientAnswer, ClientRequest},
+    client::{ClientResult, Request},
     command::GuestCommand,
     workloads,
 };
 
 /// Maximum number of lines read before the mark.
-const MOST_LINES: usize = 2000;
+const MAX_LINES: usize = 2000;
 
-pub(super) fn around(
+pub(super) fn capture_request(
     lab: &str,
     namespace: &str,
     gateway: Ipv4Addr,
     address: IpAddr,
-    ask: &ClientRequest,
-) -> anyhow::Result<(ClientAnswer, Vec<String>)> {
+    ask: &Request,
+) -> anyhow::Result<(ClientResult, Vec<String>)> {
     let filter = format!("host {address} or (icmp and host {gateway})");
-    let tcpdump = GuestCommand::within(
+    let tcpdump = GuestCommand::in_namespace(
         namespace,
         [
             "tcpdump",
@@ -54,7 +54,7 @@ pub(super) fn around(
     let mut child = OwnedProcess(child);
     wait_until_listening(&mut child.0)?;
 
-    let mark = ClientRequest::Ping { to: gateway };
+    let mark = Request::Ping { to: gateway };
     // One client at a time: the requests of one client run concurrently, and the mark could come first.
     let answer = asked(lab, namespace, ask)?;
     asked(lab, namespace, &mark)?;
@@ -62,7 +62,7 @@ pub(super) fn around(
     let stdout = child.0.stdout.take().context("tcpdump has no output")?;
     let mark = format!("> {gateway}: ICMP echo request");
     let mut packets: Vec<String> = Vec::new();
-    for line in BufReader::new(stdout).lines().take(MOST_LINES) {
+    for line in BufReader::new(stdout).lines().take(MAX_LINES) {
         let line = line?;
         // With -v, a packet is its IP header followed by indented lines.
         match packets.last_mut() {
@@ -80,9 +80,9 @@ pub(super) fn around(
     bail!("the end mark is not among the packets: {packets:?}")
 }
 
-fn asked(lab: &str, namespace: &str, ask: &ClientRequest) -> anyhow::Result<ClientAnswer> {
+fn asked(lab: &str, namespace: &str, ask: &Request) -> anyhow::Result<ClientResult> {
     let said = workloads::client(lab, namespace)
-        .reading(&[serde_json::to_string(ask)?])
+        .with_stdin(&[serde_json::to_string(ask)?])
         .run()?;
     let answer = said.lines().next().context("the client printed nothing")?;
     serde_json::from_str(answer).context("parsing the client's result")

@@ -41,11 +41,11 @@ impl GuestMachine {
             if let ChangeEffect::Stopped(pod) = effect {
                 stopped.push(pod);
             } else {
-                self.carry_out(effect)?;
+                self.apply_effect(effect)?;
             }
         }
         // As in a cluster: first the rules stop forwarding to the Pod, then it exits.
-        if self.forward(HookEvent::Changed)? {
+        if self.update_rules(HookEvent::Changed)? {
             self.await_balancers()?;
         }
         self.publish_names()?;
@@ -53,16 +53,16 @@ impl GuestMachine {
             if self.processes.runs(&pod.name) {
                 self.processes.stop(&pod.name)?;
             }
-            net::unplug(&pod).run()?;
+            net::delete_link(&pod).run()?;
         }
         Ok(Event::Done)
     }
 
     /// Marks a node whose grace period has passed; the kube-proxies of the other nodes follow.
-    pub(super) fn unheard(&mut self, node: &NodeName) -> anyhow::Result<Event> {
+    pub(super) fn mark_node_unheard(&mut self, node: &NodeName) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("the cluster is not built yet")?;
         built.cluster.set_heard(node, false)?;
-        if self.forward(HookEvent::Changed)? {
+        if self.update_rules(HookEvent::Changed)? {
             self.await_balancers()?;
         }
         self.publish_names()?;
@@ -88,7 +88,7 @@ impl GuestMachine {
         Ok(())
     }
 
-    fn carry_out(&mut self, effect: ChangeEffect) -> anyhow::Result<()> {
+    fn apply_effect(&mut self, effect: ChangeEffect) -> anyhow::Result<()> {
         let built = self.built.as_ref().context("the cluster is not built yet")?;
         let cluster = &built.cluster;
         match effect {
@@ -96,7 +96,7 @@ impl GuestMachine {
             ChangeEffect::Placed(pod) => run_all(&net::pod(cluster, &pod))?,
             ChangeEffect::Started(pod) => {
                 run_all(&net::pod(cluster, &pod))?;
-                self.serve(&pod.name)?;
+                self.start_server(&pod.name)?;
             }
             ChangeEffect::Crashed(pod) => self.processes.stop(&pod)?,
             ChangeEffect::Served(pods) => {
@@ -140,7 +140,7 @@ impl GuestMachine {
 
     /// Reloads a server of the same kind without a gap; restarts any other.
     pub(super) fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
-        let workload = self.built()?.server(&self.lab, name)?;
+        let workload = self.built_cluster()?.server(&self.lab, name)?;
         let same = self.servers.get(name) == Some(&workload.command);
         if same && self.processes.runs(name) && workload.command.argv.first().is_some_and(|p| p == "nginx") {
             write_files(&workload)?;
@@ -149,11 +149,11 @@ impl GuestMachine {
         if self.processes.runs(name) {
             self.processes.stop(name)?;
         }
-        self.serve(name)
+        self.start_server(name)
     }
 
     /// Starts the server of a Pod and waits until it listens.
-    pub(super) fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
+    pub(super) fn start_server(&mut self, name: &PodName) -> anyhow::Result<()> {
         let built = self.built.as_ref().context("the cluster is not built yet")?;
         let workload = built.server(&self.lab, name)?;
         start(&mut self.processes, name, &workload)?;

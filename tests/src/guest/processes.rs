@@ -18,13 +18,13 @@ use parallax_model::PodName;
 use crate::command::GuestCommand;
 
 /// Timeout until a process listens.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LISTEN_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Grace period of a process to exit.
-const GRACE: Duration = Duration::from_secs(1);
+const STOP_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Polling interval.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A socket table under `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl SocketTable {
     }
 
     /// Returns the state of a listening socket: `TCP_LISTEN`, and for UDP `TCP_CLOSE` (not connected).
-    const fn waiting(self) -> &'static str {
+    const fn listening_state(self) -> &'static str {
         match self {
             Self::Tcp => "0A",
             Self::Udp => "07",
@@ -61,7 +61,7 @@ pub(super) enum ListenAddress {
 
 impl ListenAddress {
     /// Formats it as in the kernel's table; an address is a number in native byte order.
-    fn in_table(self) -> String {
+    fn table_format(self) -> String {
         match self {
             Self::Port(port) => format!(":{port:04X}"),
             Self::Address(address) => {
@@ -82,26 +82,26 @@ impl std::fmt::Display for ListenAddress {
 }
 
 /// Reports whether a table has a listening socket there.
-fn listens(text: &str, table: SocketTable, local: ListenAddress) -> bool {
-    let local = local.in_table();
+fn is_listening(text: &str, table: SocketTable, local: ListenAddress) -> bool {
+    let local = local.table_format();
     text.lines().any(|line| {
         let mut columns = line.split_whitespace().skip(1);
         columns.next().is_some_and(|column| column.ends_with(&local))
-            && columns.nth(1) == Some(table.waiting())
+            && columns.nth(1) == Some(table.listening_state())
     })
 }
 
 /// Terminates a process, so that it can stop its children; kills it if it does not exit.
-fn end(child: &mut Child) -> anyhow::Result<()> {
+fn stop_child(child: &mut Child) -> anyhow::Result<()> {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         // It may have exited already.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let start = Instant::now();
-        while start.elapsed() < GRACE {
+        while start.elapsed() < STOP_GRACE_PERIOD {
             if child.try_wait()?.is_some() {
                 return Ok(());
             }
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
     }
     child.kill()?;
@@ -148,16 +148,16 @@ impl PodProcesses {
                 bail!("the process of the Pod {pod} exited with {status} before it listened on {local}");
             }
             let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-            if listens(&text, table, local) {
+            if is_listening(&text, table, local) {
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > LISTEN_TIMEOUT {
                 bail!(
                     "the Pod {pod} does not listen on {local} after {} s",
-                    PATIENCE.as_secs()
+                    LISTEN_TIMEOUT.as_secs()
                 );
             }
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -182,11 +182,11 @@ impl PodProcesses {
             .0
             .remove(pod)
             .with_context(|| format!("no process runs in the Pod {pod}"))?;
-        end(&mut child).with_context(|| format!("stopping the process of the Pod {pod}"))
+        stop_child(&mut child).with_context(|| format!("stopping the process of the Pod {pod}"))
     }
 
     /// Returns the processes that have exited unexpectedly, with their status.
-    pub(super) fn ended(&mut self) -> anyhow::Result<Vec<String>> {
+    pub(super) fn exited(&mut self) -> anyhow::Result<Vec<String>> {
         let mut ended = Vec::new();
         for (pod, child) in &mut self.0 {
             if let Some(status) = child
@@ -220,17 +220,17 @@ mod tests {
         let written = format!("{:08X}", u32::from_ne_bytes([203, 0, 113, 10]));
         let tcp =
             format!("  sl  local_address rem_address   st\n   0: {written}:0050 00000000:0000 0A 0:0\n");
-        assert!(listens(&tcp, SocketTable::Tcp, address([203, 0, 113, 10])));
-        assert!(!listens(&tcp, SocketTable::Tcp, address([203, 0, 113, 11])));
+        assert!(is_listening(&tcp, SocketTable::Tcp, address([203, 0, 113, 10])));
+        assert!(!is_listening(&tcp, SocketTable::Tcp, address([203, 0, 113, 11])));
     }
 
     #[test]
     fn only_a_socket_that_waits_for_clients_on_that_very_port_counts() {
         let tcp = "  sl  local_address rem_address   st tx_queue\n   0: 0A01F40A:1F90 00000000:0000 0A 0:0\n";
-        assert!(listens(tcp, SocketTable::Tcp, ListenAddress::Port(8080)));
-        assert!(!listens(tcp, SocketTable::Tcp, ListenAddress::Port(80)));
+        assert!(is_listening(tcp, SocketTable::Tcp, ListenAddress::Port(8080)));
+        assert!(!is_listening(tcp, SocketTable::Tcp, ListenAddress::Port(80)));
         assert!(
-            !listens(
+            !is_listening(
                 &tcp.replace(" 0A ", " 01 "),
                 SocketTable::Tcp,
                 ListenAddress::Port(8080)
@@ -238,6 +238,6 @@ mod tests {
             "a connection is not a listener"
         );
         let udp = "  sl  local_address rem_address   st\n  5: 00000000:0035 00000000:0000 07 0:0\n";
-        assert!(listens(udp, SocketTable::Udp, ListenAddress::Port(53)));
+        assert!(is_listening(udp, SocketTable::Udp, ListenAddress::Port(53)));
     }
 }

@@ -17,8 +17,8 @@ impl GuestMachine {
         let built = self.built.as_mut().context("the cluster is not built yet")?;
         let pod = built.cluster.add_solver(solver)?;
         run_all(&net::pod(&built.cluster, &pod))?;
-        self.serve(&pod.name)?;
-        self.forward(HookEvent::Changed)?;
+        self.start_server(&pod.name)?;
+        self.update_rules(HookEvent::Changed)?;
         Ok(Event::Done)
     }
 
@@ -37,7 +37,7 @@ impl GuestMachine {
             .collect();
         let pod = built.cluster.remove_solver(solver)?;
         self.reload(&controllers)?;
-        self.forward(HookEvent::Changed)?;
+        self.update_rules(HookEvent::Changed)?;
         self.servers.remove(&pod);
         self.processes.stop(&pod)?;
         Ok(Event::Done)

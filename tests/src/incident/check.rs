@@ -44,7 +44,7 @@ impl std::error::Error for InvalidIncident {}
 
 pub(super) type CheckResult = Result<(), InvalidIncident>;
 
-pub(super) fn wrong(field: impl Into<String>, expected: impl Into<String>) -> CheckResult {
+pub(super) fn invalid(field: impl Into<String>, expected: impl Into<String>) -> CheckResult {
     Err(InvalidIncident::new(field, expected))
 }
 
@@ -69,13 +69,13 @@ impl Incident {
 
     fn check_times(&self) -> CheckResult {
         if self.interval_ms < 200 {
-            return wrong(
+            return invalid(
                 "intervalMs",
                 format!("expected at least 200, got {}", self.interval_ms),
             );
         }
         if self.timeout_ms == 0 || self.timeout_ms > self.interval_ms {
-            return wrong(
+            return invalid(
                 "timeoutMs",
                 format!(
                     "expected 1 to intervalMs ({}), got {}",
@@ -88,12 +88,12 @@ impl Incident {
 
     fn check_names(&self) -> CheckResult {
         let nodes = &self.topology.nodes;
-        if !(1..=addresses::MOST_NODES).contains(&nodes.len()) {
-            return wrong(
+        if !(1..=addresses::MAX_NODES).contains(&nodes.len()) {
+            return invalid(
                 "topology.nodes",
                 format!(
                     "expected 1 to {} nodes, got {}",
-                    addresses::MOST_NODES,
+                    addresses::MAX_NODES,
                     nodes.len()
                 ),
             );
@@ -107,13 +107,13 @@ impl Incident {
             namespace_name(&field, resolver.pod.as_str())?;
             let cached = resolver.cache_seconds;
             if cached.is_some_and(|seconds| seconds == 0 || resolver.software != ResolverSoftware::Dnsmasq) {
-                return wrong(
+                return invalid(
                     format!("topology.resolvers[{i}].cacheSeconds"),
                     "expected at least 1, with software dnsmasq only",
                 );
             }
             if !taken.insert(resolver.pod.to_string()) {
-                return wrong(
+                return invalid(
                     field,
                     format!("the name {:?} is already in use", resolver.pod.as_str()),
                 );
@@ -124,7 +124,7 @@ impl Incident {
             namespace_name(&field, node.name.as_str())?;
             for name in [node.name.to_string(), addresses::prober_pod(&node.name)] {
                 if !taken.insert(name.clone()) {
-                    return wrong(field, format!("the name {name:?} is already in use"));
+                    return invalid(field, format!("the name {name:?} is already in use"));
                 }
             }
         }
@@ -133,10 +133,10 @@ impl Incident {
                 let field = format!("topology.services[{i}].endpoints[{j}]");
                 namespace_name(&format!("{field}.pod"), endpoint.pod.as_str())?;
                 if !nodes.iter().any(|node| node.name == endpoint.node) {
-                    return wrong(format!("{field}.node"), format!("unknown node {}", endpoint.node));
+                    return invalid(format!("{field}.node"), format!("unknown node {}", endpoint.node));
                 }
                 if !taken.insert(endpoint.pod.to_string()) {
-                    return wrong(
+                    return invalid(
                         format!("{field}.pod"),
                         format!("the name {:?} is already in use", endpoint.pod.as_str()),
                     );
@@ -156,7 +156,7 @@ impl Incident {
                 .iter()
                 .find(|s| s.service == ingress.service);
             if entry.is_none_or(|service| service.load_balancer_ip.is_none()) {
-                return wrong(
+                return invalid(
                     format!("{field}.service"),
                     format!(
                         "expected a Service of type LoadBalancer, which {} is not",
@@ -166,7 +166,7 @@ impl Incident {
             }
             let more = ingress.origin.is_some() || ingress.expect_status.is_some();
             if more && self.topology.published_by == PublishedBy::ApiServer {
-                return wrong(
+                return invalid(
                     field,
                     "expected topology.publishedBy: file with an origin or a status",
                 );
@@ -174,7 +174,7 @@ impl Incident {
             if let Some(origin) = &ingress.origin {
                 let known = self.topology.services.iter().any(|s| s.service == *origin);
                 if !known || entry.is_none_or(|entry| entry.server.software != ServerSoftware::Nginx) {
-                    return wrong(
+                    return invalid(
                         format!("{field}.origin"),
                         format!(
                             "expected a Service of this file ({origin}) and a controller of software nginx"
@@ -184,7 +184,7 @@ impl Incident {
             }
             for host in ingress.hosts.names() {
                 if !hosts.insert(host) {
-                    return wrong(format!("{field}.hosts"), format!("{host} is listed twice"));
+                    return invalid(format!("{field}.hosts"), format!("{host} is listed twice"));
                 }
             }
         }
@@ -197,7 +197,7 @@ impl Incident {
         let mut reachable = true;
         for (i, fault) in self.faults.iter().enumerate() {
             if fault.ops.is_empty() {
-                return wrong(format!("faults[{i}].ops"), "expected at least one change");
+                return invalid(format!("faults[{i}].ops"), "expected at least one change");
             }
             for (j, op) in fault.ops.iter().enumerate() {
                 if let FaultOperation::SetServer { service, server, .. } = op
@@ -209,7 +209,7 @@ impl Incident {
                 if self.dataplane.is_nftables()
                     && let Some(needs) = op.needs_own_kernel()
                 {
-                    return wrong(
+                    return invalid(
                         format!("faults[{i}].ops[{j}]"),
                         format!(
                             "{needs}, which requires the lab's own kernel: expected a data plane other \
@@ -229,20 +229,20 @@ impl Incident {
     fn check_api_server(&self, field: &str, op: &FaultOperation, reachable: &mut bool) -> CheckResult {
         let by_objects = self.topology.published_by == PublishedBy::ApiServer;
         match op {
-            FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} if !by_objects => wrong(
+            FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} if !by_objects => invalid(
                 field,
                 "expected topology.publishedBy: api-server for this operation",
             ),
             FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} => {
                 let comes = *op == FaultOperation::ApiServerBack {};
                 if *reachable == comes {
-                    return wrong(field, "expected api-server-away first, then api-server-back");
+                    return invalid(field, "expected api-server-away first, then api-server-back");
                 }
                 *reachable = comes;
                 Ok(())
             }
             FaultOperation::NetworkPolicy { .. } if by_objects => {
-                wrong(field, "expected topology.publishedBy: file for a NetworkPolicy")
+                invalid(field, "expected topology.publishedBy: file for a NetworkPolicy")
             }
             _ => Ok(()),
         }
@@ -258,7 +258,7 @@ impl Incident {
                 let six = four.map(|ip| ip.filter(|_| self.topology.families == AddressFamilies::DualStack));
                 let addresses = [
                     four.map(|ip| ip.map(IpAddr::V4)),
-                    six.map(|ip| ip.map(|ip| IpAddr::V6(addresses::six(ip)))),
+                    six.map(|ip| ip.map(|ip| IpAddr::V6(addresses::ipv6_counterpart(ip)))),
                 ];
                 let ports = service.ports.iter().map(|port| port.port);
                 ports.flat_map(move |port| {
@@ -287,7 +287,7 @@ fn namespace_name(field: &str, name: &str) -> CheckResult {
     if fits {
         return Ok(());
     }
-    wrong(
+    invalid(
         field,
         format!(
             "expected at most 63 lower-case letters, digits and dashes, starting with a letter, got {name:?}"

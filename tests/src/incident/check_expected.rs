@@ -2,9 +2,9 @@
 
 use super::{
     AddressFamilies, ClientFamily, Incident, Outcome, PacketLine, ServiceApproach,
-    check::{CheckResult, wrong},
+    check::{CheckResult, invalid},
 };
-use crate::alarms;
+use crate::prometheus;
 
 impl Incident {
     pub(super) fn check_expected(&self) -> CheckResult {
@@ -12,7 +12,7 @@ impl Incident {
         match &expected.outcome {
             Outcome::Verdict(verdict) => {
                 if self.faults.is_empty() {
-                    return wrong(
+                    return invalid(
                         "expected.outcome.verdict",
                         "expected at least one fault for this outcome",
                     );
@@ -21,7 +21,7 @@ impl Incident {
             }
             Outcome::Shown { .. } => {
                 if expected.findings.is_empty() && expected.hazards.is_empty() {
-                    return wrong(
+                    return invalid(
                         "expected.outcome.shown",
                         "expected at least one of expected.findings and expected.hazards",
                     );
@@ -29,7 +29,7 @@ impl Incident {
             }
             Outcome::Quiet { seconds } => {
                 if *seconds == 0 {
-                    return wrong("expected.outcome.quiet.seconds", "expected at least 1");
+                    return invalid("expected.outcome.quiet.seconds", "expected at least 1");
                 }
             }
         }
@@ -52,10 +52,10 @@ impl Incident {
             )?;
         }
         for (i, alert) in expected.alerts.iter().enumerate() {
-            known(&format!("expected.alerts[{i}]"), alert, alarms::names())?;
+            known(&format!("expected.alerts[{i}]"), alert, prometheus::alert_names())?;
         }
         if !expected.alerts.is_empty() && !matches!(expected.outcome, Outcome::Quiet { .. }) {
-            return wrong(
+            return invalid(
                 "expected.alerts",
                 "expected only with the outcome `quiet`: if something is wrong, alerts may fire",
             );
@@ -67,7 +67,7 @@ impl Incident {
             }
         }
         if self.faults.is_empty() && !packets.faulty.is_empty() {
-            return wrong(
+            return invalid(
                 "expected.packets.faulty",
                 "expected at least one fault for this outcome",
             );
@@ -78,7 +78,7 @@ impl Incident {
     fn check_verdict(&self, verdict: &super::ExpectedVerdict) -> CheckResult {
         let hosts = self.hosts().count();
         if let Some(members) = verdict.members.filter(|members| *members > hosts) {
-            return wrong(
+            return invalid(
                 "expected.outcome.verdict.members",
                 format!("expected at most the {hosts} hosts of the ingresses, got {members}"),
             );
@@ -89,7 +89,7 @@ impl Incident {
             verdict.subject.is_some(),
         ];
         if about.into_iter().filter(|given| *given).count() != 1 {
-            return wrong(
+            return invalid(
                 "expected.outcome.verdict",
                 "expected exactly one of front, service and subject: the subject of the verdict",
             );
@@ -97,7 +97,7 @@ impl Incident {
         if let Some(service) = &verdict.service
             && self.fronts_of(service).next().is_none()
         {
-            return wrong(
+            return invalid(
                 "expected.outcome.verdict.service",
                 format!("unknown Service {service}"),
             );
@@ -105,7 +105,7 @@ impl Incident {
         let mut services = self.topology.services.iter();
         match verdict.front {
             Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => {
-                wrong(
+                invalid(
                     "expected.outcome.verdict.front",
                     format!("{front} is not an address and port of a Service"),
                 )
@@ -125,24 +125,24 @@ impl Incident {
         };
         for name in &look.from {
             if !self.topology.nodes.iter().any(|node| node.name == *name) && !outside(name.as_str()) {
-                return wrong(format!("{field}.from"), format!("unknown node {name}"));
+                return invalid(format!("{field}.from"), format!("unknown node {name}"));
             }
         }
         let Some(service) = self.topology.services.iter().find(|s| s.service == look.service) else {
-            return wrong(
+            return invalid(
                 format!("{field}.service"),
                 format!("unknown Service {}", look.service),
             );
         };
         if look.family == ClientFamily::V6 {
             if self.topology.families != AddressFamilies::DualStack {
-                return wrong(
+                return invalid(
                     format!("{field}.family"),
                     "expected v6 only in a dual-stack cluster",
                 );
             }
             if look.to == ServiceApproach::Ping {
-                return wrong(
+                return invalid(
                     format!("{field}.to"),
                     "expected another `to` with family v6: ping uses IPv4",
                 );
@@ -151,7 +151,7 @@ impl Incident {
         if let Some(port) = look.port
             && (look.to == ServiceApproach::Ping || !service.ports.iter().any(|known| known.port == port))
         {
-            return wrong(
+            return invalid(
                 format!("{field}.port"),
                 format!("expected a port of the Service {}, got {port}", look.service),
             );
@@ -159,7 +159,7 @@ impl Incident {
         if matches!(look.to, ServiceApproach::Vip | ServiceApproach::Ping)
             && service.load_balancer_ip.is_none()
         {
-            return wrong(
+            return invalid(
                 format!("{field}.to"),
                 format!("the Service {} has no balancer address", look.service),
             );
@@ -173,5 +173,5 @@ fn known<'a>(field: &str, kind: &str, all: impl Iterator<Item = &'a str>) -> Che
     if all.contains(&kind) {
         return Ok(());
     }
-    wrong(field, format!("expected one of {}, got {kind:?}", all.join(", ")))
+    invalid(field, format!("expected one of {}, got {kind:?}", all.join(", ")))
 }

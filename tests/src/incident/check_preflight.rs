@@ -4,7 +4,7 @@ use parallax_model::{FailureKind, NodeName};
 
 use super::{
     ExpectedCheck, Incident, PreflightRun, PreflightTime, PublishedBy, ServerSoftware,
-    check::{CheckResult, wrong},
+    check::{CheckResult, invalid},
 };
 
 impl Incident {
@@ -20,14 +20,14 @@ impl Incident {
             }
             let outside = |from: &&String| self.node_of(from).is_none();
             if let Some(from) = step.expected.self_check.from.keys().find(outside) {
-                return wrong(
+                return invalid(
                     format!("{field}.expected.selfCheck.from.{from}"),
                     "expected a node: vantages outside do not run cert-manager's self check",
                 );
             }
-            let code = step.expected.code(step.strict);
+            let code = step.expected.expected_exit_code(step.strict);
             if step.expected.exit != code {
-                return wrong(
+                return invalid(
                     format!("{field}.expected.exit"),
                     format!(
                         "expected {code}, which follows from these two verdicts, got {}",
@@ -42,25 +42,25 @@ impl Incident {
     fn check_setting(&self, field: &str, step: &PreflightRun) -> CheckResult {
         let known = |node: &NodeName| self.topology.nodes.iter().any(|known| known.name == *node);
         if step.hosts.is_empty() {
-            return wrong(format!("{field}.hosts"), "expected at least one host");
+            return invalid(format!("{field}.hosts"), "expected at least one host");
         }
         if let Some((i, host)) =
             (step.hosts.iter().enumerate()).find(|(_, host)| !self.hosts().any(|listed| listed == *host))
         {
-            return wrong(
+            return invalid(
                 format!("{field}.hosts[{i}]"),
                 format!("expected a host of an Ingress, which {host} is not"),
             );
         }
         if step.when == PreflightTime::Faulty && self.faults.is_empty() {
-            return wrong(
+            return invalid(
                 format!("{field}.when"),
                 "the incident has no faults: expected when: healthy",
             );
         }
         let needs_objects = step.class.is_some() || step.cert_manager_on.is_some();
         if needs_objects && self.topology.published_by == PublishedBy::File {
-            return wrong(
+            return invalid(
                 field,
                 "expected topology.publishedBy: api-server with class or certManagerOn, because these need objects of the API",
             );
@@ -70,21 +70,21 @@ impl Incident {
                 service.class.as_ref() == Some(class) && service.server.software == ServerSoftware::Nginx
             });
             if !serves {
-                return wrong(
+                return invalid(
                     format!("{field}.class"),
                     format!("expected the class of a Service with software nginx, which {class} is not"),
                 );
             }
         }
         if step.solver_on.is_some() && step.class.is_none() {
-            return wrong(format!("{field}.solverOn"), "expected only with a class");
+            return invalid(format!("{field}.solverOn"), "expected only with a class");
         }
         for (name, node) in [
             ("solverOn", &step.solver_on),
             ("certManagerOn", &step.cert_manager_on),
         ] {
             if let Some(node) = node.as_ref().filter(|node| !known(node)) {
-                return wrong(format!("{field}.{name}"), format!("unknown node {node}"));
+                return invalid(format!("{field}.{name}"), format!("unknown node {node}"));
             }
         }
         Ok(())
@@ -92,22 +92,22 @@ impl Incident {
 
     fn check_from(&self, field: &str, check: &ExpectedCheck) -> CheckResult {
         if check.from.is_empty() {
-            return wrong(format!("{field}.from"), "expected the result of each vantage");
+            return invalid(format!("{field}.from"), "expected the result of each vantage");
         }
         for (from, sees) in &check.from {
             let field = format!("{field}.from.{from}");
             if self.node_of(from).is_none() && self.outside_of(from).is_none() {
-                return wrong(field, format!("unknown node or client outside {from}"));
+                return invalid(field, format!("unknown node or client outside {from}"));
             }
             if sees.words().is_empty() {
-                return wrong(field, "expected passes, or kinds of failure");
+                return invalid(field, "expected passes, or kinds of failure");
             }
             let known = |word: &&String| {
                 let kind = FailureKind::from(std::borrow::Cow::Borrowed(word.as_str()));
                 *word == PASSES || !matches!(kind, FailureKind::Other(_))
             };
             if let Some(word) = sees.words().iter().find(|word| !known(word)) {
-                return wrong(
+                return invalid(
                     field,
                     format!("expected passes or a kind of failure such as refused, got {word:?}"),
                 );

@@ -130,7 +130,7 @@ pub struct ExpectedEvidence {
 impl ExpectedEvidence {
     /// Reports whether the expectation applies to this row.
     #[must_use]
-    pub fn begins(&self, line: &str) -> bool {
+    pub fn matches_row(&self, line: &str) -> bool {
         std::iter::once(&self.who)
             .chain(&self.or_who)
             .any(|words| line.starts_with(words.as_str()))

@@ -4,7 +4,7 @@ use parallax_model::{HostName, InvalidName};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of names of a pattern; more would not fit into a round of the lab's single CPU.
-const MOST: u32 = 1000;
+const MAX_HOSTS: u32 = 1000;
 
 /// Host names of an Ingress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub enum InvalidHosts {
     #[error("hosts: expected at least one name")]
     None,
     /// Too many or no names.
-    #[error("hosts.count: expected 1 to {MOST}, got {0}")]
+    #[error("hosts.count: expected 1 to {MAX_HOSTS}, got {0}")]
     Count(u32),
     /// No mark for the number.
     #[error("hosts.pattern: expected exactly one number mark like %d or %02d, got {0:?}")]
@@ -59,7 +59,7 @@ impl TryFrom<HostsForm> for IngressHosts {
             HostsForm::List(names) if names.is_empty() => Err(InvalidHosts::None),
             HostsForm::List(names) => Ok(Self(names)),
             HostsForm::Range(NumberedHosts { pattern, count }) => {
-                if !(1..=MOST).contains(&count) {
+                if !(1..=MAX_HOSTS).contains(&count) {
                     return Err(InvalidHosts::Count(count));
                 }
                 let (before, width, after) =

@@ -63,7 +63,7 @@ pub enum KnownAuthority {
 impl KnownAuthority {
     /// Returns the command-line argument.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn argument(self) -> &'static str {
         match self {
             Self::Boulder => "boulder",
             Self::Pebble => "pebble",
@@ -153,7 +153,7 @@ pub enum VerdictStanding {
 impl VerdictStanding {
     /// Returns the product's name for it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn argument(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::AtRisk => "at_risk",
@@ -166,7 +166,7 @@ impl VerdictStanding {
 impl ExpectedPreflight {
     /// Returns the exit code that follows from the two verdicts, as in docs/use/preflight.md.
     #[must_use]
-    pub fn code(&self, strict: bool) -> i32 {
+    pub fn expected_exit_code(&self, strict: bool) -> i32 {
         let standings = [self.self_check.standing, self.ca.standing];
         let any = |standing| standings.contains(&standing);
         if any(VerdictStanding::Failed) || (strict && any(VerdictStanding::AtRisk)) {

@@ -4,13 +4,13 @@ use std::{process::Command, sync::OnceLock};
 
 use crate::{incident::Dataplane, packets};
 
-const UML: &str = include_str!("uml-trial.sh");
-const HOST: &str = include_str!("host-trial.sh");
+const UML_SCRIPT: &str = include_str!("uml-trial.sh");
+const HOST_SCRIPT: &str = include_str!("host-trial.sh");
 
 /// Boots user-mode Linux, once per process. The error is a reason for the user.
 pub(crate) fn uml() -> Result<(), String> {
     static RESULT: OnceLock<Result<(), String>> = OnceLock::new();
-    RESULT.get_or_init(|| run(UML, &[])).clone()
+    RESULT.get_or_init(|| run(UML_SCRIPT, &[])).clone()
 }
 
 /// Tests the kernel features that a data plane needs, in temporary namespaces. The error is a reason for the user.
@@ -20,7 +20,7 @@ pub(crate) fn host(dataplane: Dataplane) -> Result<(), String> {
     } else {
         "iptables"
     };
-    run(HOST, &[rules])
+    run(HOST_SCRIPT, &[rules])
 }
 
 fn run(script: &str, arguments: &[&str]) -> Result<(), String> {
@@ -35,7 +35,7 @@ fn run(script: &str, arguments: &[&str]) -> Result<(), String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
     Err(match last {
-        Some(line) => packets::printable(line),
+        Some(line) => packets::sanitize(line),
         None => format!("the trial exited with {}", output.status),
     })
 }
@@ -61,6 +61,6 @@ mod tests {
     #[test]
     fn the_trial_of_this_machines_kernel_makes_the_namespaces_that_a_lab_makes() {
         let made = format!("unshare {} ", crate::host::NAMESPACES.join(" "));
-        assert!(HOST.contains(&made));
+        assert!(HOST_SCRIPT.contains(&made));
     }
 }

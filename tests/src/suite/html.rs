@@ -77,10 +77,10 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     if let Some(problem) = &report.problem {
         writeln!(text, "<p class=\"bad\">{}</p>", HtmlEscaped(problem))?;
     }
-    if let Some(alarms) = report.alarms_in_words() {
+    if let Some(alarms) = report.describe_alerts() {
         writeln!(text, "<p>{}</p>", HtmlEscaped(&alarms))?;
     }
-    if let Some(instead) = &report.instead {
+    if let Some(instead) = &report.substitute {
         writeln!(text, "<p>{}</p>", HtmlEscaped(instead))?;
     }
     for sentence in &report.sentences {

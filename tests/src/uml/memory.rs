@@ -15,9 +15,9 @@ use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FolderMemory {
     /// Free space in bytes for this user.
-    room: u64,
+    free_bytes: u64,
     /// Whether its files may be mapped as executable.
-    code: bool,
+    allows_exec: bool,
 }
 
 impl FolderMemory {
@@ -26,8 +26,8 @@ impl FolderMemory {
         access(folder, Access::WRITE_OK | Access::EXEC_OK).ok()?;
         let about = statvfs(folder).ok()?;
         Some(Self {
-            room: about.f_bavail.saturating_mul(about.f_frsize),
-            code: !about.f_flag.contains(StatVfsMountFlags::NOEXEC),
+            free_bytes: about.f_bavail.saturating_mul(about.f_frsize),
+            allows_exec: !about.f_flag.contains(StatVfsMountFlags::NOEXEC),
         })
     }
 }
@@ -49,7 +49,8 @@ fn choose(
     offer: impl Fn(&Path) -> Option<FolderMemory>,
 ) -> PathBuf {
     let usual = ["/dev/shm", "/tmp"].map(PathBuf::from);
-    let will_do = |folder: &PathBuf| offer(folder).is_some_and(|offer| offer.code && offer.room >= bytes);
+    let will_do =
+        |folder: &PathBuf| offer(folder).is_some_and(|offer| offer.allows_exec && offer.free_bytes >= bytes);
     let mut all = set.into_iter().chain(usual);
     all.find(will_do).unwrap_or_else(|| last.to_owned())
 }
@@ -72,8 +73,8 @@ mod tests {
 
     const fn offer(mib: u64, code: bool) -> FolderMemory {
         FolderMemory {
-            room: mib * MIB,
-            code,
+            free_bytes: mib * MIB,
+            allows_exec: code,
         }
     }
 
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_absent_offers_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(FolderMemory::of(folder.path()).is_some_and(|offer| offer.room > 0));
+        assert!(FolderMemory::of(folder.path()).is_some_and(|offer| offer.free_bytes > 0));
         assert_eq!(FolderMemory::of(&folder.path().join("absent")), None);
     }
 }

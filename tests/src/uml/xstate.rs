@@ -13,7 +13,7 @@ use uml_xstate::{LIBRARY, UML_AREA, host_area};
 use crate::run_dir::RunDir;
 
 /// Whether to preload the library: `always` or `never`; if unset, only where it is needed.
-const VARIABLE: &str = "PARALLAX_LAB_XSTATE";
+const PRELOAD_VARIABLE: &str = "PARALLAX_LAB_XSTATE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PreloadLibrary {
@@ -24,7 +24,7 @@ enum PreloadLibrary {
 
 /// Invalid value of the environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{VARIABLE} is {0:?}: expected always or never, or unset it")]
+#[error("{PRELOAD_VARIABLE} is {0:?}: expected always or never, or unset it")]
 pub struct InvalidSetting(String);
 
 impl PreloadLibrary {
@@ -38,7 +38,7 @@ impl PreloadLibrary {
     }
 
     /// Reports whether to preload it on a machine with an area of that size.
-    const fn wanted(self, host_area: usize) -> bool {
+    const fn is_needed(self, host_area: usize) -> bool {
         match self {
             Self::WhereNeeded => host_area > UML_AREA,
             Self::Always => true,
@@ -49,9 +49,9 @@ impl PreloadLibrary {
 
 /// Returns `LD_PRELOAD` for `linux.uml`, if it is needed; `program` is this crate's binary.
 pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsString>> {
-    let setting = env::var_os(VARIABLE);
+    let setting = env::var_os(PRELOAD_VARIABLE);
     let setting = setting.as_ref().map(|text| text.to_string_lossy());
-    if !PreloadLibrary::from_setting(setting.as_deref())?.wanted(host_area()) {
+    if !PreloadLibrary::from_setting(setting.as_deref())?.is_needed(host_area()) {
         return Ok(None);
     }
     let library = find(program).with_context(|| {
@@ -66,7 +66,7 @@ pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsS
     let link = run.file(LIBRARY);
     symlink(&library, &link)
         .with_context(|| format!("linking {} to {}", link.display(), library.display()))?;
-    Ok(Some(before(&link, env::var_os("LD_PRELOAD").as_deref())))
+    Ok(Some(prepend(&link, env::var_os("LD_PRELOAD").as_deref())))
 }
 
 /// Returns advice if a machine's log shows that it needed the library.
@@ -75,7 +75,7 @@ pub(super) fn hint(log: &[u8]) -> Option<String> {
     log.windows(REFUSED.len()).any(|line| line == REFUSED).then(|| {
         format!(
             "the kernel of this machine refuses its XSAVE area, which is too short ({UML_AREA} of {} bytes); run it with \
-             {VARIABLE}=always",
+             {PRELOAD_VARIABLE}=always",
             host_area()
         )
     })
@@ -89,7 +89,7 @@ fn find(program: &Path) -> Option<PathBuf> {
 }
 
 /// Puts the library before what is preloaded already.
-fn before(library: &Path, already: Option<&OsStr>) -> OsString {
+fn prepend(library: &Path, already: Option<&OsStr>) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(already) = already.filter(|already| !already.is_empty()) {
         list.push(":");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_library_is_preloaded_where_an_area_is_larger_than_the_buffer_unless_the_setting_says_otherwise() {
-        let wanted = |text, area| PreloadLibrary::from_setting(text).unwrap().wanted(area);
+        let wanted = |text, area| PreloadLibrary::from_setting(text).unwrap().is_needed(area);
         assert!(wanted(None, 11_008));
         assert!(!wanted(None, UML_AREA));
         assert!(!wanted(Some(""), 832));
@@ -112,7 +112,7 @@ mod tests {
         assert!(!wanted(Some("never"), 11_008));
         let error = PreloadLibrary::from_setting(Some("yes")).unwrap_err().to_string();
         assert!(
-            error.contains(VARIABLE) && error.contains("always or never"),
+            error.contains(PRELOAD_VARIABLE) && error.contains("always or never"),
             "{error}"
         );
     }
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn what_is_preloaded_already_stays_behind_it() {
         let library = Path::new("/lab/x.so");
-        assert_eq!(before(library, None), "/lab/x.so");
-        assert_eq!(before(library, Some(OsStr::new(""))), "/lab/x.so");
+        assert_eq!(prepend(library, None), "/lab/x.so");
+        assert_eq!(prepend(library, Some(OsStr::new(""))), "/lab/x.so");
         assert_eq!(
-            before(library, Some(OsStr::new("/a.so /b.so"))),
+            prepend(library, Some(OsStr::new("/a.so /b.so"))),
             "/lab/x.so:/a.so /b.so"
         );
     }

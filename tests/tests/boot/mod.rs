@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::support::{Cleanup, helper, lab_binary, skipped, turn};
+use crate::support::{Cleanup, helper, lab_binary, lock, skipped};
 
 /// Controls whether the library for large XSAVE areas is preloaded.
 const XSTATE: &str = "PARALLAX_LAB_XSTATE";
@@ -39,7 +39,7 @@ async fn the_library_for_large_xsave_areas_is_preloaded_if_asked_for_and_the_lab
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let folder = tempfile::tempdir().unwrap();
     let mut command = tokio::process::Command::from(lab_in(folder.path(), &["packets", "i1"]));
     let mut child = command
@@ -55,7 +55,10 @@ async fn the_library_for_large_xsave_areas_is_preloaded_if_asked_for_and_the_lab
         first.starts_with("kernel ") && first.contains("user-mode Linux"),
         "{first}"
     );
-    assert!(Cleanup::of(folder.path()).maps(uml_xstate::LIBRARY), "preloaded");
+    assert!(
+        Cleanup::of(folder.path()).has_mapped(uml_xstate::LIBRARY),
+        "preloaded"
+    );
     while lines.next_line().await.unwrap().is_some() {}
     assert!(child.wait().await.unwrap().success());
 }
@@ -66,7 +69,7 @@ fn on_a_cpu_with_amx_user_mode_linux_dies_without_the_library_and_an_incident_is
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let folder = tempfile::tempdir().unwrap();
     let amx = helper::large_area(folder.path());
 
@@ -145,7 +148,7 @@ fn where_user_mode_linux_does_not_boot_one_line_says_why_and_what_runs_instead()
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let folder = tempfile::tempdir().unwrap();
     let wrapper = helper::without_ptrace(folder.path());
     let instead = check_kernel(Some(&wrapper), &["i1", "--or", "f2"]);

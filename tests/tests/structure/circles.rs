@@ -8,7 +8,7 @@ use std::{
 use crate::modules::Imports;
 
 /// Returns the sets of modules that import each other, each in alphabetical order.
-pub(crate) fn circles(imports: &Imports) -> Vec<Vec<String>> {
+pub(crate) fn cycles(imports: &Imports) -> Vec<Vec<String>> {
     let closure: BTreeMap<&str, BTreeSet<&str>> = imports
         .keys()
         .map(|module| (module.as_str(), reachable(module, imports)))

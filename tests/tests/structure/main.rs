@@ -9,10 +9,10 @@ mod workspace;
 
 use std::{fmt::Write as _, fs};
 
-use crate::{circles::circles, modules::imports, workspace::packages};
+use crate::{circles::cycles, modules::imports, workspace::packages};
 
 /// Targets that still have import cycles, and the number of modules in them. The number may only decrease.
-const CIRCLES: [(&str, usize); 2] = [("parallax-lab", 18), ("parallax-real-cluster", 2)];
+const IMPORT_CYCLES: [(&str, usize); 2] = [("parallax-lab", 18), ("parallax-real-cluster", 2)];
 
 #[test]
 fn the_modules_of_a_crate_import_each_other_in_one_direction() {
@@ -22,12 +22,12 @@ fn the_modules_of_a_crate_import_each_other_in_one_direction() {
         let mut text = String::new();
         for root in &package.roots {
             let imports = imports(root);
-            for circle in circles(&imports) {
+            for circle in cycles(&imports) {
                 found += circle.len();
                 text += &circles::describe(&circle, &imports);
             }
         }
-        let allowed = CIRCLES
+        let allowed = IMPORT_CYCLES
             .iter()
             .find(|(name, _)| *name == package.name)
             .map_or(0, |(_, modules)| *modules);
@@ -65,7 +65,7 @@ fn a_circle_is_found_with_its_arrows_files_and_names() {
     );
     write("d.rs", "use super::a;");
     let imports = imports(&folder.path().join("lib.rs"));
-    let found = circles(&imports);
+    let found = cycles(&imports);
     assert_eq!(found, [["a", "b", "c"].map(str::to_owned).to_vec()]);
     let text = circles::describe(&found[0], &imports);
     for arrow in [
@@ -93,5 +93,5 @@ fn imports_in_one_direction_and_those_of_tests_are_no_circle() {
     );
     write("b_tests.rs", "use crate::a::A;");
     write("fixtures.rs", "use crate::a::A;");
-    assert!(circles(&imports(&folder.path().join("lib.rs"))).is_empty());
+    assert!(cycles(&imports(&folder.path().join("lib.rs"))).is_empty());
 }

@@ -27,7 +27,7 @@ pub(crate) fn skipped() -> bool {
         .name()
         .filter(|name| *name != "main")
         .unwrap_or("a lab test");
-    if parallax_skip::left_out(name, "PARALLAX_LAB", "cargo test --workspace --locked --test lab") {
+    if parallax_skip::is_skipped(name, "PARALLAX_LAB", "cargo test --workspace --locked --test lab") {
         return true;
     }
     for kernel in [Kernel::Uml, Kernel::Host] {
@@ -40,7 +40,7 @@ pub(crate) fn skipped() -> bool {
 
 /// Runs one lab test at a time across all test processes, because each needs a CPU and a verdict has a deadline. The
 /// lock is released when the file is closed.
-pub(crate) fn turn() -> File {
+pub(crate) fn lock() -> File {
     let file = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-turn")).unwrap();
     file.lock().unwrap();
     file
@@ -55,7 +55,7 @@ pub(crate) fn lab_binary() -> &'static str {
 /// cannot be used, and a message says so.
 pub(crate) fn kernel(incident: &Incident) -> Kernel {
     let ground = LabKernel::choose(incident, None).unwrap();
-    if let Some(instead) = ground.instead {
+    if let Some(instead) = ground.substitute {
         eprintln!("INSTEAD: {instead}");
     }
     ground.kernel
@@ -84,11 +84,11 @@ pub(crate) async fn lab_with(incident: Incident, hook: Option<&Path>, test: impl
     if skipped() {
         return;
     }
-    let _turn = turn();
+    let _turn = lock();
     let mut lab = boot(incident).await;
     let log = LogOnFailure(lab.log().to_owned());
     if let Some(hook) = hook {
-        lab.leave_services_to(hook).unwrap();
+        lab.set_service_hook(hook).unwrap();
     }
     lab.build().await.unwrap();
     test(&mut lab).await;
@@ -129,7 +129,7 @@ impl Cleanup {
     }
 
     /// Reports whether a process of the machine has mapped a file of this name.
-    pub(crate) fn maps(&self, name: &str) -> bool {
+    pub(crate) fn has_mapped(&self, name: &str) -> bool {
         let maps = |(id, _)| fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
         self.processes()
             .into_iter()
@@ -158,7 +158,7 @@ impl Cleanup {
     }
 
     /// Waits until the machine has at least this many private namespaces.
-    pub(crate) async fn has_namespaces(&self, least: usize) -> BTreeSet<Namespace> {
+    pub(crate) async fn wait_for_namespaces(&self, least: usize) -> BTreeSet<Namespace> {
         let start = Instant::now();
         loop {
             let namespaces = self.namespaces();
@@ -176,7 +176,7 @@ impl Cleanup {
 
     /// Waits up to 10 seconds: the machine is notified immediately, and halting takes less than one. `had` are its
     /// namespaces; a namespace exists as long as a process is in it.
-    pub(crate) async fn machine_ends(&self, had: &BTreeSet<Namespace>) {
+    pub(crate) async fn wait_for_machine_end(&self, had: &BTreeSet<Namespace>) {
         let start = Instant::now();
         loop {
             let processes = self.processes();
@@ -210,7 +210,7 @@ fn namespaces_of(process: u32) -> BTreeSet<Namespace> {
 }
 
 /// Returns the state of this machine that a lab must not change: links, namespace mounts, rules, network settings.
-pub(crate) fn this_machine() -> Vec<String> {
+pub(crate) fn machine_state() -> Vec<String> {
     let mut links: Vec<String> = fs::read_dir("/sys/class/net")
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())

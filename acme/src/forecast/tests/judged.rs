@@ -15,8 +15,8 @@ fn what_is_sound_as_far_as_it_can_be_known_would_pass_and_says_that_it_is_a_fore
         "{}",
         forecast.sentence
     );
-    assert_eq!((forecast.cause, forecast.open.len()), (None, 0));
-    assert!(parallax_api::forecasts::NOTE.starts_with("A forecast"));
+    assert_eq!((forecast.cause, forecast.unknowns.len()), (None, 0));
+    assert!(parallax_api::forecasts::COVERAGE_NOTE.starts_with("A forecast"));
 }
 
 #[test]
@@ -69,7 +69,10 @@ fn what_is_certain_would_fail_with_its_cause_in_both_words() {
             "{cause:?}: {forecast:?}"
         );
         assert_eq!(forecast.cause, Some(cause), "{forecast:?}");
-        assert!(forecast.theirs.unwrap_or_default().contains(theirs), "{cause:?}");
+        assert!(
+            forecast.ca_error.unwrap_or_default().contains(theirs),
+            "{cause:?}"
+        );
         assert!(forecast.remedy.is_some(), "{cause:?}");
     }
 }
@@ -171,7 +174,7 @@ fn an_authority_of_ones_own_may_not_care_what_the_public_sees() {
         &[answer("n1/pod", &found(), RIGHT)],
         &[],
     );
-    let forecast = judge(&own, Some(&gone), &topology());
+    let forecast = forecast(&own, Some(&gone), &topology());
     assert_eq!(forecast.outlook, RenewalOutlook::Unknown, "{forecast:?}");
     assert!(
         forecast
@@ -184,13 +187,13 @@ fn an_authority_of_ones_own_may_not_care_what_the_public_sees() {
 #[test]
 fn a_solver_that_cert_manager_refuses_fails_without_a_look_and_nothing_else_is_said_before_one() {
     let both = json!({"http01": {"ingress": {"class": "a", "ingressClassName": "b"}}});
-    let forecast = judge(&subject(LE, &both), None, &topology());
+    let forecast = forecast(&subject(LE, &both), None, &topology());
     assert_eq!(
         (forecast.outlook, forecast.cause),
         (RenewalOutlook::WouldFail, Some(ForecastCause::Solver))
     );
-    let new = judge(&subject(LE, &nginx()), None, &topology());
-    assert_eq!((new.outlook, new.looked), (RenewalOutlook::Unknown, None));
+    let new = super::forecast(&subject(LE, &nginx()), None, &topology());
+    assert_eq!((new.outlook, new.evaluated_at), (RenewalOutlook::Unknown, None));
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn a_solver_that_skips_the_self_check_is_not_held_to_it() {
         &[failing],
         &[answer("internet:laptop", &found(), RIGHT)],
     );
-    let forecast = judge(&subject(LE, &waiting), Some(&seen), &topology());
+    let forecast = forecast(&subject(LE, &waiting), Some(&seen), &topology());
     assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
     assert!(
         forecast.notes.iter().any(|note| note.contains("60s")),
@@ -222,26 +225,30 @@ fn names_that_need_no_port_80_are_no_subjects() {
     let other = json!({"metadata": {"namespace": "shop", "name": "vault"},
         "spec": {"dnsNames": [HOST], "issuerRef": {"name": "v", "kind": "VaultIssuer", "group": "example.com"}}});
     let subjects = subjects(&shelf(&[web, other]), &shelf(&[le]));
-    let hosts: Vec<&str> = subjects.all.iter().map(|subject| subject.host.as_str()).collect();
+    let hosts: Vec<&str> = subjects
+        .subjects
+        .iter()
+        .map(|subject| subject.host.as_str())
+        .collect();
     assert_eq!(hosts, ["www.shop.example.test"]);
     assert_eq!(
-        subjects.terms.len(),
+        subjects.validities.len(),
         2,
         "the validity of every Certificate is known"
     );
-    assert!(subjects.terms.iter().any(|term| term.renewal.is_some()));
+    assert!(subjects.validities.iter().any(|term| term.renewal.is_some()));
 }
 
 #[test]
 fn why_nothing_is_known_is_said() {
-    let subjects = RenewalSubjects::of(&CertManagerState::missing(&UnavailableReason::NotInstalled));
+    let subjects = RenewalSubjects::from_state(&CertManagerState::missing(&UnavailableReason::NotInstalled));
     assert!(subjects.missing.unwrap().contains("not installed"));
 }
 
 #[test]
 fn before_any_look_there_is_a_reason_and_never_an_empty_list_alone() {
-    let reason = |picture: &CertManagerState| not_checked(picture).missing.unwrap();
-    assert!(reason(&CertManagerState::missing(&UnavailableReason::NotFollowed)).contains("are not watched"));
+    let reason = |picture: &CertManagerState| empty_forecasts(picture).unavailable_because.unwrap();
+    assert!(reason(&CertManagerState::missing(&UnavailableReason::NotWatched)).contains("are not watched"));
     assert!(reason(&picture(&json!([]), &json!([]))).contains("has not checked any name"));
 }
 
@@ -295,7 +302,7 @@ proptest! {
         public in any::<bool>(),
     ) {
         let mut seen = evidence(&facts, &self_check, &ca);
-        seen.wanted.public = public;
+        seen.resolvers.public = public;
         let forecast = foreseen(&seen);
         if forecast.outlook == RenewalOutlook::WouldPass {
             let ok = |answer: &&Value| answer["result"] == "ok";
@@ -308,7 +315,7 @@ proptest! {
             prop_assert!(outside.iter().all(|answer| answer["result"] != "failed"));
         }
         prop_assert_eq!(forecast.cause.is_some(), forecast.outlook == RenewalOutlook::WouldFail);
-        prop_assert_eq!(forecast.open.is_empty(), forecast.outlook != RenewalOutlook::Unknown);
+        prop_assert_eq!(forecast.unknowns.is_empty(), forecast.outlook != RenewalOutlook::Unknown);
     }
 }
 
@@ -365,14 +372,14 @@ fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
         .map(|n| certificate(&format!("c{n}"), &[&format!("h{n}.example.test")]))
         .collect();
     let subjects = subjects(&shelf(&certificates), &shelf(&[issuer(LE, &nginx())]));
-    assert_eq!((subjects.all.len(), subjects.left_out), (1_000, 100));
-    assert_eq!(subjects.terms.len(), 1_100);
+    assert_eq!((subjects.subjects.len(), subjects.left_out), (1_000, 100));
+    assert_eq!(subjects.validities.len(), 1_100);
     let (seen, topology) = (sound(), topology());
     let begun = std::time::Instant::now();
     let foreseen: Vec<RenewalForecast> = subjects
-        .all
+        .subjects
         .iter()
-        .map(|subject| judge(subject, Some(&seen), &topology))
+        .map(|subject| forecast(subject, Some(&seen), &topology))
         .collect();
     // Judged at most once a second; measured, not asserted.
     println!(
@@ -380,5 +387,5 @@ fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
         foreseen.len(),
         begun.elapsed()
     );
-    assert!(foreseen.iter().all(|forecast| forecast.looked.is_some()));
+    assert!(foreseen.iter().all(|forecast| forecast.evaluated_at.is_some()));
 }

@@ -16,7 +16,7 @@ use parallax_kubernetes::{
     watch::{Key, WatchHealth},
 };
 use parallax_model::{Micros, ProbeSpec, Recorded, Vantage};
-use parallax_preflight::{Certificate, Issuer, Meta, read};
+use parallax_preflight::{Certificate, Issuer, Meta, from_object};
 use parallax_runs::{RunManager, RunMetrics, RunOptions};
 use parallax_runtime::Clock;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    judge::{Evidence, judge},
+    judge::{Evidence, forecast},
     subjects::RenewalSubjects,
     *,
 };
@@ -60,7 +60,7 @@ fn shelf(objects: &[Value]) -> Value {
 }
 
 fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta) -> ObjectStore<T> {
-    let objects: Vec<T> = read(objects.clone()).unwrap();
+    let objects: Vec<T> = from_object(objects.clone()).unwrap();
     let keyed = objects.into_iter().map(|object| {
         let key = Key {
             namespace: meta(&object).namespace.clone(),
@@ -84,7 +84,7 @@ fn picture(certificates: &Value, issuers: &Value) -> CertManagerState {
 }
 
 fn subjects(certificates: &Value, issuers: &Value) -> RenewalSubjects {
-    RenewalSubjects::of(&picture(certificates, issuers))
+    RenewalSubjects::from_state(&picture(certificates, issuers))
 }
 
 fn certificate(name: &str, names: &[&str]) -> Value {
@@ -108,7 +108,7 @@ fn subject(server: &str, solver: &Value) -> subjects::RenewalSubject {
         &shelf(&[certificate("web", &[HOST])]),
         &shelf(&[issuer(server, solver)]),
     );
-    subjects.all.into_iter().next().unwrap()
+    subjects.subjects.into_iter().next().unwrap()
 }
 
 fn names(a: &Value, caa: &str) -> Value {
@@ -150,25 +150,25 @@ fn node_answer(value: &Value) -> parallax_preflight::VantageAnswer {
         placement: parallax_model::Placement::Unknown,
         outcome: serde_json::from_value(value.clone()).unwrap(),
         sight: serde_json::from_value(value["sight"].clone()).unwrap(),
-        total: None,
+        total_duration: None,
     }
 }
 
 /// The evidence of one check: DNS facts from a node, the node's self check, and the CA's fetches.
 fn evidence(facts: &Value, self_check: &[Value], ca: &[Value]) -> Evidence {
     Evidence {
-        at: parallax_model::EventTime(7),
-        sights: vec![(
+        checked_at: parallax_model::EventTime(7),
+        name_sights: vec![(
             "n1/pod".parse().unwrap(),
             serde_json::from_value(facts.clone()).unwrap(),
         )],
-        wanted: parallax_preflight::QueriedResolvers {
+        resolvers: parallax_preflight::QueriedResolvers {
             public: true,
-            authorities: false,
+            authoritative: false,
         },
         self_check: self_check.iter().map(node_answer).collect(),
         ca: ca.iter().map(node_answer).collect(),
-        nobody: None,
+        not_checked_reason: None,
     }
 }
 
@@ -188,7 +188,7 @@ fn sound() -> Evidence {
 }
 
 fn foreseen(evidence: &Evidence) -> RenewalForecast {
-    judge(&subject(LE, &nginx()), Some(evidence), &topology())
+    forecast(&subject(LE, &nginx()), Some(evidence), &topology())
 }
 
 mod judged;

@@ -28,15 +28,15 @@ impl Whole {
             path: folder.path().join("kubeconfig"),
             context: None,
         };
-        let kubernetes = cert_manager::wanted(Some(&KubernetesSettings::new(access))).unwrap();
+        let kubernetes = cert_manager::cluster_to_watch(Some(&KubernetesSettings::new(access))).unwrap();
         let clock = Clock::system();
         let cancelled = CancellationToken::new();
         let (picture, picture_out) =
-            watch::channel(CertManagerState::missing(&UnavailableReason::NotReadYet));
+            watch::channel(CertManagerState::missing(&UnavailableReason::NotListedYet));
         let (watches, _) = watch::channel(WatchHealth::<CertManagerKind>::default());
-        let following = cert_manager::follow(kubernetes, picture, watches, clock, cancelled.clone());
+        let following = cert_manager::watch_objects(kubernetes, picture, watches, clock, cancelled.clone());
         let topology = Arc::new(topology());
-        let replica = ReplicaState::alone(1, "nonce");
+        let replica = ReplicaState::standalone(1, "nonce");
         let plan = PlanConfig {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
@@ -58,17 +58,17 @@ impl Whole {
             vantage.state = VantageState::Reporting;
         }
         let (topology, topology_out) = watch::channel(TopologyState::new(topology));
-        let (views, views_out) = parallax_runtime::snapshot(view);
-        let (out, out_out) = watch::channel(Arc::new(RenewalForecastList::missing("not yet")));
+        let (views, views_out) = parallax_runtime::snapshot_channel(view);
+        let (out, out_out) = watch::channel(Arc::new(RenewalForecastList::unavailable("not yet")));
         let forecaster = ForecastTask {
             clock,
-            desk: desk.clone(),
+            runs: desk.clone(),
             replica,
-            picture: picture_out,
+            cert_manager: picture_out,
             topology: topology_out,
             views: views_out,
-            every,
-            out,
+            interval: every,
+            forecasts: out,
         };
         let tasks = vec![
             tokio::spawn(following),
@@ -116,11 +116,11 @@ async fn mesh(desk: Arc<RunManager>, cancelled: CancellationToken) {
             told = order.number;
             for vantage in ["n1/pod", "internet:laptop"] {
                 let vantage: Vantage = vantage.parse().unwrap();
-                let Some(part) = order.of(&vantage, parallax_model::EventTime(0)) else {
+                let Some(part) = order.for_vantage(&vantage, parallax_model::EventTime(0)) else {
                     continue;
                 };
                 for (seq, assignment) in part.assignments.iter().enumerate() {
-                    desk.observed(&answered(&vantage, assignment, told * 10 + seq as u64));
+                    desk.record(&answered(&vantage, assignment, told * 10 + seq as u64));
                 }
             }
         }
@@ -174,10 +174,14 @@ async fn certificates_of_an_api_server_are_foreseen_and_forgotten_with_them() {
         .put("certificates", certificate("stranger", &["nobody.example.test"]));
     let known = whole
         .until(|out| {
-            out.forecasts.len() == 2 && out.forecasts.iter().all(|forecast| forecast.looked.is_some())
+            out.forecasts.len() == 2
+                && out
+                    .forecasts
+                    .iter()
+                    .all(|forecast| forecast.evaluated_at.is_some())
         })
         .await;
-    assert_eq!(known.missing, None);
+    assert_eq!(known.unavailable_because, None);
     let of = |certificate: &str| {
         let found = known
             .forecasts
@@ -206,7 +210,12 @@ async fn switched_off_nobody_looks_and_the_certificates_times_are_known_all_the_
     let mut whole = Whole::start(None).await;
     whole.server.put("certificates", certificate("web", &[HOST]));
     let known = whole.until(|out| !out.certificates.is_empty()).await;
-    assert!(known.missing.unwrap().contains("forecast.every is off"));
+    assert!(
+        known
+            .unavailable_because
+            .unwrap()
+            .contains("forecast.every is off")
+    );
     assert_eq!(known.forecasts, []);
     assert!(whole.desk.orders().borrow().is_empty(), "no probe was requested");
     whole.stop().await;

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use super::Preflight;
 
 /// Maximum number of host names: a certificate of Let's Encrypt has at most a hundred.
-const MOST_NAMES: i64 = 100;
+const MAX_HOSTS: i64 = 100;
 
 /// Maximum length of the name of an object or host.
-const LONGEST_NAME: i64 = 253;
+const MAX_NAME_LENGTH: i64 = 253;
 
 /// Fields that determine who would issue, as a CEL list; at most one may be set.
-const SOURCES: &str = "[has(self.issuerRef), has(self.class), has(self.gatewayRef), has(self.certificateRef), has(self.ingressRef)]";
+const ISSUER_FIELDS: &str = "[has(self.issuerRef), has(self.class), has(self.gatewayRef), has(self.certificateRef), has(self.ingressRef)]";
 
 /// Returns the CRD of Preflight.
 #[must_use]
-pub fn definition() -> CustomResourceDefinition {
+pub fn crd() -> CustomResourceDefinition {
     let mut definition = Preflight::crd();
     for version in &mut definition.spec.versions {
         let schema = version
@@ -27,20 +27,20 @@ pub fn definition() -> CustomResourceDefinition {
             .as_mut()
             .and_then(|schema| schema.open_api_v3_schema.as_mut());
         if let Some(spec) = schema.and_then(|schema| property(schema, "spec")) {
-            spec.x_kubernetes_validations = serde_json::from_value(rules()).ok();
-            bound(spec);
+            spec.x_kubernetes_validations = serde_json::from_value(validation_rules()).ok();
+            limit_lengths(spec);
         }
     }
     definition
 }
 
 /// Rules against contradictory fields. Errors that depend on the cluster are reported by the object's conditions.
-fn rules() -> Value {
+fn validation_rules() -> Value {
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
-    let named = format!("{SOURCES}.exists(named, named)");
+    let named = format!("{ISSUER_FIELDS}.exists(named, named)");
     json!([
         rule(
-            &format!("{SOURCES}.filter(named, named).size() <= 1"),
+            &format!("{ISSUER_FIELDS}.filter(named, named).size() <= 1"),
             "expected one of issuerRef, class, gatewayRef, certificateRef and ingressRef",
         ),
         rule(
@@ -79,17 +79,17 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut J
 }
 
 /// Limits lengths, which also bounds the cost of the rules.
-fn bound(spec: &mut JSONSchemaProps) {
+fn limit_lengths(spec: &mut JSONSchemaProps) {
     if let Some(hosts) = property(spec, "hosts") {
-        hosts.max_items = Some(MOST_NAMES);
+        hosts.max_items = Some(MAX_HOSTS);
         if let Some(JSONSchemaPropsOrArray::Schema(host)) = &mut hosts.items {
-            (host.min_length, host.max_length) = (Some(1), Some(LONGEST_NAME));
+            (host.min_length, host.max_length) = (Some(1), Some(MAX_NAME_LENGTH));
         }
     }
     for (field, longest) in [
-        ("class", LONGEST_NAME),
+        ("class", MAX_NAME_LENGTH),
         ("profile", 16),
-        ("caaIdentity", LONGEST_NAME),
+        ("caaIdentity", MAX_NAME_LENGTH),
         ("rerun", 64),
     ] {
         if let Some(field) = property(spec, field) {
@@ -100,7 +100,7 @@ fn bound(spec: &mut JSONSchemaProps) {
         let Some(reference) = property(spec, reference) else {
             continue;
         };
-        for (field, longest) in [("name", LONGEST_NAME), ("kind", 32), ("namespace", 63)] {
+        for (field, longest) in [("name", MAX_NAME_LENGTH), ("kind", 32), ("namespace", 63)] {
             if let Some(field) = property(reference, field) {
                 (field.min_length, field.max_length) = (Some(1), Some(longest));
             }

@@ -13,9 +13,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use definition::definition;
+pub use definition::crd;
 pub use status::{CauseStatus, GroupStatus, HostStatus, PreflightStatus, VerdictStatus};
-pub use summary::{ConditionSummary, MOST_HOSTS, host, ready, verdicts};
+pub use summary::{ConditionSummary, MAX_HOSTS, check_conditions, host_status, ready_condition};
 
 /// The specification of a preflight.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,16 +61,16 @@ pub struct PreflightBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caa_identity: Option<String>,
     /// Report not ready if the self check passes only because of the node that cert-manager's Pod currently runs on.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub strict: bool,
     /// Create no objects: test the existing path.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub no_create: bool,
     /// Fetch five times, two seconds apart, as cert-manager does, instead of once.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub faithful_timing: bool,
     /// Also create objects that cost money: an Ingress of a class that provisions a load balancer.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub allow_billable: bool,
     /// Seconds that the responder and its route may take until they respond, 1 to 3600; default 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,6 +114,6 @@ pub struct GatewayReference {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
-const fn is_no(flag: &bool) -> bool {
+const fn is_false(flag: &bool) -> bool {
     !*flag
 }

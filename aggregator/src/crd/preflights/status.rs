@@ -24,7 +24,7 @@ pub struct PreflightStatus {
     /// At most ten names, failing ones first.
     pub hosts: Vec<HostStatus>,
     /// Number of names that are not listed.
-    pub more: Option<u32>,
+    pub omitted_hosts: Option<u32>,
     /// Aspects that were not checked.
     pub not_checked: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub struct HostStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct VerdictStatus {
     /// `passed`, `at_risk`, `failed` or `unknown`.
-    pub standing: String,
+    pub state: String,
     /// Summary in one sentence.
     pub sentence: String,
     /// Number of vantages where it passes.
@@ -61,7 +61,7 @@ pub struct VerdictStatus {
     pub silent: u32,
     /// Groups of equal failures, largest first, at most three.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failing: Vec<GroupStatus>,
+    pub failure_groups: Vec<GroupStatus>,
     /// Uncertainties and other notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -76,9 +76,9 @@ pub struct GroupStatus {
     /// Number of vantages.
     pub count: u32,
     /// The failure as Parallax describes it.
-    pub words: String,
+    pub reason: String,
     /// The failure as cert-manager or the CA would report it.
-    pub theirs: String,
+    pub client_message: String,
     /// Possible causes, likeliest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<CauseStatus>,

@@ -7,22 +7,22 @@ use parallax_preflight::{FailureGroup, HostVerdict, Verdict, exit_code};
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
 
 /// Maximum number of names in a status.
-pub const MOST_HOSTS: usize = 10;
-const MOST_GROUPS: usize = 3;
-const MOST_VANTAGES: usize = 6;
-const MOST_OTHERS: usize = 4;
+pub const MAX_HOSTS: usize = 10;
+const MAX_GROUPS: usize = 3;
+const MAX_VANTAGES: usize = 6;
+const MAX_NOTES: usize = 4;
 /// Maximum length of a text in bytes; some texts come from servers.
-const LONGEST: usize = 300;
+const MAX_TEXT_BYTES: usize = 300;
 /// Maximum length of ids and titles of causes, in bytes.
-const SHORT: usize = 120;
+const MAX_TITLE_BYTES: usize = 120;
 
 /// Status, reason and message of a condition.
 pub type ConditionSummary = (&'static str, &'static str, String);
 
 /// Summarises whether the certificate would be issued: `True` if the command would exit with 0, `False` if with 1.
 #[must_use]
-pub fn ready(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
-    let [own, ca] = verdicts(judged, strict);
+pub fn ready_condition(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
+    let [own, ca] = check_conditions(judged, strict);
     let message = format!("self check: {}; CA: {}", own.2, ca.2);
     match exit_code(judged.iter().copied(), strict) {
         0 => ("True", "Passed", message),
@@ -40,19 +40,19 @@ pub fn ready(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
 
 /// Returns `SelfCheckPassed` and `CAPassed` over all names: the worst verdict decides, and unknown is never `True`.
 #[must_use]
-pub fn verdicts(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] {
+pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] {
     let of = |verdict: fn(&HostVerdict) -> &Verdict| {
         let worst = judged
             .iter()
-            .max_by_key(|judged| badness(verdict(judged).standing, strict))
+            .max_by_key(|judged| severity_rank(verdict(judged).state, strict))
             .copied();
         let Some(worst) = worst else {
             return ("Unknown", "NotProved", "there are no names to check".to_owned());
         };
-        let standing = verdict(worst).standing;
+        let standing = verdict(worst).state;
         let alike = judged
             .iter()
-            .filter(|judged| verdict(judged).standing == standing)
+            .filter(|judged| verdict(judged).state == standing)
             .count()
             - 1;
         let more = if alike == 0 {
@@ -68,12 +68,12 @@ pub fn verdicts(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] 
             CheckState::Failed => ("False", "Failed"),
             CheckState::Unknown => ("Unknown", "NotProved"),
         };
-        (status, reason, plain(&message, 3 * LONGEST))
+        (status, reason, sanitize(&message, 3 * MAX_TEXT_BYTES))
     };
     [of(|judged| &judged.self_check), of(|judged| &judged.ca)]
 }
 
-const fn badness(standing: CheckState, strict: bool) -> u8 {
+const fn severity_rank(standing: CheckState, strict: bool) -> u8 {
     match standing {
         CheckState::Passed => 0,
         CheckState::AtRisk if !strict => 1,
@@ -85,18 +85,18 @@ const fn badness(standing: CheckState, strict: bool) -> u8 {
 
 /// Returns the status of one name.
 #[must_use]
-pub fn host(judged: &HostVerdict, solver: &str, runs: &[String]) -> HostStatus {
+pub fn host_status(judged: &HostVerdict, solver: &str, runs: &[String]) -> HostStatus {
     HostStatus {
         host: judged.host.clone(),
-        solver: plain(solver, LONGEST),
-        self_check: verdict(&judged.self_check),
-        ca: verdict(&judged.ca),
-        runs: runs.iter().take(MOST_OTHERS).cloned().collect(),
+        solver: sanitize(solver, MAX_TEXT_BYTES),
+        self_check: verdict_status(&judged.self_check),
+        ca: verdict_status(&judged.ca),
+        runs: runs.iter().take(MAX_NOTES).cloned().collect(),
     }
 }
 
-fn verdict(verdict: &Verdict) -> VerdictStatus {
-    let standing = match verdict.standing {
+fn verdict_status(verdict: &Verdict) -> VerdictStatus {
+    let standing = match verdict.state {
         CheckState::Passed => "passed",
         CheckState::AtRisk => "at_risk",
         CheckState::Failed => "failed",
@@ -109,8 +109,8 @@ fn verdict(verdict: &Verdict) -> VerdictStatus {
     // Problems that fail the check come first, since the list is truncated.
     let problems = verdict.problems.iter().map(|problem| {
         let NameProblem {
-            words,
-            theirs,
+            description: words,
+            ca_error: theirs,
             remedy,
             ..
         } = problem;
@@ -118,45 +118,50 @@ fn verdict(verdict: &Verdict) -> VerdictStatus {
     });
     let notes = problems.chain(verdict.caveats.iter().cloned()).chain(findings);
     VerdictStatus {
-        standing: standing.to_owned(),
-        sentence: plain(&verdict.sentence, 2 * LONGEST),
+        state: standing.to_owned(),
+        sentence: sanitize(&verdict.sentence, 2 * MAX_TEXT_BYTES),
         passed: count(verdict.passed.len()),
         failed: count(verdict.failing.iter().map(|group| group.vantages.len()).sum()),
         silent: count(verdict.silent.len()),
-        failing: verdict.failing.iter().take(MOST_GROUPS).map(group).collect(),
+        failure_groups: verdict
+            .failing
+            .iter()
+            .take(MAX_GROUPS)
+            .map(group_status)
+            .collect(),
         notes: notes
-            .take(MOST_OTHERS)
-            .map(|note| plain(&note, LONGEST))
+            .take(MAX_NOTES)
+            .map(|note| sanitize(&note, MAX_TEXT_BYTES))
             .collect(),
     }
 }
 
-fn group(group: &FailureGroup) -> GroupStatus {
-    let causes = group.causes.iter().take(MOST_OTHERS).map(|cause| CauseStatus {
-        id: plain(&cause.id, SHORT),
-        title: plain(&cause.title, SHORT),
+fn group_status(group: &FailureGroup) -> GroupStatus {
+    let causes = group.causes.iter().take(MAX_NOTES).map(|cause| CauseStatus {
+        id: sanitize(&cause.id, MAX_TITLE_BYTES),
+        title: sanitize(&cause.title, MAX_TITLE_BYTES),
         diagnosed: cause.diagnosed,
     });
-    let remedies = group.remedies.iter().take(MOST_OTHERS).map(|remedy| {
+    let remedies = group.remedies.iter().take(MAX_NOTES).map(|remedy| {
         let command = remedy
             .command
             .as_ref()
             .map_or_else(String::new, |command| format!(": {command}"));
-        plain(
-            &format!("{} (trade-off: {}){command}", remedy.action, remedy.price),
-            2 * LONGEST,
+        sanitize(
+            &format!("{} (trade-off: {}){command}", remedy.action, remedy.trade_off),
+            2 * MAX_TEXT_BYTES,
         )
     });
     GroupStatus {
         vantages: group
             .vantages
             .iter()
-            .take(MOST_VANTAGES)
+            .take(MAX_VANTAGES)
             .map(Vantage::to_string)
             .collect(),
         count: count(group.vantages.len()),
-        words: plain(&group.words, LONGEST),
-        theirs: plain(&group.theirs, LONGEST),
+        reason: sanitize(&group.reason, MAX_TEXT_BYTES),
+        client_message: sanitize(&group.client_message, MAX_TEXT_BYTES),
         causes: causes.collect(),
         remedies: remedies.collect(),
     }
@@ -167,7 +172,7 @@ fn count(n: usize) -> u32 {
 }
 
 /// Replaces control characters and truncates to `most` bytes.
-fn plain(text: &str, most: usize) -> String {
+fn sanitize(text: &str, most: usize) -> String {
     let whole: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

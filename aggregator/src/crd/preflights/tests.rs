@@ -6,12 +6,12 @@ use parallax_diagnosis::verdict::Remedy;
 use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
 use parallax_preflight::{Cause, CheckKind, FailureGroup, HostVerdict, Verdict};
 
-use super::{PreflightBody, PreflightStatus, host, ready, verdicts};
+use super::{PreflightBody, PreflightStatus, check_conditions, host_status, ready_condition};
 
 fn verdict(check: CheckKind, standing: CheckState) -> Verdict {
     Verdict {
         check,
-        standing,
+        state: standing,
         sentence: format!("it is {standing:?}"),
         passed: Vec::new(),
         failing: Vec::new(),
@@ -109,9 +109,9 @@ fn ready_is_true_only_where_the_command_ends_with_0_and_what_is_unknown_is_never
             .map(|(n, (own, ca))| judged(&format!("h{n}.example.test"), *own, *ca))
             .collect();
         let all: Vec<&HostVerdict> = made.iter().collect();
-        let said = ready(&all, strict);
+        let said = ready_condition(&all, strict);
         assert_eq!((said.0, said.1), (status, reason), "{made:?}");
-        let parts = verdicts(&all, strict);
+        let parts = check_conditions(&all, strict);
         assert_eq!((parts[0].0, parts[1].0), (own, ca), "{made:?}");
     }
 }
@@ -123,7 +123,7 @@ fn a_message_names_the_worst_name_and_how_many_are_like_it() {
         judged("b.example.test", Failed, Passed),
         judged("c.example.test", Failed, Passed),
     ];
-    let [own, ca] = verdicts(&all.iter().collect::<Vec<_>>(), false);
+    let [own, ca] = check_conditions(&all.iter().collect::<Vec<_>>(), false);
     assert!(
         own.2 == "b.example.test: it is Failed (and 1 more)"
             || own.2 == "c.example.test: it is Failed (and 1 more)",
@@ -134,16 +134,16 @@ fn a_message_names_the_worst_name_and_how_many_are_like_it() {
 }
 
 #[test]
-fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_a_way_out() {
+fn problems_with_the_name_come_first_in_the_notes() {
     let mut judged = judged("shop.example.test", Passed, Failed);
     judged.ca.caveats = vec!["something".to_owned(); 9];
     judged.ca.problems = vec![NameProblem {
         cause: NameCause::Caa,
-        words: "its CAA records allow others only".to_owned(),
-        theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
+        description: "its CAA records allow others only".to_owned(),
+        ca_error: "caa: CAA record for example.test prevents issuance".to_owned(),
         remedy: "add a record".to_owned(),
     }];
-    let notes = host(&judged, "", &[]).ca.notes;
+    let notes = host_status(&judged, "", &[]).ca.notes;
     assert_eq!(
         notes[0],
         "its CAA records allow others only (caa: CAA record for example.test prevents issuance); add a record"
@@ -152,7 +152,7 @@ fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_
 
 /// Five thousand nodes in fifty groups of failures, with very long texts.
 #[test]
-fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
+fn the_status_is_bounded() {
     let long = "\u{1b}[31m".to_owned() + &"ö☠x".repeat(10_000);
     let vantage = |n: usize| -> Vantage { format!("node-{n}/pod").parse().unwrap() };
     let group = |n: usize| FailureGroup {
@@ -161,8 +161,8 @@ fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
         phase: Phase::Connect,
         kind: FailureKind::Refused,
         status: None,
-        words: long.clone(),
-        theirs: long.clone(),
+        reason: long.clone(),
+        client_message: long.clone(),
         causes: vec![
             Cause {
                 id: long.clone(),
@@ -175,8 +175,8 @@ fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
             Remedy {
                 action: long.clone(),
                 command: Some(long.clone()),
-                price: long.clone(),
-                not_when: None,
+                trade_off: long.clone(),
+                ineffective_when: None,
             };
             20
         ],
@@ -187,25 +187,28 @@ fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
         verdict.caveats = vec![long.clone(); 50];
         verdict.sentence.clone_from(&long);
     }
-    let status = host(&one, &long, &vec!["run".to_owned(); 50]);
+    let status = host_status(&one, &long, &vec!["run".to_owned(); 50]);
     assert_eq!(
-        (status.self_check.failed, status.self_check.failing[0].count),
+        (
+            status.self_check.failed,
+            status.self_check.failure_groups[0].count
+        ),
         (5_000, 100)
     );
     let text = serde_json::to_string(&status).unwrap();
     assert!(!text.contains("\\u001b"), "{text}");
     let most = PreflightStatus {
-        hosts: vec![status; super::MOST_HOSTS],
+        hosts: vec![status; super::MAX_HOSTS],
         ..PreflightStatus::default()
     };
     let size = serde_json::to_vec(&most).unwrap().len();
     assert!(size < 300_000, "{size} bytes");
-    let [own, _] = verdicts(&[&one], false);
+    let [own, _] = check_conditions(&[&one], false);
     assert!(own.2.len() <= 1_000 && own.2.ends_with('…'), "{}", own.2);
 }
 
 #[test]
-fn what_a_status_does_not_say_is_written_as_null_so_that_a_merge_removes_it() {
+fn absent_fields_are_serialized_as_null() {
     let empty = serde_json::to_value(PreflightStatus::default()).unwrap();
     for field in ["completionTime", "more", "certManager", "attempts", "startTime"] {
         assert!(empty[field].is_null() && empty.get(field).is_some(), "{field}");

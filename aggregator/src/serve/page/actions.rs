@@ -9,21 +9,21 @@ use parallax_model::{EventTime, Micros};
 use super::wording;
 
 /// No run takes longer: a run without an outcome after this time belongs to a former leader or has been evicted.
-const FORGOTTEN: Micros = Micros::from_secs(300);
+const OUTCOME_TIMEOUT: Micros = Micros::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct ActionsSection {
     pub(super) id: String,
     /// Actions taken, one sentence each.
-    pub(super) done: Vec<String>,
+    pub(super) entries: Vec<String>,
     /// CSRF token of the forms; `None` if a browser cannot authenticate.
-    pub(super) proof: Option<String>,
-    pub(super) open: bool,
-    pub(super) silenced: bool,
+    pub(super) csrf_token: Option<String>,
+    pub(super) is_open: bool,
+    pub(super) is_silenced: bool,
 }
 
 impl ActionsSection {
-    pub(super) fn of(
+    pub(super) fn new(
         id: &str,
         handling: Option<IncidentActions>,
         open: bool,
@@ -33,24 +33,24 @@ impl ActionsSection {
         let handling = handling.unwrap_or_default();
         let mut done = Vec::new();
         if let Some(mark) = &handling.acknowledged {
-            done.push(said("acknowledged", mark, now));
+            done.push(action_sentence("acknowledged", mark, now));
         }
         let silenced = handling
             .silenced
             .as_ref()
             .is_some_and(|silence| now < silence.until);
         if let Some(silence) = &handling.silenced {
-            let until = wording::clock(silence.until, now);
+            let until = wording::format_time(silence.until, now);
             let what = if silenced {
                 format!("silenced until {until}")
             } else {
                 format!("was silenced until {until}")
             };
-            done.push(said(&what, &silence.mark, now));
+            done.push(action_sentence(&what, &silence.author, now));
         }
         if let Some(verified) = &handling.verified {
             let what = match verified.outcome {
-                None if now - verified.mark.at > FORGOTTEN => {
+                None if now - verified.author.at > OUTCOME_TIMEOUT => {
                     "a run repeated the deciding probes; its outcome is no longer available here"
                 }
                 None => "a run is repeating the deciding probes",
@@ -62,7 +62,7 @@ impl ActionsSection {
             };
             done.push(format!(
                 "{} (run {})",
-                said(what, &verified.mark, now),
+                action_sentence(what, &verified.author, now),
                 verified.run
             ));
         }
@@ -71,18 +71,22 @@ impl ActionsSection {
         }
         Self {
             id: id.to_owned(),
-            done,
-            proof,
-            open,
-            silenced,
+            entries: done,
+            csrf_token: proof,
+            is_open: open,
+            is_silenced: silenced,
         }
     }
 }
 
-fn said(what: &str, mark: &Acknowledgement, now: EventTime) -> String {
+fn action_sentence(what: &str, mark: &Acknowledgement, now: EventTime) -> String {
     let note = mark
         .note
         .as_ref()
         .map_or_else(String::new, |note| format!(": {note}"));
-    format!("{what}, by {} at {}{note}", mark.by, wording::clock(mark.at, now))
+    format!(
+        "{what}, by {} at {}{note}",
+        mark.by,
+        wording::format_time(mark.at, now)
+    )
 }

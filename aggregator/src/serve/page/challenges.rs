@@ -4,7 +4,7 @@ use parallax_api::challenges::WaitingChallenge;
 use parallax_model::EventTime;
 
 use super::{
-    incident::{Remedy, capitalised},
+    incident::{Remedy, capitalize},
     wording,
 };
 
@@ -22,7 +22,7 @@ pub(super) struct ChallengeRow {
     pub(super) incident: Option<String>,
     pub(super) hint: Option<String>,
     /// Why there is no explanation.
-    pub(super) besides: Option<String>,
+    pub(super) unexplained_because: Option<String>,
 }
 
 impl ChallengeRow {
@@ -49,16 +49,16 @@ impl ChallengeRow {
         Self {
             object: format!("{}/{}", challenge.namespace, challenge.name),
             host: challenge.host.clone(),
-            since: wording::clock(challenge.since, now),
+            since: wording::format_time(challenge.since, now),
             reason: challenge.reason.clone(),
-            sentence: capitalised(sentence),
+            sentence: capitalize(sentence),
             cause,
             remedy: explanation
                 .and_then(|explained| explained.remedies.first())
                 .map(Remedy::of),
             incident: explanation.and_then(|explained| explained.incident.clone()),
             hint: explanation.and_then(|explained| explained.wait_instead_of_self_check.clone()),
-            besides,
+            unexplained_because: besides,
         }
     }
 }

@@ -4,11 +4,11 @@ use parallax_diagnosis::{verdict::IncidentState, view::View};
 pub(super) use parallax_history::store::{IncidentEnding, IncidentSummary, Status, StoreState};
 use parallax_model::EventTime;
 
-use super::{incident::capitalised, wording};
+use super::{incident::capitalize, wording};
 use crate::serve::summary::is_open;
 
 /// Maximum number of incidents listed.
-const LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct PastIncident {
@@ -26,7 +26,7 @@ pub(super) struct HistoryPage {
 }
 
 impl HistoryPage {
-    pub(super) fn of(view: &View, store: &StoreState, now: EventTime) -> Self {
+    pub(super) fn new(view: &View, store: &StoreState, now: EventTime) -> Self {
         let held: Vec<IncidentSummary> = view
             .incidents
             .iter()
@@ -36,7 +36,7 @@ impl HistoryPage {
                     IncidentState::Closed { closed } => closed,
                     IncidentState::Open | IncidentState::Recovering => view.at,
                 };
-                IncidentSummary::of(incident, seen)
+                IncidentSummary::from_incident(incident, seen)
             })
             .collect();
         let held_ids: Vec<&str> = view
@@ -51,12 +51,12 @@ impl HistoryPage {
                 .iter()
                 .filter(|kept| !held_ids.contains(&kept.id.as_str())),
         );
-        let time = |one: &IncidentSummary| one.end.as_ref().map_or(one.seen, |end| end.at);
+        let time = |one: &IncidentSummary| one.end.as_ref().map_or(one.seen, |end| end.ended_at);
         all.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| a.id.cmp(&b.id)));
-        all.truncate(LISTED);
+        all.truncate(MAX_LISTED);
         Self {
             rows: all.into_iter().map(|one| PastIncident::of(one, now)).collect(),
-            note: note(store),
+            note: storage_note(store),
         }
     }
 }
@@ -65,8 +65,11 @@ impl PastIncident {
     fn of(one: &IncidentSummary, now: EventTime) -> Self {
         let end = match &one.end {
             Some(end) => {
-                let (at, lasted) = (wording::clock(end.at, now), (end.at - one.since).rounded());
-                match &end.how {
+                let (at, lasted) = (
+                    wording::format_time(end.ended_at, now),
+                    (end.ended_at - one.since).humanize(),
+                );
+                match &end.ending {
                     IncidentEnding::Judged => format!("closed {at}, after {lasted}"),
                     IncidentEnding::Restart => {
                         format!(
@@ -82,32 +85,32 @@ impl PastIncident {
             }
             None => format!(
                 "open when the aggregator stopped, last seen {}; not detected again so far",
-                wording::clock(one.seen, now)
+                wording::format_time(one.seen, now)
             ),
         };
         Self {
             id: one.id.clone(),
-            sentence: capitalised(&one.sentence),
+            sentence: capitalize(&one.sentence),
             end,
         }
     }
 }
 
-fn note(store: &StoreState) -> String {
+fn storage_note(store: &StoreState) -> String {
     match &store.status {
         Status::Off => {
             "History is kept in memory only and lost at a restart. To persist it, set store.path in the configuration."
                 .to_owned()
         }
-        Status::Opening => format!("Opening the history store {}.", store.place),
+        Status::Opening => format!("Opening the history store {}.", store.location),
         Status::Up => format!(
             "History is stored in {} ({:.1} MiB).",
-            store.place,
+            store.location,
             mebibytes(store.bytes)
         ),
         Status::Down { .. } => format!(
             "History is not stored at present: {} cannot be used (see above). This list comes from memory.",
-            store.place
+            store.location
         ),
     }
 }

@@ -15,8 +15,8 @@ use super::wording;
 use crate::serve::summary::is_open;
 
 /// Targets shown before the fold, if there are more than [`TARGETS_UNFOLDED`].
-const TARGETS_SHOWN: usize = 4;
-const TARGETS_UNFOLDED: usize = 7;
+const FOLDED_TARGETS: usize = 4;
+const MAX_UNFOLDED_TARGETS: usize = 7;
 
 #[derive(Debug)]
 pub(super) struct IncidentCard {
@@ -26,25 +26,25 @@ pub(super) struct IncidentCard {
     pub(super) sentence: String,
     pub(super) probability: String,
     /// The probability as a number, for the meter.
-    pub(super) measure: f64,
+    pub(super) probability_value: f64,
     pub(super) subject: String,
     pub(super) since: String,
     pub(super) since_iso: String,
-    pub(super) lasting: String,
+    pub(super) duration: String,
     pub(super) occurrences: Option<String>,
     /// Why it ended, if its subject no longer exists.
-    pub(super) departed: Option<String>,
+    pub(super) closed_because: Option<String>,
     pub(super) targets: Vec<String>,
     pub(super) more_targets: Vec<String>,
     pub(super) target_count: String,
     pub(super) causes: Vec<Cause>,
     /// Empty without a tie.
-    pub(super) tie: Vec<String>,
-    pub(super) separating: Vec<String>,
+    pub(super) tied_regions: Vec<String>,
+    pub(super) separating_probes: Vec<String>,
     /// On-demand probes under way, while the incident is open.
-    pub(super) asked: Vec<String>,
+    pub(super) requested_probes: Vec<String>,
     /// The result that decided, and other results of on-demand probes.
-    pub(super) decided: Vec<String>,
+    pub(super) probe_results: Vec<String>,
     pub(super) region: String,
     pub(super) evidence: Vec<Evidence>,
     pub(super) locality: Vec<String>,
@@ -66,12 +66,12 @@ pub(super) struct Cause {
 
 #[derive(Debug)]
 pub(super) struct Evidence {
-    pub(super) who: String,
+    pub(super) clients: String,
     pub(super) channel: String,
     pub(super) placement: String,
     pub(super) probes: u64,
     pub(super) failures: u64,
-    pub(super) kinds: String,
+    pub(super) failure_kinds: String,
     /// Whether the named region predicts failure here.
     pub(super) predicted: bool,
 }
@@ -80,24 +80,24 @@ pub(super) struct Evidence {
 pub(super) struct Remedy {
     pub(super) action: String,
     pub(super) command: Option<String>,
-    pub(super) price: String,
-    pub(super) not_when: Option<String>,
+    pub(super) trade_off: String,
+    pub(super) ineffective_when: Option<String>,
 }
 
 impl Remedy {
     pub(super) fn of(remedy: &verdict::Remedy) -> Self {
         Self {
-            action: capitalised(&remedy.action),
+            action: capitalize(&remedy.action),
             command: remedy.command.clone(),
-            price: remedy.price.clone(),
-            not_when: remedy.not_when.clone(),
+            trade_off: remedy.trade_off.clone(),
+            ineffective_when: remedy.ineffective_when.clone(),
         }
     }
 }
 
 /// Lists the on-demand probes of a subject with their purpose.
-pub(super) fn asked(view: &View, subject: &verdict::Subject) -> Vec<String> {
-    let about = view.asks.iter().filter(|ask| ask.subject == *subject);
+pub(super) fn requested_probes(view: &View, subject: &verdict::Subject) -> Vec<String> {
+    let about = view.probe_requests.iter().filter(|ask| ask.subject == *subject);
     about.map(ProbeRequest::purpose).collect()
 }
 
@@ -111,12 +111,14 @@ impl IncidentCard {
                 (severity, severity.to_owned())
             }
             IncidentState::Recovering => ("recovering", "recovering".to_owned()),
-            IncidentState::Closed { closed } => ("closed", format!("closed {}", wording::clock(closed, now))),
+            IncidentState::Closed { closed } => {
+                ("closed", format!("closed {}", wording::format_time(closed, now)))
+            }
         };
         let mut targets: Vec<_> = verdict.targets.iter().map(ToString::to_string).collect();
-        let target_count = wording::count(targets.len(), "target");
-        let more_targets = if targets.len() > TARGETS_UNFOLDED {
-            targets.split_off(TARGETS_SHOWN)
+        let target_count = wording::format_count(targets.len(), "target");
+        let more_targets = if targets.len() > MAX_UNFOLDED_TARGETS {
+            targets.split_off(FOLDED_TARGETS)
         } else {
             Vec::new()
         };
@@ -124,34 +126,34 @@ impl IncidentCard {
             id: incident.id.clone(),
             class,
             state,
-            sentence: capitalised(&verdict.sentence),
+            sentence: capitalize(&verdict.sentence),
             probability: probability(verdict.probability),
-            measure: verdict.probability.get(),
+            probability_value: verdict.probability.get(),
             subject: verdict.subject.to_string(),
-            since: wording::clock(incident.since, now),
-            since_iso: wording::iso(incident.since),
-            lasting: (end(incident, now) - incident.since).rounded(),
-            departed: incident.departed.clone(),
+            since: wording::format_time(incident.since, now),
+            since_iso: wording::format_iso(incident.since),
+            duration: (end_time(incident, now) - incident.since).humanize(),
+            closed_because: incident.departure_reason.clone(),
             occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
             targets,
             more_targets,
             target_count,
             causes: causes(verdict),
-            tie: if verdict.class.len() > 1 {
+            tied_regions: if verdict.class.len() > 1 {
                 verdict.class.iter().map(RegionRef::description).collect()
             } else {
                 Vec::new()
             },
-            separating: verdict.separating.clone(),
-            asked: if is_open(incident) {
-                asked(view, &verdict.subject)
+            separating_probes: verdict.separating_probes.clone(),
+            requested_probes: if is_open(incident) {
+                requested_probes(view, &verdict.subject)
             } else {
                 Vec::new()
             },
-            decided: verdict
-                .decided_by
+            probe_results: verdict
+                .deciding_probe
                 .iter()
-                .chain(&verdict.answers)
+                .chain(&verdict.on_demand_results)
                 .cloned()
                 .collect(),
             region: verdict.region.description(),
@@ -160,7 +162,7 @@ impl IncidentCard {
             ruled_out: verdict
                 .ruled_out
                 .iter()
-                .map(|out| (out.region.description(), out.because.clone()))
+                .map(|out| (out.region.description(), out.reason.clone()))
                 .collect(),
             facts: verdict
                 .facts
@@ -179,17 +181,17 @@ impl IncidentCard {
             not_excluded: verdict
                 .not_excluded
                 .iter()
-                .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
+                .map(|open| (open.id.clone(), open.title.clone(), open.requirement.clone()))
                 .collect(),
         }
     }
 
     /// Adds links to the dashboards that show it.
-    pub(super) fn link(&mut self, incident: &Incident, links: &ExternalLinks) {
+    pub(super) fn add_dashboards(&mut self, incident: &Incident, links: &ExternalLinks) {
         self.dashboards = links.dashboards(incident);
     }
 
-    pub(super) fn open(view: &View) -> Vec<Self> {
+    pub(super) fn open_incidents(view: &View) -> Vec<Self> {
         view.incidents
             .iter()
             .filter(|incident| is_open(incident))
@@ -198,7 +200,7 @@ impl IncidentCard {
     }
 }
 
-const fn end(incident: &Incident, now: EventTime) -> EventTime {
+const fn end_time(incident: &Incident, now: EventTime) -> EventTime {
     match incident.state {
         IncidentState::Closed { closed } => closed,
         IncidentState::Open | IncidentState::Recovering => now,
@@ -233,14 +235,14 @@ fn evidence(row: &EvidenceRow) -> Evidence {
         .map(|(kind, n)| format!("{} × {n}", kind.replace('_', " ")))
         .collect();
     Evidence {
-        who: row.who.clone(),
+        clients: row.clients.clone(),
         channel: row.channel.to_string(),
         placement: row
             .placement
             .map_or_else(String::new, |placement| placement.to_string()),
         probes: row.probes,
         failures: row.failures,
-        kinds: kinds.join(", "),
+        failure_kinds: kinds.join(", "),
         predicted: row.predicted,
     }
 }
@@ -259,7 +261,7 @@ fn multiplier(factor: f64) -> String {
 }
 
 /// Capitalises a sentence unless it starts with a name.
-pub(super) fn capitalised(sentence: &str) -> String {
+pub(super) fn capitalize(sentence: &str) -> String {
     let first_word = sentence.split_whitespace().next().unwrap_or_default();
     if !first_word.bytes().all(|b| b.is_ascii_lowercase()) {
         return sentence.to_owned();

@@ -6,13 +6,13 @@ use parallax_model::EventTime;
 use super::wording;
 
 /// Subject that the CSRF token of the maintenance forms is bound to.
-pub(in crate::serve) const FORMS: &str = "maintenance";
+pub(in crate::serve) const CSRF_SUBJECT: &str = "maintenance";
 
 #[derive(Debug, Default)]
 pub(super) struct MaintenanceSection {
-    pub(super) rows: Vec<AnnouncedWindow>,
+    pub(super) windows: Vec<AnnouncedWindow>,
     /// CSRF token of the forms; `None` if a browser cannot authenticate.
-    pub(super) proof: Option<String>,
+    pub(super) csrf_token: Option<String>,
 }
 
 #[derive(Debug)]
@@ -22,20 +22,20 @@ pub(super) struct AnnouncedWindow {
 }
 
 impl MaintenanceSection {
-    pub(super) fn of(windows: &[MaintenanceWindow], proof: Option<String>, now: EventTime) -> Self {
+    pub(super) fn new(windows: &[MaintenanceWindow], proof: Option<String>, now: EventTime) -> Self {
         let rows = windows.iter().map(|window| {
-            let until = wording::clock(window.until, now);
+            let until = wording::format_time(window.until, now);
             let when = if window.from <= now {
                 format!("until {until}")
             } else {
-                format!("from {} until {until}", wording::clock(window.from, now))
+                format!("from {} until {until}", wording::format_time(window.from, now))
             };
             let meant = window.targets.as_ref().map_or_else(
                 || "all targets".to_owned(),
                 |text| format!("targets containing {text:?}"),
             );
             let note = window
-                .mark
+                .author
                 .note
                 .as_ref()
                 .map_or_else(String::new, |note| format!(": {note}"));
@@ -46,12 +46,12 @@ impl MaintenanceSection {
             };
             AnnouncedWindow {
                 id: window.id.clone(),
-                text: format!("{meant} {when}, by {}{note}{lost}", window.mark.by),
+                text: format!("{meant} {when}, by {}{note}{lost}", window.author.by),
             }
         });
         Self {
-            rows: rows.collect(),
-            proof,
+            windows: rows.collect(),
+            csrf_token: proof,
         }
     }
 }

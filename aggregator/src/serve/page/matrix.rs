@@ -9,17 +9,17 @@ use parallax_model::{EventTime, Front, Placement, Vantage};
 use super::wording;
 
 /// Number of hosts on one front from which they form a group.
-const GROUP_FROM: usize = 4;
+const MIN_GROUP_SIZE: usize = 4;
 
 /// Maximum number of vantages that get a column each.
-const MOST_COLUMNS: usize = 64;
+const MAX_COLUMNS: usize = 64;
 /// Maximum number of groups shown, worst first.
-const MOST_GROUPS: usize = 300;
+const MAX_GROUPS: usize = 300;
 /// Maximum number of vantages named in the title of a cell that sums up several.
-const MOST_NAMES: usize = 8;
+const MAX_NAMED_VANTAGES: usize = 8;
 
 /// CSS class of a cell whose vantage does not probe the target.
-const APART: &str = "apart";
+const NOT_PROBED_CLASS: &str = "apart";
 
 /// The whole table.
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(super) struct Matrix {
     pub(super) columns: Vec<MatrixColumn>,
     pub(super) groups: Vec<RowGroup>,
     /// Whether some targets are not probed from every vantage.
-    pub(super) sampled: bool,
+    pub(super) has_unprobed_cells: bool,
     /// Note about omitted groups; empty if all are shown.
-    pub(super) more: String,
+    pub(super) omitted_note: String,
     /// Whether column names are written vertically, for many columns or long names.
-    pub(super) upright: bool,
+    pub(super) vertical_names: bool,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(super) struct Row {
 pub(super) struct Cell {
     pub(super) class: &'static str,
     pub(super) symbol: String,
-    pub(super) words: &'static str,
+    pub(super) state_word: &'static str,
     pub(super) title: String,
 }
 
@@ -81,8 +81,8 @@ enum CellRank {
 }
 
 impl Matrix {
-    pub(super) fn of(view: &View) -> Self {
-        let layout = MatrixLayout::of(view);
+    pub(super) fn new(view: &View) -> Self {
+        let layout = MatrixLayout::choose(view);
         let columns = layout.columns(view);
         let mut by_front: BTreeMap<Vec<Front>, Vec<&MatrixRow>> = BTreeMap::new();
         for row in &view.matrix {
@@ -90,7 +90,7 @@ impl Matrix {
         }
         let mut groups = Vec::new();
         for (fronts, rows) in by_front {
-            if fronts.is_empty() || rows.len() < GROUP_FROM {
+            if fronts.is_empty() || rows.len() < MIN_GROUP_SIZE {
                 groups.extend(rows.into_iter().map(|row| RowGroup {
                     key: format!("row {}", row.target),
                     head: Row::single(row, view, &layout),
@@ -101,17 +101,18 @@ impl Matrix {
             }
         }
         groups.sort_by(|a, b| (a.head.rank, &a.head.label).cmp(&(b.head.rank, &b.head.label)));
-        let left_out = groups.len().saturating_sub(MOST_GROUPS);
-        groups.truncate(MOST_GROUPS);
+        let left_out = groups.len().saturating_sub(MAX_GROUPS);
+        groups.truncate(MAX_GROUPS);
         let shown = groups.iter().flat_map(|group| &group.head.cells);
         Self {
-            sampled: shown.into_iter().any(|cell| cell.class == APART),
-            upright: columns.len() > 12 || columns.iter().any(|column| column.name.chars().count() > 10),
+            has_unprobed_cells: shown.into_iter().any(|cell| cell.class == NOT_PROBED_CLASS),
+            vertical_names: columns.len() > 12
+                || columns.iter().any(|column| column.name.chars().count() > 10),
             columns,
-            more: if left_out > 0 {
+            omitted_note: if left_out > 0 {
                 format!(
                     "Not shown: {}, none of them worse than these.",
-                    wording::count(left_out, "line")
+                    wording::format_count(left_out, "line")
                 )
             } else {
                 String::new()
@@ -131,8 +132,8 @@ enum MatrixLayout {
 }
 
 impl MatrixLayout {
-    fn of(view: &View) -> Self {
-        if view.vantages.len() <= MOST_COLUMNS {
+    fn choose(view: &View) -> Self {
+        if view.vantages.len() <= MAX_COLUMNS {
             return Self::Vantages;
         }
         let cells = view.matrix.iter().flat_map(|row| &row.cells);
@@ -172,9 +173,9 @@ impl MatrixLayout {
                 let columns = columns.iter().zip(&view.vantages);
                 columns
                     .map(|(cells, vantage)| match (cells.as_slice(), rows) {
-                        ([], _) => Cell::not_asked(&vantage.vantage.to_string()),
+                        ([], _) => Cell::not_probed(&vantage.vantage.to_string()),
                         ([cell], [_]) => Cell::of(cell, vantage, view.at),
-                        (cells, _) => Cell::sum(cells, &vantage.vantage.to_string()),
+                        (cells, _) => Cell::aggregate(cells, &vantage.vantage.to_string()),
                     })
                     .collect()
             }
@@ -183,7 +184,7 @@ impl MatrixLayout {
                 .map(|placement| {
                     let cells = rows.iter().flat_map(|row| &row.cells);
                     let cells: Vec<&MatrixCell> = cells.filter(|cell| cell.placement == *placement).collect();
-                    Cell::many(&cells, *placement, view)
+                    Cell::for_placement(&cells, *placement, view)
                 })
                 .collect(),
         }
@@ -196,7 +197,7 @@ impl MatrixColumn {
             Vantage::Cluster { node, network } => (node.to_string(), network.to_string()),
             Vantage::Outside { reach, name } => (name.to_string(), reach.to_string()),
         };
-        let state = silence(vantage, now);
+        let state = silence_reason(vantage, now);
         Self {
             title: format!("{}: {}", vantage.vantage, state.as_deref().unwrap_or("reporting")),
             class: match vantage.state {
@@ -211,13 +212,13 @@ impl MatrixColumn {
 }
 
 /// Returns why a vantage does not report; `None` if it reports.
-pub(super) fn silence(vantage: &VantageView, now: EventTime) -> Option<String> {
+pub(super) fn silence_reason(vantage: &VantageView, now: EventTime) -> Option<String> {
     match (vantage.state, vantage.last_seen) {
         (VantageState::Reporting, _) => None,
         (VantageState::Silent, Some(last)) => Some(format!(
             "silent since {} ({})",
-            wording::clock(last, now),
-            (now - last).rounded()
+            wording::format_time(last, now),
+            (now - last).humanize()
         )),
         (VantageState::Silent, None) => Some("silent".to_owned()),
         (VantageState::Waiting, _) => Some("has not reported yet".to_owned()),
@@ -233,9 +234,9 @@ impl RowGroup {
         Self {
             key: format!("group {label}"),
             head: Row {
-                note: wording::count(rows.len(), "host"),
+                note: wording::format_count(rows.len(), "host"),
                 label,
-                never_ok: rows.iter().all(|row| row.never_ok),
+                never_ok: rows.iter().all(|row| row.never_succeeded),
                 pending: rows.iter().all(|row| row.pending),
                 baseline: String::new(),
                 cells: layout.cells(rows, view),
@@ -256,7 +257,7 @@ impl Row {
         Self {
             label: row.target.to_string(),
             note: fronts.join(", "),
-            never_ok: row.never_ok,
+            never_ok: row.never_succeeded,
             pending: row.pending,
             baseline: row.usual_answers(),
             cells: layout.cells(&[row], view),
@@ -282,7 +283,7 @@ impl CellRank {
 }
 
 /// CSS class, symbol and word of a state, so that colour is never the only cue.
-const fn shown(state: CellState) -> (&'static str, &'static str, &'static str) {
+const fn state_style(state: CellState) -> (&'static str, &'static str, &'static str) {
     match state {
         CellState::Unknown => ("unknown", "?", "unknown"),
         CellState::Ok => ("ok", "✓", "ok"),
@@ -293,60 +294,64 @@ const fn shown(state: CellState) -> (&'static str, &'static str, &'static str) {
 
 impl Cell {
     fn of(cell: &MatrixCell, vantage: &VantageView, now: EventTime) -> Self {
-        let (class, symbol, word) = shown(cell.state);
+        let (class, symbol, word) = state_style(cell.state);
         let mut title = format!("{}: {word}", vantage.vantage);
         if cell.state == CellState::Unknown {
-            let why = silence(vantage, now).or_else(|| cell.failure.clone());
+            let why = silence_reason(vantage, now).or_else(|| cell.last_failure.clone());
             let why = why.unwrap_or_else(|| "no fresh evidence".to_owned());
             title = format!("{title}; {why}");
         } else {
             title = format!("{title}; {} of {} probes failed", cell.failures, cell.probes);
-            if let Some(failure) = &cell.failure {
+            if let Some(failure) = &cell.last_failure {
                 title = format!("{title} ({failure})");
             }
             title = format!("{title}; placement {}", cell.placement);
         }
-        if let Some(last) = cell.last {
-            title = format!("{title}; last probe {}", wording::ago(last, now));
+        if let Some(last) = cell.last_probe {
+            title = format!("{title}; last probe {}", wording::format_age(last, now));
         }
         Self {
             class,
             symbol: symbol.to_owned(),
-            words: word,
+            state_word: word,
             title,
         }
     }
 
     /// A cell without probes: a large mesh probes a target from some of its vantages only.
-    fn not_asked(whose: &str) -> Self {
+    fn not_probed(label: &str) -> Self {
         Self {
-            class: APART,
+            class: NOT_PROBED_CLASS,
             symbol: "–".to_owned(),
-            words: "not probed from here",
-            title: format!("{whose}: not probed from here"),
+            state_word: "not probed from here",
+            title: format!("{label}: not probed from here"),
         }
     }
 
     /// Sums up the vantages of one placement and names those that are not ok.
-    fn many(cells: &[&MatrixCell], placement: Placement, view: &View) -> Self {
+    fn for_placement(cells: &[&MatrixCell], placement: Placement, view: &View) -> Self {
         if cells.is_empty() {
-            return Self::not_asked(placement.label());
+            return Self::not_probed(placement.label());
         }
-        let mut cell = Self::sum(cells, placement.label());
+        let mut cell = Self::aggregate(cells, placement.label());
         let bad = |cell: &&&MatrixCell| matches!(cell.state, CellState::Failing | CellState::Flaky);
         let who: BTreeSet<usize> = cells.iter().filter(bad).map(|cell| cell.vantage).collect();
         if !who.is_empty() {
-            let names = who.iter().take(MOST_NAMES);
+            let names = who.iter().take(MAX_NAMED_VANTAGES);
             let names: Vec<String> = names
                 .filter_map(|vantage| Some(view.vantages.get(*vantage)?.vantage.to_string()))
                 .collect();
-            let more = if who.len() > MOST_NAMES { ", …" } else { "" };
+            let more = if who.len() > MAX_NAMED_VANTAGES {
+                ", …"
+            } else {
+                ""
+            };
             cell.title = format!("{}; not ok from {}{more}", cell.title, names.join(", "));
         }
         cell
     }
 
-    fn sum(cells: &[&MatrixCell], whose: &str) -> Self {
+    fn aggregate(cells: &[&MatrixCell], whose: &str) -> Self {
         let count = |state| cells.iter().filter(|cell| cell.state == state).count();
         let states = [
             CellState::Failing,
@@ -357,7 +362,7 @@ impl Cell {
         let told: Vec<_> = states
             .into_iter()
             .filter(|state| count(*state) > 0)
-            .map(|state| format!("{} {}", count(state), shown(state).2))
+            .map(|state| format!("{} {}", count(state), state_style(state).2))
             .collect();
         let state = if count(CellState::Failing) + count(CellState::Flaky) == 0 {
             if count(CellState::Ok) > 0 {
@@ -370,7 +375,7 @@ impl Cell {
         } else {
             CellState::Flaky
         };
-        let (class, symbol, words) = shown(state);
+        let (class, symbol, words) = state_style(state);
         let bad = count(CellState::Failing) + count(CellState::Flaky);
         Self {
             class,
@@ -380,7 +385,7 @@ impl Cell {
             } else {
                 symbol.to_owned()
             },
-            words,
+            state_word: words,
             title: format!("{whose}: {}", told.join(", ")),
         }
     }

@@ -38,13 +38,13 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 /// Routes of the page.
 pub(super) fn router() -> Router<ServerState> {
     Router::new()
-        .route("/", get(whole))
-        .route("/fragment", get(fragment))
+        .route("/", get(overview_page))
+        .route("/fragment", get(overview_fragment))
         .route("/incident/{id}", get(incident_page))
         .route("/incident/{id}/fragment", get(incident_fragment))
-        .route("/incident/{id}/handle", post(forms::form))
+        .route("/incident/{id}/handle", post(forms::incident_form))
         .route("/maintenance/handle", post(forms::maintenance_form))
-        .layer(middleware::map_response(protect))
+        .layer(middleware::map_response(add_security_headers))
 }
 
 /// Static assets. They contain no data and need no authorization.
@@ -77,10 +77,10 @@ pub(super) fn assets() -> Router<ServerState> {
             "/assets/mark.svg",
             asset("image/svg+xml", include_str!("../../../assets/mark.svg")),
         )
-        .layer(middleware::map_response(protect))
+        .layer(middleware::map_response(add_security_headers))
 }
 
-async fn protect(mut response: Response) -> Response {
+async fn add_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         ("content-security-policy", CONTENT_SECURITY_POLICY),
@@ -98,27 +98,33 @@ async fn protect(mut response: Response) -> Response {
 impl ServerState {
     async fn overview(&self) -> OverviewPage {
         let view = self.view().await;
-        let probers = self.outlook.probers.borrow().clone();
+        let probers = self.engine_snapshot.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
-        let overview = OverviewPage::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
-        let overview = overview.telling(&self.notifications.shown(), self.clock.now());
+        let overview = OverviewPage::new(
+            &view,
+            &topology,
+            &probers,
+            &self.store.current_state(),
+            self.clock.now(),
+        );
+        let overview = overview.with_notifications(&self.notifications.status(), self.clock.now());
         let now = self.clock.now();
-        let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
+        let proof = forms::forms_enabled(&self.access).then(|| self.form_key.sign(maintenance::CSRF_SUBJECT));
         overview
-            .linked(&view, &self.links)
-            .headed(self.summary(&view))
-            .of_challenges(&self.challenges.borrow(), now)
-            .of_replica(&self.replica_view(view.interval), now)
-            .of_renewals(renewals::RenewalsSection::of(&self.forecasts.borrow(), now))
-            .of_maintenance(maintenance::MaintenanceSection::of(
-                &self.handling.windows(),
+            .with_links(&view, &self.links)
+            .with_headline(self.summary(&view))
+            .with_challenges(&self.challenges.borrow(), now)
+            .with_replica(&self.replica_view(view.interval), now)
+            .with_renewals(renewals::RenewalsSection::new(&self.forecasts.borrow(), now))
+            .with_maintenance(maintenance::MaintenanceSection::new(
+                &self.actions.windows(),
                 proof,
                 now,
             ))
     }
 }
 
-fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiError> {
+fn render_html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiError> {
     rendered.map(Html).map_err(|error| {
         tracing::error!(%error, "cannot render the page");
         ApiError::new(
@@ -128,42 +134,42 @@ fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiErro
     })
 }
 
-async fn whole(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
-    html(PageFrame::overview(&shared.overview().await).and_then(|page| page.render()))
+async fn overview_page(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
+    render_html(PageFrame::overview(&shared.overview().await).and_then(|page| page.render()))
 }
 
-async fn fragment(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
-    html(shared.overview().await.render())
+async fn overview_fragment(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
+    render_html(shared.overview().await.render())
 }
 
 /// Returns the page of one incident, with the user actions on it.
-async fn one(shared: &ServerState, id: &str) -> model::IncidentPage {
-    let mut one = found(shared, id).await;
+async fn incident_with_actions(shared: &ServerState, id: &str) -> model::IncidentPage {
+    let mut one = find_incident_page(shared, id).await;
     if let Some(card) = &one.card {
-        let forms = forms::has_forms(&shared.access);
+        let forms = forms::forms_enabled(&shared.access);
         let proof = forms.then(|| shared.form_key.sign(id));
         let open = card.class != "closed";
-        let announced = shared.handling.announced(&one.targets);
-        let handling = history::handling(shared, id);
-        let mut handled = actions::ActionsSection::of(id, handling, open, proof, shared.clock.now());
-        handled.done.extend(
+        let announced = shared.actions.maintenance_reason(&one.targets);
+        let handling = history::incident_actions(shared, id);
+        let mut handled = actions::ActionsSection::new(id, handling, open, proof, shared.clock.now());
+        handled.entries.extend(
             announced
                 .filter(|_| open)
                 .map(|by| format!("notifications suppressed: {by}")),
         );
-        one.handling = Some(handled);
+        one.actions = Some(handled);
     }
     one
 }
 
 /// Finds one incident in memory or in the store.
-async fn found(shared: &ServerState, id: &str) -> model::IncidentPage {
+async fn find_incident_page(shared: &ServerState, id: &str) -> model::IncidentPage {
     let view = shared.view().await;
     let shown =
-        |incident: &Incident| model::IncidentPage::of(incident, &view).linked(incident, &shared.links);
+        |incident: &Incident| model::IncidentPage::of(incident, &view).with_links(incident, &shared.links);
     match history::find(shared, id).await {
         Ok(Some(history::DisplayedIncident::Live(incident))) => shown(&incident),
-        Ok(Some(history::DisplayedIncident::Kept(kept))) => match serde_json::from_value(kept) {
+        Ok(Some(history::DisplayedIncident::Stored(kept))) => match serde_json::from_value(kept) {
             Ok(incident) => shown(&incident),
             Err(_) => model::IncidentPage::missing(
                 id,
@@ -184,13 +190,13 @@ async fn incident_page(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let found = one(&shared, &id).await;
+    let found = incident_with_actions(&shared, &id).await;
     let status = if found.card.is_some() {
         StatusCode::OK
     } else {
         StatusCode::NOT_FOUND
     };
-    let page = html(PageFrame::incident(&found).and_then(|page| page.render()))?;
+    let page = render_html(PageFrame::incident(&found).and_then(|page| page.render()))?;
     Ok((status, page).into_response())
 }
 
@@ -198,5 +204,5 @@ async fn incident_fragment(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    Ok(html(one(&shared, &id).await.render())?.into_response())
+    Ok(render_html(incident_with_actions(&shared, &id).await.render())?.into_response())
 }

@@ -20,7 +20,7 @@ use super::{
     actions::ActionsSection,
     challenges::ChallengeRow,
     history_page::HistoryPage,
-    incident::{IncidentCard, asked},
+    incident::{IncidentCard, requested_probes},
     maintenance::MaintenanceSection,
     matrix::{self, Matrix},
     notice::ActionNotice,
@@ -37,7 +37,7 @@ use crate::{
 const STALE_INTERVALS: u64 = 3;
 
 /// How long the page reports that a corrupt store was moved aside.
-const NOTICE_FOR: Micros = Micros::from_secs(24 * 3_600);
+const NOTICE_PERIOD: Micros = Micros::from_secs(24 * 3_600);
 
 /// Content of the start page, without its frame.
 #[derive(Debug, Template)]
@@ -47,25 +47,25 @@ pub(super) struct OverviewPage {
     warnings: Vec<PageWarning>,
     reporting: String,
     targets: usize,
-    newest: String,
+    last_probe: String,
     interval: String,
-    open: Vec<IncidentCard>,
+    incidents: Vec<IncidentCard>,
     findings: Vec<ActionNotice>,
     hazards: Vec<ActionNotice>,
-    notes: Vec<(String, String)>,
+    object_warnings: Vec<(String, String)>,
     not_excluded: Vec<(String, String, String)>,
-    names: TruncatedList<NameRows>,
+    dns_answers: TruncatedList<NameRows>,
     investigating: Vec<OngoingInvestigation>,
     history: HistoryPage,
     matrix: Matrix,
-    silent: TruncatedList<SilentProber>,
-    waiting: TruncatedList<String>,
+    silent_vantages: TruncatedList<SilentProber>,
+    waiting_vantages: TruncatedList<String>,
     counters: Vec<PageCounter>,
     probers: TruncatedList<ProberRow>,
     maintenance: MaintenanceSection,
     challenges: TruncatedList<ChallengeRow>,
     renewals: RenewalsSection,
-    at: String,
+    as_of: String,
 }
 
 #[derive(Debug)]
@@ -79,13 +79,13 @@ struct OngoingInvestigation {
     subject: String,
     sentence: String,
     since: String,
-    asked: Vec<String>,
+    requested_probes: Vec<String>,
 }
 
 #[derive(Debug)]
 struct SilentProber {
     vantage: String,
-    why: String,
+    reason: String,
 }
 
 #[derive(Debug)]
@@ -99,14 +99,14 @@ struct PageCounter {
 struct ProberRow {
     vantage: String,
     incarnation: String,
-    heard: String,
+    last_report: String,
     delay: String,
     dropped: u64,
     assignments: String,
 }
 
 impl OverviewPage {
-    pub(super) fn of(
+    pub(super) fn new(
         view: &View,
         topology: &TopologyState,
         probers: &[ProberView],
@@ -122,19 +122,19 @@ impl OverviewPage {
             .matrix
             .iter()
             .flat_map(|row| &row.cells)
-            .filter_map(|cell| cell.last)
+            .filter_map(|cell| cell.last_probe)
             .max();
         Self {
             headline: StatusSummary::of(view, false),
             warnings: warnings(view, topology, store, now),
             reporting: format!("{reporting} of {}", view.vantages.len()),
             targets: topology.topology.targets().len().max(view.matrix.len()),
-            newest: newest.map_or_else(|| "none yet".to_owned(), |last| wording::ago(last, now)),
+            last_probe: newest.map_or_else(|| "none yet".to_owned(), |last| wording::format_age(last, now)),
             interval: view.interval.to_string(),
-            open: IncidentCard::open(view),
+            incidents: IncidentCard::open_incidents(view),
             findings: ActionNotice::findings(view),
             hazards: ActionNotice::hazards(view),
-            notes: topology
+            object_warnings: topology
                 .notes
                 .iter()
                 .map(|note| (note.object.clone(), note.text.clone()))
@@ -142,78 +142,78 @@ impl OverviewPage {
             not_excluded: view
                 .not_excluded
                 .iter()
-                .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
+                .map(|open| (open.id.clone(), open.title.clone(), open.requirement.clone()))
                 .collect(),
-            names: TruncatedList::of(view.names.iter().map(NameRows::of), "name"),
+            dns_answers: TruncatedList::new(view.names.iter().map(NameRows::of), "name"),
             investigating: view
-                .investigating
+                .investigations
                 .iter()
                 .map(|investigation| OngoingInvestigation {
                     subject: investigation.subject.to_string(),
                     sentence: investigation.sentence.clone(),
-                    since: wording::clock(investigation.since, now),
-                    asked: asked(view, &investigation.subject),
+                    since: wording::format_time(investigation.since, now),
+                    requested_probes: requested_probes(view, &investigation.subject),
                 })
                 .collect(),
-            history: HistoryPage::of(view, store, now),
-            matrix: Matrix::of(view),
-            silent: TruncatedList::of(
-                of_state(view, VantageState::Silent).filter_map(|vantage| {
+            history: HistoryPage::new(view, store, now),
+            matrix: Matrix::new(view),
+            silent_vantages: TruncatedList::new(
+                in_state(view, VantageState::Silent).filter_map(|vantage| {
                     Some(SilentProber {
                         vantage: vantage.vantage.to_string(),
-                        why: matrix::silence(vantage, now)?,
+                        reason: matrix::silence_reason(vantage, now)?,
                     })
                 }),
                 "silent vantage",
             ),
-            waiting: TruncatedList::of(
-                of_state(view, VantageState::Waiting).map(|vantage| vantage.vantage.to_string()),
+            waiting_vantages: TruncatedList::new(
+                in_state(view, VantageState::Waiting).map(|vantage| vantage.vantage.to_string()),
                 "vantage",
             ),
             counters: counters(view),
-            probers: TruncatedList::of(probers.iter().map(|prober| ProberRow::of(prober, now)), "prober"),
+            probers: TruncatedList::new(probers.iter().map(|prober| ProberRow::of(prober, now)), "prober"),
             maintenance: MaintenanceSection::default(),
-            challenges: TruncatedList::of(std::iter::empty(), "Challenge"),
-            renewals: RenewalsSection::of(&RenewalForecastList::missing("no forecast yet"), now),
-            at: wording::clock(view.at, now),
+            challenges: TruncatedList::new(std::iter::empty(), "Challenge"),
+            renewals: RenewalsSection::new(&RenewalForecastList::unavailable("no forecast yet"), now),
+            as_of: wording::format_time(view.at, now),
         }
     }
 }
 
 impl OverviewPage {
     /// Adds links from each open incident to its dashboards.
-    pub(super) fn linked(mut self, view: &View, links: &ExternalLinks) -> Self {
+    pub(super) fn with_links(mut self, view: &View, links: &ExternalLinks) -> Self {
         let open = view.incidents.iter().filter(|incident| is_open(incident));
-        for (card, incident) in self.open.iter_mut().zip(open) {
-            card.link(incident, links);
+        for (card, incident) in self.incidents.iter_mut().zip(open) {
+            card.add_dashboards(incident, links);
         }
         self
     }
 
     /// Adds the pending Challenges.
-    pub(super) fn of_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
+    pub(super) fn with_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
         self.challenges =
-            TruncatedList::of(waiting.iter().map(|one| ChallengeRow::of(one, now)), "Challenge");
+            TruncatedList::new(waiting.iter().map(|one| ChallengeRow::of(one, now)), "Challenge");
         self
     }
 
     /// Adds a warning for each receiver whose deliveries fail.
-    pub(super) fn telling(mut self, told: &ReceiverStatusList, now: EventTime) -> Self {
+    pub(super) fn with_notifications(mut self, told: &ReceiverStatusList, now: EventTime) -> Self {
         for receiver in &told.receivers {
-            if let ReceiverState::Failing { since, reason } = &receiver.standing {
+            if let ReceiverState::Failing { since, reason } = &receiver.state {
                 let owed = receiver.pending;
                 self.warnings.push(PageWarning {
                     title: format!(
                         "Notifications to {} have failed for {}; pending: {}",
                         receiver.name,
-                        (now - *since).rounded(),
-                        wording::count(owed, "incident")
+                        (now - *since).humanize(),
+                        wording::format_count(owed, "incident")
                     ),
                     lines: vec![reason.clone()],
                 });
             }
         }
-        if let (false, Some(why)) = (told.receivers.is_empty(), &told.unkept_because) {
+        if let (false, Some(why)) = (told.receivers.is_empty(), &told.not_persisted_because) {
             self.warnings.push(PageWarning {
                 title: "Pending notifications are kept in memory only".to_owned(),
                 lines: vec![why.clone()],
@@ -223,28 +223,28 @@ impl OverviewPage {
     }
 
     /// Adds the renewal forecasts.
-    pub(super) fn of_renewals(mut self, renewals: RenewalsSection) -> Self {
+    pub(super) fn with_renewals(mut self, renewals: RenewalsSection) -> Self {
         self.renewals = renewals;
         self
     }
 
     /// Sets the headline to the status that the API returns.
-    pub(super) fn headed(mut self, headline: StatusSummary) -> Self {
+    pub(super) fn with_headline(mut self, headline: StatusSummary) -> Self {
         self.headline = headline;
         self
     }
 
     /// Adds the announced maintenance windows.
-    pub(super) fn of_maintenance(mut self, maintenance: MaintenanceSection) -> Self {
+    pub(super) fn with_maintenance(mut self, maintenance: MaintenanceSection) -> Self {
         self.maintenance = maintenance;
         self
     }
 
     /// Adds warnings if this replica is warming up or on standby; none for a single aggregator.
-    pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
+    pub(super) fn with_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
-        if let Some(until) = replica.warming {
-            let title = format!("{name} is warming up for another {}", (until - now).rounded());
+        if let Some(until) = replica.warming_until {
+            let title = format!("{name} is warming up for another {}", (until - now).humanize());
             let line = "It started recently and does not yet judge failures that only few probes see. It is requesting earlier observations from the probers.";
             self.warnings.insert(
                 0,
@@ -254,7 +254,7 @@ impl OverviewPage {
                 },
             );
         }
-        if replica.part == "stands_by" {
+        if replica.role == "stands_by" {
             let title = match &replica.leader {
                 Some(leader) => format!("{name} is on standby; the leader {leader} does not respond"),
                 None => format!("{name} is on standby; there is no leader at present"),
@@ -272,17 +272,17 @@ impl OverviewPage {
     }
 }
 
-fn of_state(view: &View, state: VantageState) -> impl Iterator<Item = &VantageView> {
+fn in_state(view: &View, state: VantageState) -> impl Iterator<Item = &VantageView> {
     view.vantages.iter().filter(move |vantage| vantage.state == state)
 }
 
 fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<PageWarning> {
     let mut warnings = Vec::new();
-    if let Some(trouble) = &topology.trouble {
+    if let Some(trouble) = &topology.error {
         warnings.push(PageWarning {
             title: format!(
                 "Reading the topology has failed for {}; this page uses the last known topology",
-                (now - trouble.since).rounded()
+                (now - trouble.since).humanize()
             ),
             lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
         });
@@ -291,7 +291,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
     if age > patience {
         warnings.push(PageWarning {
-            title: format!("The diagnosis has not advanced for {}", age.rounded()),
+            title: format!("The diagnosis has not advanced for {}", age.humanize()),
             lines: vec!["This page shows the last known state, not the present one.".to_owned()],
         });
     }
@@ -299,14 +299,17 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
         warnings.push(PageWarning {
             title: format!(
                 "History has not been stored for {}; probing and diagnosis continue",
-                (now - *since).rounded()
+                (now - *since).humanize()
             ),
             lines: vec![reason.clone()],
         });
     }
-    let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_FOR;
+    let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_PERIOD;
     warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| PageWarning {
-        title: format!("A new history store was started at {}", wording::clock(*at, now)),
+        title: format!(
+            "A new history store was started at {}",
+            wording::format_time(*at, now)
+        ),
         lines: vec![text.clone()],
     }));
     warnings
@@ -315,7 +318,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
 fn counters(view: &View) -> Vec<PageCounter> {
     let counters = &view.counters;
     [
-        ("judged", counters.counted, "observations used for diagnosis"),
+        ("judged", counters.accepted, "observations used for diagnosis"),
         ("late", counters.late, "arrived after their round was judged"),
         (
             "unknown",
@@ -329,7 +332,7 @@ fn counters(view: &View) -> Vec<PageCounter> {
         ),
         (
             "prober faults",
-            counters.own_faults,
+            counters.prober_faults,
             "faults of the prober itself; no evidence about a target",
         ),
     ]
@@ -351,7 +354,7 @@ struct NameRow {
     public: bool,
     addresses: String,
     meaning: String,
-    asked_as: Option<String>,
+    queried_as: Option<String>,
     vantages: String,
 }
 
@@ -372,7 +375,7 @@ impl NameRows {
                 public: answer.public,
                 addresses: joined(answer.addresses.iter().map(ToString::to_string).collect(), "none"),
                 meaning: answer.meaning.clone(),
-                asked_as: answer.asked_as.clone(),
+                queried_as: answer.queried_name.clone(),
                 vantages: joined(answer.vantages.iter().map(ToString::to_string).collect(), "none"),
             })
             .collect();
@@ -388,7 +391,7 @@ impl ProberRow {
         Self {
             vantage: prober.vantage.to_string(),
             incarnation: prober.incarnation.to_string(),
-            heard: wording::ago(prober.heard, now),
+            last_report: wording::format_age(prober.last_report, now),
             delay: prober.delay.to_string(),
             dropped: prober.dropped,
             assignments: prober
@@ -403,29 +406,29 @@ impl ProberRow {
 #[template(path = "one.html")]
 pub(super) struct IncidentPage {
     pub(super) card: Option<IncidentCard>,
-    pub(super) handling: Option<ActionsSection>,
+    pub(super) actions: Option<ActionsSection>,
     /// Affected targets.
     pub(super) targets: Vec<TargetId>,
     id: String,
     /// Why there is no such incident.
-    why: String,
+    missing_because: String,
 }
 
 impl IncidentPage {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         Self {
             card: Some(IncidentCard::of(incident, view)),
-            handling: None,
+            actions: None,
             targets: incident.verdict.targets.clone(),
             id: incident.id.clone(),
-            why: String::new(),
+            missing_because: String::new(),
         }
     }
 
     /// Adds links to its dashboards.
-    pub(super) fn linked(mut self, incident: &Incident, links: &ExternalLinks) -> Self {
+    pub(super) fn with_links(mut self, incident: &Incident, links: &ExternalLinks) -> Self {
         if let Some(card) = &mut self.card {
-            card.link(incident, links);
+            card.add_dashboards(incident, links);
         }
         self
     }
@@ -433,10 +436,10 @@ impl IncidentPage {
     pub(super) fn missing(id: &str, why: String) -> Self {
         Self {
             card: None,
-            handling: None,
+            actions: None,
             targets: Vec::new(),
             id: id.to_owned(),
-            why,
+            missing_because: why,
         }
     }
 }
@@ -447,7 +450,7 @@ impl IncidentPage {
 pub(super) struct PageFrame {
     title: String,
     /// Path from which the script refreshes the content.
-    fragment: String,
+    fragment_path: String,
     /// Rendered HTML, hence already escaped.
     content: String,
     version: &'static str,
@@ -457,7 +460,7 @@ impl PageFrame {
     pub(super) fn overview(overview: &OverviewPage) -> Result<Self, askama::Error> {
         Ok(Self {
             title: overview.headline.text.clone(),
-            fragment: "/fragment".to_owned(),
+            fragment_path: "/fragment".to_owned(),
             content: overview.render()?,
             version: env!("CARGO_PKG_VERSION"),
         })
@@ -469,7 +472,7 @@ impl PageFrame {
                 .card
                 .as_ref()
                 .map_or_else(|| "Incident not found".to_owned(), |card| card.sentence.clone()),
-            fragment: format!("/incident/{}/fragment", askama::filters::urlencode(&one.id)?),
+            fragment_path: format!("/incident/{}/fragment", askama::filters::urlencode(&one.id)?),
             content: one.render()?,
             version: env!("CARGO_PKG_VERSION"),
         })

@@ -3,7 +3,7 @@
 use parallax_diagnosis::{findings::Severity, verdict, view::View};
 
 use super::{
-    incident::{Remedy, capitalised},
+    incident::{Remedy, capitalize},
     wording,
 };
 
@@ -11,7 +11,7 @@ use super::{
 pub(super) struct ActionNotice {
     pub(super) id: String,
     pub(super) class: &'static str,
-    pub(super) sort: String,
+    pub(super) kind: String,
     pub(super) since: Option<String>,
     pub(super) sentence: String,
     pub(super) subject: String,
@@ -25,10 +25,10 @@ impl ActionNotice {
             .iter()
             .map(|finding| Self {
                 id: finding.id.clone(),
-                class: class(finding.severity),
-                sort: format!("finding · {}", finding.kind.catalogue()),
-                since: Some(wording::clock(finding.since, view.at)),
-                sentence: capitalised(&finding.sentence),
+                class: severity_class(finding.severity),
+                kind: format!("finding · {}", finding.kind.catalogue()),
+                since: Some(wording::format_time(finding.since, view.at)),
+                sentence: capitalize(&finding.sentence),
                 subject: finding.subject.clone(),
                 evidence: finding.evidence.clone(),
                 remedies: remedies(&finding.remedies),
@@ -41,10 +41,10 @@ impl ActionNotice {
             .iter()
             .map(|hazard| Self {
                 id: hazard.id.clone(),
-                class: class(hazard.severity),
-                sort: format!("hazard · {} · nothing fails yet", hazard.kind.catalogue()),
+                class: severity_class(hazard.severity),
+                kind: format!("hazard · {} · nothing fails yet", hazard.kind.catalogue()),
                 since: None,
-                sentence: capitalised(&hazard.sentence),
+                sentence: capitalize(&hazard.sentence),
                 subject: hazard.subject.clone(),
                 evidence: hazard.evidence.clone(),
                 remedies: remedies(&hazard.remedies),
@@ -53,7 +53,7 @@ impl ActionNotice {
     }
 }
 
-const fn class(severity: Severity) -> &'static str {
+const fn severity_class(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "critical",
         Severity::Warning => "warning",

@@ -9,9 +9,9 @@ use super::truncated_list::TruncatedList;
 #[derive(Debug)]
 pub(super) struct RenewalsSection {
     /// Whether there are forecasts.
-    pub(super) any: bool,
+    pub(super) has_forecasts: bool,
     /// Whether some renewal would fail.
-    pub(super) failing: bool,
+    pub(super) has_failures: bool,
     pub(super) rows: TruncatedList<Row>,
     /// Counts by outcome, in one line.
     pub(super) counts: String,
@@ -24,14 +24,14 @@ pub(super) struct Row {
     pub(super) symbol: &'static str,
     pub(super) host: String,
     pub(super) certificate: String,
-    pub(super) when: String,
+    pub(super) renewal_time: String,
     pub(super) sentence: String,
-    pub(super) theirs: Option<String>,
+    pub(super) ca_error: Option<String>,
     pub(super) remedy: Option<String>,
 }
 
 impl RenewalsSection {
-    pub(super) fn of(forecasts: &RenewalForecastList, now: EventTime) -> Self {
+    pub(super) fn new(forecasts: &RenewalForecastList, now: EventTime) -> Self {
         let all = &forecasts.forecasts;
         let count = |outlook| all.iter().filter(|forecast| forecast.outlook == outlook).count();
         let failing = count(RenewalOutlook::WouldFail);
@@ -44,9 +44,9 @@ impl RenewalsSection {
             (forecast.outlook, forecast.renewal.unwrap_or(never))
         });
         Self {
-            any: !all.is_empty(),
-            failing: failing > 0,
-            rows: TruncatedList::of(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
+            has_forecasts: !all.is_empty(),
+            has_failures: failing > 0,
+            rows: TruncatedList::new(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
             counts: format!(
                 "{failing} would fail, {} unknown, {} would pass as far as can be checked in advance",
                 count(RenewalOutlook::Unknown),
@@ -69,15 +69,15 @@ impl Row {
             symbol,
             host: forecast.host.clone(),
             certificate: format!("{}/{}", forecast.namespace, forecast.certificate),
-            when: forecast.renewal.map_or_else(String::new, |at| {
+            renewal_time: forecast.renewal.map_or_else(String::new, |at| {
                 if at <= now {
                     "renewal is due".to_owned()
                 } else {
-                    format!("renewal in {}", (at - now).rounded())
+                    format!("renewal in {}", (at - now).humanize())
                 }
             }),
             sentence: forecast.sentence.clone(),
-            theirs: forecast.theirs.clone(),
+            ca_error: forecast.ca_error.clone(),
             remedy: forecast.remedy.clone(),
         }
     }

@@ -23,7 +23,7 @@ fn page(name: &str, view: &View, topology: &TopologyState) -> String {
 }
 
 fn page_with(name: &str, view: &View, topology: &TopologyState, store: &StoreState) -> String {
-    let overview = OverviewPage::of(view, topology, &[], store, NOW);
+    let overview = OverviewPage::new(view, topology, &[], store, NOW);
     let html = PageFrame::overview(&overview)
         .and_then(|page| page.render())
         .unwrap();
@@ -47,11 +47,12 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
     let config = crate::config::Config::load(&path).unwrap();
     let view = outage();
     let shown = |links| {
-        let overview = OverviewPage::of(&view, &sound(), &[], &StoreState::off(), NOW).linked(&view, links);
+        let overview =
+            OverviewPage::new(&view, &sound(), &[], &StoreState::off(), NOW).with_links(&view, links);
         let overview = PageFrame::overview(&overview)
             .and_then(|page| page.render())
             .unwrap();
-        let one = model::IncidentPage::of(&view.incidents[0], &view).linked(&view.incidents[0], links);
+        let one = model::IncidentPage::of(&view.incidents[0], &view).with_links(&view.incidents[0], links);
         [
             overview,
             PageFrame::incident(&one).and_then(|page| page.render()).unwrap(),
@@ -67,7 +68,7 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
 }
 
 #[test]
-fn before_the_first_report_the_page_says_what_it_waits_for_and_claims_nothing() {
+fn before_the_first_report_everything_is_unknown() {
     let html = page("waiting", &waiting(), &sound());
     assert_eq!(text_of(&html, "h1"), "Waiting for the first report of 4 vantages");
     assert!(html.contains("headline unknown"));
@@ -76,7 +77,7 @@ fn before_the_first_report_the_page_says_what_it_waits_for_and_claims_nothing() 
 }
 
 #[test]
-fn ok_is_said_only_when_every_vantage_reports_and_every_target_was_seen() {
+fn ok_requires_all_vantages_and_fresh_evidence_for_all_targets() {
     let healthy = healthy();
     let html = page("healthy", &healthy, &sound());
     assert_eq!(text_of(&html, "h1"), "All targets reachable");
@@ -135,34 +136,34 @@ fn an_incident_shows_its_sentence_proof_alternatives_and_remedies() {
 }
 
 #[test]
-fn what_is_asked_beyond_the_plan_is_shown_with_what_it_would_tell_apart_until_the_incident_is_over() {
+fn requested_probes_are_shown_until_the_incident_closes() {
     let mut view = troubled();
-    view.asks = vec![ProbeRequest {
+    view.probe_requests = vec![ProbeRequest {
         id: "ask|1".parse().unwrap(),
         subject: view.incidents[0].verdict.subject.clone(),
         vantage: "n1/pod".parse().unwrap(),
         channel: Channel::Direct,
         target: "http://shop.example.test/".parse().unwrap(),
-        to: RequestDestination::Entry("ingress/nginx-1".parse().unwrap()),
+        destination: RequestDestination::Entry("ingress/nginx-1".parse().unwrap()),
         variant: ProbeVariant::Plain,
-        separates: vec![region("vip", &[]), region("target", &[])],
+        separated_regions: vec![region("vip", &[]), region("target", &[])],
         reason: "it tells most".to_owned(),
-        bits: 0.8,
-        since: NOW,
+        gain_bits: 0.8,
+        requested_at: NOW,
     }];
     let asked = "direct from n1/pod to ingress/nginx-1, would separate vip from target";
     let html = page("asked", &view, &sound());
     assert!(html.contains("Requested on-demand probes") && html.contains(asked));
     view.incidents[0].state = IncidentState::Closed { closed: NOW };
     assert!(!page("asked-closed", &view, &sound()).contains("Requested on-demand probes"));
-    let subject = view.asks[0].subject.clone();
-    view.investigating[0].subject = subject;
+    let subject = view.probe_requests[0].subject.clone();
+    view.investigations[0].subject = subject;
     assert!(page("asked-investigating", &view, &sound()).contains(asked));
 }
 
 #[test]
 fn the_hosts_of_one_front_are_one_group_and_what_fails_comes_first() {
-    let matrix = matrix::Matrix::of(&outage());
+    let matrix = matrix::Matrix::new(&outage());
     let labels: Vec<_> = matrix
         .groups
         .iter()
@@ -183,7 +184,7 @@ fn the_hosts_of_one_front_are_one_group_and_what_fails_comes_first() {
 }
 
 #[test]
-fn a_cell_is_told_apart_by_sign_and_word_and_carries_the_age_of_its_evidence() {
+fn a_cell_has_symbol_word_and_age_of_its_evidence() {
     let html = page("outage", &outage(), &sound());
     assert!(html.contains(
         "title=\"n2/pod: failing; 12 of 12 probes failed (connection refused in connect); placement no-local; last \
@@ -192,9 +193,9 @@ fn a_cell_is_told_apart_by_sign_and_word_and_carries_the_age_of_its_evidence() {
 }
 
 #[test]
-fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
+fn a_topology_error_is_shown_with_line_and_age() {
     let mut topology = sound();
-    topology.trouble = Some(SourceError {
+    topology.error = Some(SourceError {
         message: "topology.yaml:3:7: nodes[1].nam: unknown field \"nam\"; did you mean \"name\"?".to_owned(),
         since: ago(75),
     });
@@ -208,7 +209,7 @@ fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
 }
 
 #[test]
-fn an_engine_that_stands_still_is_not_shown_as_the_present() {
+fn a_stale_view_is_marked() {
     let mut view = healthy();
     view.at = ago(40);
     assert!(page("stale", &view, &sound()).contains("The diagnosis has not advanced for 40 s"));
@@ -227,17 +228,17 @@ fn text_from_outside_stays_text() {
     verdict.probability = Probability::new(0.5).unwrap();
     verdict.region = region(EVIL, &[EVIL]);
     verdict.class = vec![verdict.region.clone(), verdict.region.clone()];
-    verdict.separating = vec![EVIL.to_owned()];
+    verdict.separating_probes = vec![EVIL.to_owned()];
     verdict.locality = vec![EVIL.to_owned()];
-    verdict.evidence[0].who = EVIL.to_owned();
+    verdict.evidence[0].clients = EVIL.to_owned();
     verdict.evidence[0].kinds = vec![(EVIL.to_owned(), 1)];
     verdict.targets = vec!["http://a/<script>alert(3)</script>".parse().unwrap()];
-    view.investigating[0].sentence = EVIL.to_owned();
+    view.investigations[0].sentence = EVIL.to_owned();
     view.matrix[0].target = "http://a/\"onmouseover=alert(4)".parse().unwrap();
-    view.matrix[0].cells[0].failure = Some(EVIL.to_owned());
+    view.matrix[0].cells[0].last_failure = Some(EVIL.to_owned());
     view.vantages[0].vantage = named("<b>n1</b>\"onclick=x/pod");
     let mut topology = sound();
-    topology.trouble = Some(SourceError {
+    topology.error = Some(SourceError {
         message: EVIL.to_owned(),
         since: ago(1),
     });
@@ -259,7 +260,7 @@ fn text_from_outside_stays_text() {
 }
 
 #[test]
-fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
+fn a_missing_incident_has_a_page_with_the_reason() {
     let one = model::IncidentPage::missing("i-gone", "The store is slow.".to_owned());
     assert!(one.card.is_none());
     assert!(one.render().unwrap().contains("Incident i-gone not found"));
@@ -286,9 +287,12 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
 
 fn kept(id: &str, how: Option<IncidentEnding>) -> IncidentSummary {
     let incident = outage().incidents.remove(0);
-    let mut summary = IncidentSummary::of(&incident, ago(60));
+    let mut summary = IncidentSummary::from_incident(&incident, ago(60));
     id.clone_into(&mut summary.id);
-    summary.end = how.map(|how| IncidentEnd { at: ago(60), how });
+    summary.end = how.map(|how| IncidentEnd {
+        ended_at: ago(60),
+        ending: how,
+    });
     summary
 }
 
@@ -299,7 +303,7 @@ fn the_page_says_whether_history_survives_a_restart() {
         html.contains("History is kept in memory only and lost at a restart. To persist it, set store.path")
     );
     let mut store = StoreState::off();
-    store.place = "/data/history.db".to_owned();
+    store.location = "/data/history.db".to_owned();
     store.bytes = 3 << 20;
     store.status = Status::Up;
     let html = page_with("kept", &healthy(), &sound(), &store);
@@ -322,7 +326,7 @@ fn the_page_says_whether_history_survives_a_restart() {
 }
 
 #[test]
-fn what_a_corrupt_store_cost_is_said_for_a_day() {
+fn a_replaced_store_is_reported_for_a_day() {
     let mut store = StoreState::off();
     store.status = Status::Up;
     store.notices = vec![(ago(3_600), "moved aside".to_owned())];
@@ -332,7 +336,7 @@ fn what_a_corrupt_store_cost_is_said_for_a_day() {
 }
 
 #[test]
-fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_none_twice() {
+fn incidents_of_earlier_processes_are_listed_once_with_their_end() {
     let mut view = healthy();
     let mut over = outage().incidents.remove(0);
     over.state = IncidentState::Closed { closed: ago(30) };
@@ -371,7 +375,7 @@ fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_non
 }
 
 #[test]
-fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
+fn warnings_about_cluster_objects_are_shown_escaped() {
     assert!(!page("healthy", &healthy(), &sound()).contains("Warnings about cluster objects"));
     let mut topology = sound();
     topology.notes = Arc::from([SourceNote {
@@ -386,7 +390,7 @@ fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
 
 #[test]
 fn of_more_vantages_than_fit_the_columns_are_placements_and_the_failing_ones_are_named() {
-    let matrix = matrix::Matrix::of(&sampled());
+    let matrix = matrix::Matrix::new(&sampled());
     let names: Vec<_> = matrix.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["same-node", "no-local"]);
     let worst = &matrix.groups[0].members[0];
@@ -402,10 +406,10 @@ fn of_more_vantages_than_fit_the_columns_are_placements_and_the_failing_ones_are
 }
 
 #[test]
-fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
+fn a_cell_without_probes_is_neither_ok_nor_unknown() {
     let mut view = healthy();
     view.matrix[0].cells.remove(1);
-    let matrix = matrix::Matrix::of(&view);
+    let matrix = matrix::Matrix::new(&view);
     let rows = matrix
         .groups
         .iter()
@@ -420,7 +424,7 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
 }
 
 #[test]
-fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_escaped() {
+fn pending_challenges_are_listed_with_cause_and_remedy_and_escaped() {
     let check = serde_json::json!({"standing": "failed", "sentence": "it fails on n2", "passes": [], "fails": [], "silent": [], "caveats": []});
     let waiting: Vec<parallax_api::challenges::WaitingChallenge> = serde_json::from_value(serde_json::json!([
         {"namespace": "shop", "name": "web-1", "host": "a.example.test", "since": NOW, "reason": "<script>", "meaning": "refused",
@@ -431,8 +435,8 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
     ]))
     .unwrap();
     let shown = |waiting: &[_]| {
-        let overview =
-            OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_challenges(waiting, NOW);
+        let overview = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+            .with_challenges(waiting, NOW);
         PageFrame::overview(&overview)
             .and_then(|page| page.render())
             .unwrap()
@@ -454,30 +458,30 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
 }
 
 #[test]
-fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
+fn failing_receivers_are_shown_with_reason_and_duration() {
     use parallax_api::notifications::{ReceiverState, ReceiverStatusList, ReceiverView};
 
     let failing = ReceiverView {
         name: "oncall".to_owned(),
-        way: "webhook".to_owned(),
-        standing: ReceiverState::Failing {
+        kind: "webhook".to_owned(),
+        state: ReceiverState::Failing {
             since: ago(120),
             reason: "it answered <500>".to_owned(),
         },
         pending: 2,
-        oldest: Some(ago(120)),
-        delivered: None,
-        refused: None,
-        refused_because: None,
+        oldest_pending: Some(ago(120)),
+        last_delivered: None,
+        last_rejected: None,
+        rejected_because: None,
     };
     let told = ReceiverStatusList {
         receivers: vec![failing],
-        kept: false,
-        unkept_because: Some("the ConfigMap does not exist; apply the manifests".to_owned()),
+        persisted: false,
+        not_persisted_because: Some("the ConfigMap does not exist; apply the manifests".to_owned()),
     };
     let shown = |told: &ReceiverStatusList| {
-        let overview =
-            OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).telling(told, NOW);
+        let overview = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+            .with_notifications(told, NOW);
         PageFrame::overview(&overview)
             .and_then(|page| page.render())
             .unwrap()
@@ -514,8 +518,9 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
             {"namespace": "shop", "certificate": "www", "host": "www.example.test", "issuer": "", "solver": "",
              "outlook": "would_pass", "sentence": "fine"}]}))
     .unwrap();
-    let renewals = renewals::RenewalsSection::of(&forecasts, NOW);
-    let overview = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_renewals(renewals);
+    let renewals = renewals::RenewalsSection::new(&forecasts, NOW);
+    let overview =
+        OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW).with_renewals(renewals);
     let html = overview.render().unwrap();
     assert!(
         html.contains("1 would fail, 1 unknown, 1 would pass as far as can be checked in advance"),
@@ -530,7 +535,7 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
         !html.contains("<b>pki.goog</b>") && !html.contains("www.example.test"),
         "text is escaped, and renewals that would pass are only counted"
     );
-    let nothing = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+    let nothing = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
         .render()
         .unwrap();
     assert!(!nothing.contains("Certificate renewal forecast"), "{nothing}");

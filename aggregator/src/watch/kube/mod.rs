@@ -30,63 +30,65 @@ use parallax_kubernetes::{
 };
 
 use self::settings::{FileChange, Settings};
-use super::POLL;
+use super::POLL_INTERVAL;
 use crate::config::TopologySource;
 use parallax_kubernetes::{
     topology_state::{SourceError, SourceNote, SourceState},
-    watch::{KubernetesSettings, QUEUE, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect},
+    watch::{
+        KubernetesSettings, QUEUE_CAPACITY, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect,
+    },
 };
 use parallax_runtime::Clock;
 
 /// Watches the cluster until cancelled.
-pub(crate) async fn follow(
+pub(crate) async fn watch_cluster(
     source: TopologySource,
     kubernetes: KubernetesSettings,
     state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
-    book: Option<Arc<PodRegistry>>,
+    pod_registry: Option<Arc<PodRegistry>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
     // The namespaces to watch become known with the client.
-    watches.send_replace(WatchHealth::starting(WatchSource::all(&[])));
+    watches.send_replace(WatchHealth::new(WatchSource::all(&[])));
     let follower = ClusterWatcher {
-        start: clock.now(),
+        started: clock.now(),
         source: Arc::new(source),
         kubernetes,
         state,
-        watches,
-        book,
+        watch_health: watches,
+        pod_registry,
         clock,
         cluster: ClusterState::default(),
-        dirty: None,
-        building: None,
+        changed_between: None,
+        running_build: None,
         job_services: JobServices::default(),
-        refused: None,
-        waiting: Vec::new(),
+        config_error: None,
+        restart_notes: Vec::new(),
     };
     cancelled.run_until_cancelled(follower.run()).await;
 }
 
 struct ClusterWatcher {
-    start: EventTime,
+    started: EventTime,
     source: Arc<TopologySource>,
     kubernetes: KubernetesSettings,
     state: watch::Sender<SourceState>,
-    watches: watch::Sender<WatchHealth<WatchSource>>,
+    watch_health: watch::Sender<WatchHealth<WatchSource>>,
     /// Registry of prober Pods to update, if there is one.
-    book: Option<Arc<PodRegistry>>,
+    pod_registry: Option<Arc<PodRegistry>>,
     clock: Clock,
     cluster: ClusterState,
     /// Times of the first and the last change since the last build.
-    dirty: Option<(Instant, Instant)>,
-    building: Option<JoinHandle<BuildResult>>,
+    changed_between: Option<(Instant, Instant)>,
+    running_build: Option<JoinHandle<BuildResult>>,
     /// State of the last build.
     job_services: JobServices,
     /// Error of an invalid configuration; the previous one stays in effect.
-    refused: Option<SourceError>,
+    config_error: Option<SourceError>,
     /// Notes about configuration changes that need a restart.
-    waiting: Vec<SourceNote>,
+    restart_notes: Vec<SourceNote>,
 }
 
 /// Result of a build.
@@ -99,28 +101,28 @@ struct BuildResult {
 
 impl ClusterWatcher {
     async fn run(mut self) {
-        let mut settings = Settings::begin(&self.source).await;
+        let mut settings = Settings::read_initial(&self.source).await;
         let client = self.connect().await;
-        let (out, mut told) = mpsc::channel(QUEUE);
+        let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
         let mut reflectors = JoinSet::new();
         let sources = WatchSource::all(&self.prober_namespaces(&client));
-        self.watches.send_replace(WatchHealth::starting(sources.clone()));
+        self.watch_health.send_replace(WatchHealth::new(sources.clone()));
         for source in sources {
             let reflector = Reflector {
                 client: client.clone(),
-                labels: (source.resource == ResourceKind::Pods)
+                label_selector: (source.resource == ResourceKind::Pods)
                     .then(|| self.kubernetes.prober_selector.clone()),
                 source,
-                pace: self.kubernetes.pace,
-                out: out.clone(),
+                timing: self.kubernetes.timing,
+                updates: out.clone(),
             };
             reflectors.spawn(reflector.run());
         }
         drop(out);
-        let mut poll = interval(POLL);
+        let mut poll = interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let due = self.due();
+            let due = self.next_build();
             tokio::select! {
                 // Updates come last, so that a flood of them does not starve the other branches.
                 biased;
@@ -129,20 +131,20 @@ impl ClusterWatcher {
                     // A reflector exits only when the receiver is dropped.
                     _ => unreachable!("a reflector ended while its receiver is open"),
                 },
-                built = finished(&mut self.building) => self.publish(built),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.build(),
+                built = wait_for_build(&mut self.running_build) => self.publish(built),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.start_build(),
                 _ = poll.tick() => {
                     let look = match &mut settings {
-                        Some(settings) => settings.look(&self.source).await,
+                        Some(settings) => settings.poll(&self.source).await,
                         None => None,
                     };
                     if let Some(look) = look {
-                        self.configure(look);
+                        self.apply_config(look);
                     }
                 }
                 Some((source, news)) = told.recv() => {
-                    self.take(&source, news);
-                    self.report();
+                    self.apply_update(&source, news);
+                    self.publish_errors();
                 }
             }
         }
@@ -159,67 +161,67 @@ impl ClusterWatcher {
     }
 
     /// Applies a changed configuration.
-    fn configure(&mut self, look: FileChange) {
+    fn apply_config(&mut self, look: FileChange) {
         match look {
-            FileChange::Refused(message) => {
+            FileChange::Invalid(message) => {
                 tracing::warn!(%message, "the configuration is invalid; keeping the previous one");
                 let since = self
-                    .refused
+                    .config_error
                     .as_ref()
                     .map_or_else(|| self.clock.now(), |trouble| trouble.since);
-                self.refused = Some(SourceError { message, since });
+                self.config_error = Some(SourceError { message, since });
             }
-            FileChange::Taken(source, timing, waiting) => {
+            FileChange::Valid(source, timing, waiting) => {
                 tracing::info!(file = %source.config_file().display(), "reloaded the configuration");
-                self.refused = None;
+                self.config_error = None;
                 self.source = Arc::from(source);
-                self.waiting = waiting;
+                self.restart_notes = waiting;
                 self.state
                     .send_if_modified(|state| state.set_timing(Some(timing)));
-                self.touch();
+                self.schedule_build();
             }
         }
-        self.report();
+        self.publish_errors();
     }
 
     /// Schedules a rebuild of the topology after the debounce period.
-    fn touch(&mut self) {
+    fn schedule_build(&mut self) {
         let now = Instant::now();
-        self.dirty = Some((self.dirty.map_or(now, |(first, _)| first), now));
+        self.changed_between = Some((self.changed_between.map_or(now, |(first, _)| first), now));
     }
 
     /// Creates a client of the API server. Errors are shown and retried.
     async fn connect(&self) -> Client {
-        connect(&self.kubernetes.access, self.kubernetes.pace, |message| {
-            let since = self.start;
+        connect(&self.kubernetes.access, self.kubernetes.timing, |message| {
+            let since = self.started;
             self.state
-                .send_modify(|state| state.trouble = Some(SourceError { message, since }));
+                .send_modify(|state| state.error = Some(SourceError { message, since }));
         })
         .await
     }
 
-    fn take(&mut self, source: &WatchSource, told: WatchUpdate<ClusterObject>) {
-        if let (ResourceKind::Pods, Some(book)) = (source.resource, &self.book) {
-            book.hear(source, &told);
+    fn apply_update(&mut self, source: &WatchSource, told: WatchUpdate<ClusterObject>) {
+        if let (ResourceKind::Pods, Some(book)) = (source.resource, &self.pod_registry) {
+            book.apply(source, &told);
         }
-        let (now, start) = (self.clock.now(), self.start);
+        let (now, start) = (self.clock.now(), self.started);
         let mut changed = false;
         let cluster = &mut self.cluster;
-        self.watches.send_modify(|watches| {
-            let first = !watches.settled();
-            let watch = watches.of(source);
+        self.watch_health.send_modify(|watches| {
+            let first = !watches.is_settled();
+            let watch = watches.state_mut(source);
             match told {
-                WatchUpdate::All(things, unreadable) => {
+                WatchUpdate::Listed(things, unreadable) => {
                     changed = cluster.replace(source, things);
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
                 }
-                WatchUpdate::Put(thing) => {
+                WatchUpdate::Applied(thing) => {
                     changed = cluster.put(*thing);
                     watch.events += 1;
                 }
-                WatchUpdate::Gone(key) => {
+                WatchUpdate::Deleted(key) => {
                     changed = cluster.remove(source.resource, &key);
                     watch.events += 1;
                 }
@@ -227,55 +229,55 @@ impl ClusterWatcher {
                     watch.events += 1;
                     watch.unreadable += 1;
                 }
-                WatchUpdate::Live => watch.live(),
+                WatchUpdate::Live => watch.set_live(),
                 WatchUpdate::Absent => {
                     changed = cluster.replace(source, Vec::new());
-                    watch.absent();
+                    watch.set_absent();
                 }
-                WatchUpdate::Failed(failure) => watch.failed(failure, now, start),
+                WatchUpdate::Failed(failure) => watch.record_failure(failure, now, start),
             }
             watch.objects = cluster.count(source);
             // The first topology is built once all lists are complete, even for an empty cluster.
-            changed |= first && watches.settled();
+            changed |= first && watches.is_settled();
         });
         if changed {
-            self.touch();
+            self.schedule_build();
         }
     }
 
     /// Publishes the current errors of watches and configuration.
-    fn report(&self) {
-        let watches = self.watches.borrow().trouble(self.start);
-        let trouble = SourceError::both(self.refused.clone(), watches);
+    fn publish_errors(&self) {
+        let watches = self.watch_health.borrow().error(self.started);
+        let trouble = SourceError::merge(self.config_error.clone(), watches);
         self.state.send_if_modified(|state| {
-            let changed = state.trouble != trouble;
-            state.trouble = trouble;
+            let changed = state.error != trouble;
+            state.error = trouble;
             changed
         });
     }
 
     /// Returns when to build the next topology: after all initial lists, one build at a time, debounced.
-    fn due(&self) -> Option<Instant> {
-        let (first, last) = self.dirty?;
-        let pace = self.kubernetes.pace;
-        let ready = self.building.is_none() && self.watches.borrow().settled();
-        ready.then(|| (last + pace.quiet).min(first + pace.longest_burst))
+    fn next_build(&self) -> Option<Instant> {
+        let (first, last) = self.changed_between?;
+        let pace = self.kubernetes.timing;
+        let ready = self.running_build.is_none() && self.watch_health.borrow().is_settled();
+        ready.then(|| (last + pace.debounce).min(first + pace.max_debounce))
     }
 
-    fn build(&mut self) {
-        self.dirty = None;
+    fn start_build(&mut self) {
+        self.changed_between = None;
         let (cluster, defaults) = (self.cluster.clone(), self.kubernetes.defaults);
         let source = Arc::clone(&self.source);
         let job_services = std::mem::take(&mut self.job_services);
-        self.building = Some(tokio::task::spawn_blocking(move || {
+        self.running_build = Some(tokio::task::spawn_blocking(move || {
             build(&cluster, defaults, &source, job_services)
         }));
     }
 
     fn publish(&mut self, mut built: BuildResult) {
-        self.building = None;
+        self.running_build = None;
         self.job_services = built.job_services;
-        built.notes.extend(self.waiting.iter().cloned());
+        built.notes.extend(self.restart_notes.iter().cloned());
         self.state.send_if_modified(|state| {
             let mut changed = *state.notes != *built.notes || *state.publishers != built.publishers;
             state.notes = built.notes.into();
@@ -292,7 +294,7 @@ impl ClusterWatcher {
 }
 
 /// Waits for the running build; forever if there is none.
-async fn finished(building: &mut Option<JoinHandle<BuildResult>>) -> BuildResult {
+async fn wait_for_build(building: &mut Option<JoinHandle<BuildResult>>) -> BuildResult {
     match building {
         Some(handle) => match handle.await {
             Ok(built) => built,
@@ -312,7 +314,7 @@ fn build(
 ) -> BuildResult {
     let mut notes = NoteCollector::default();
     let mut spec = discovery::discover(cluster, defaults, &mut job_services, &mut notes);
-    source.join(&mut spec);
+    source.join_configured(&mut spec);
     let topology = loop {
         match Topology::try_from(spec.clone()) {
             Ok(topology) => break Ok(source.with_vantages(topology)),
@@ -325,7 +327,7 @@ fn build(
     };
     BuildResult {
         topology,
-        publishers: notes.publishers(),
+        publishers: notes.take_publishers(),
         notes: notes.finish(),
         job_services,
     }

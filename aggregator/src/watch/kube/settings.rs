@@ -14,48 +14,52 @@ use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 /// The configuration file and its last seen content.
 pub(super) struct Settings {
     path: PathBuf,
-    seen: Option<u64>,
-    started: StartupConfig,
+    content_hash: Option<u64>,
+    startup_config: StartupConfig,
 }
 
 /// A change of the file.
 pub(super) enum FileChange {
     /// It is invalid; the message lists the errors.
-    Refused(String),
+    Invalid(String),
     /// It is valid; with notes about changes that need a restart.
-    Taken(Box<TopologySource>, ProbeTiming, Vec<SourceNote>),
+    Valid(Box<TopologySource>, ProbeTiming, Vec<SourceNote>),
 }
 
 impl Settings {
     /// Reads the file as it is at the start. `None` if it no longer exists or is invalid.
-    pub(super) async fn begin(source: &TopologySource) -> Option<Self> {
+    pub(super) async fn read_initial(source: &TopologySource) -> Option<Self> {
         let path = source.config_file().to_owned();
         let content = tokio::fs::read(&path).await.ok()?;
         let config = load(path.clone()).await?.ok()?;
         Some(Self {
             path,
-            seen: Some(fingerprint(&content)),
-            started: StartupConfig::of(&config),
+            content_hash: Some(fingerprint(&content)),
+            startup_config: StartupConfig::new(&config),
         })
     }
 
     /// Reads the file if it changed.
-    pub(super) async fn look(&mut self, source: &TopologySource) -> Option<FileChange> {
+    pub(super) async fn poll(&mut self, source: &TopologySource) -> Option<FileChange> {
         let content = tokio::fs::read(&self.path)
             .await
             .ok()
             .map(|bytes| fingerprint(&bytes));
-        if content == self.seen {
+        if content == self.content_hash {
             return None;
         }
         let read = load(self.path.clone()).await?;
-        self.seen = content;
+        self.content_hash = content;
         Some(match read {
-            Err(error) => FileChange::Refused(error.to_string()),
+            Err(error) => FileChange::Invalid(error.to_string()),
             Ok(config) => {
-                let notes = self.started.waiting(&config);
+                let notes = self.startup_config.restart_notes(&config);
                 let timing = probe_timing(&config);
-                FileChange::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
+                FileChange::Valid(
+                    Box::new(config.source.with_embedded_vantages_of(source)),
+                    timing,
+                    notes,
+                )
             }
         })
     }

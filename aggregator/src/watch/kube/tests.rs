@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::{config::Config, topology::TopologyReducer};
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 use parallax_kubernetes::{
     topology_state::{ProbeTiming, TopologyState},
     watch::{WatchCondition, WatchFailureReason, WatchState, WatchTiming},
@@ -25,13 +25,13 @@ const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Short periods, to keep the tests fast.
 const PACE: WatchTiming = WatchTiming {
-    quiet: Duration::from_millis(5),
-    longest_burst: Duration::from_millis(50),
-    first_retry: Duration::from_millis(10),
-    longest_retry: Duration::from_millis(50),
-    recheck: Duration::from_millis(20),
-    patience: Duration::from_secs(20),
-    silence: Duration::from_secs(20),
+    debounce: Duration::from_millis(5),
+    max_debounce: Duration::from_millis(50),
+    first_retry_delay: Duration::from_millis(10),
+    max_retry_delay: Duration::from_millis(50),
+    recheck_interval: Duration::from_millis(20),
+    request_timeout: Duration::from_secs(20),
+    idle_timeout: Duration::from_secs(20),
 };
 
 struct Scene {
@@ -58,7 +58,7 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
     std::fs::write(&file, config).unwrap();
     let config = Config::load(&file).unwrap();
     let kubernetes = KubernetesSettings {
-        pace,
+        timing: pace,
         ..config.source.kubernetes.clone().unwrap()
     };
     let (sender, source) = watch::channel(SourceState::new(Arc::clone(config.topology())));
@@ -72,7 +72,7 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
     };
     let (watches, watches_out) = watch::channel(WatchHealth::default());
     let (clock, cancelled) = (Clock::system(), CancellationToken::new());
-    let following = follow(
+    let following = watch_cluster(
         config.source,
         kubernetes,
         sender,
@@ -99,7 +99,7 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
 async fn shop() -> Scene {
     let mut scene = follow_at(server(SHOP).await, "", PACE);
     scene
-        .until(|state| state.trouble.is_none() && state.revision > 0)
+        .until(|state| state.error.is_none() && state.revision > 0)
         .await;
     scene
 }
@@ -109,13 +109,13 @@ impl Scene {
         let waiting = tokio::time::timeout(DEADLINE, self.state.wait_for(holds));
         let found = waiting.await.map(|state| state.map(|state| state.clone()));
         found
-            .unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.state.borrow().trouble))
+            .unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.state.borrow().error))
             .unwrap()
     }
 
     async fn until_watch(&mut self, resource: ResourceKind, holds: impl Fn(&WatchState) -> bool) {
         let holds =
-            |watches: &WatchHealth<WatchSource>| watches.kinds().get(resource.label()).is_some_and(&holds);
+            |watches: &WatchHealth<WatchSource>| watches.by_kind().get(resource.label()).is_some_and(&holds);
         let waiting = tokio::time::timeout(DEADLINE, self.watches.wait_for(holds)).await;
         waiting
             .unwrap_or_else(|_| panic!("timed out waiting for {resource}"))
@@ -204,7 +204,7 @@ async fn an_endpoint_that_moves_changes_placement_and_plan() {
 #[tokio::test]
 async fn the_first_topology_waits_for_all_lists_and_is_one() {
     let server = server(SHOP).await;
-    server.behave("endpointslices", Manner::Answers(503));
+    server.set_behaviour("endpointslices", Behaviour::Status(503));
     let mut scene = follow_at(server, "", PACE);
     scene
         .until_watch(ResourceKind::Services, |watch| watch.lists > 0)
@@ -214,12 +214,12 @@ async fn the_first_topology_waits_for_all_lists_and_is_one() {
             watch.errors.contains_key(&WatchFailureReason::Unavailable)
         })
         .await;
-    let state = scene.until(|state| state.trouble.is_some()).await;
+    let state = scene.until(|state| state.error.is_some()).await;
     assert_eq!(
         state.revision, 0,
         "Services without endpoints would be a false alarm"
     );
-    scene.server.behave("endpointslices", Manner::Sound);
+    scene.server.set_behaviour("endpointslices", Behaviour::Normal);
     let state = scene.until(|state| state.revision > 0).await;
     assert_eq!(state.revision, 1);
     assert_eq!(state.topology.nodes().len(), 2);
@@ -229,9 +229,9 @@ async fn the_first_topology_waits_for_all_lists_and_is_one() {
 #[tokio::test]
 async fn an_api_server_that_is_away_costs_nothing_that_is_known_and_its_age_grows() {
     let mut scene = shop().await;
-    scene.server.go_away().await;
-    let state = scene.until(|state| state.trouble.is_some()).await;
-    let message = state.trouble.clone().unwrap().message;
+    scene.server.stop_listening().await;
+    let state = scene.until(|state| state.error.is_some()).await;
+    let message = state.error.clone().unwrap().message;
     assert!(
         message.contains("Connection refused") || message.contains("closed"),
         "{message}"
@@ -248,10 +248,9 @@ async fn an_api_server_that_is_away_costs_nothing_that_is_known_and_its_age_grow
         .server
         .put("ingresses", ingress("meanwhile", "meanwhile.example.test"));
     scene.server.delete("ingresses", "shop", "web");
-    scene.server.come_back().await;
-    let healed = |state: &TopologyState| {
-        state.trouble.is_none() && planned(state, "vip|http://meanwhile.example.test/")
-    };
+    scene.server.listen_again().await;
+    let healed =
+        |state: &TopologyState| state.error.is_none() && planned(state, "vip|http://meanwhile.example.test/");
     let state = scene.until(healed).await;
     let state = if planned(&state, "vip|http://shop.example.test/") {
         scene
@@ -265,17 +264,17 @@ async fn an_api_server_that_is_away_costs_nothing_that_is_known_and_its_age_grow
 }
 
 #[tokio::test]
-async fn a_lost_history_is_mended_by_a_new_list_and_is_no_trouble() {
+async fn an_expired_resource_version_is_recovered_by_a_new_list() {
     let mut scene = shop().await;
-    let before = scene.server.lists("ingresses");
-    scene.server.go_away().await;
-    scene.until(|state| state.trouble.is_some()).await;
+    let before = scene.server.list_pages("ingresses");
+    scene.server.stop_listening().await;
+    scene.until(|state| state.error.is_some()).await;
     scene.server.delete("ingresses", "shop", "web");
     scene.server.put("nodes", json!({"metadata": {"name": "n3"}}));
     scene.server.compact();
-    scene.server.come_back().await;
+    scene.server.listen_again().await;
     let mended = |state: &TopologyState| {
-        state.trouble.is_none()
+        state.error.is_none()
             && !planned(state, "vip|http://shop.example.test/")
             && state.topology.nodes().len() == 3
     };
@@ -285,16 +284,16 @@ async fn a_lost_history_is_mended_by_a_new_list_and_is_no_trouble() {
             watch.errors.contains_key(&WatchFailureReason::Gone) && watch.lists > 1
         })
         .await;
-    assert!(scene.server.lists("ingresses") > before);
+    assert!(scene.server.list_pages("ingresses") > before);
     scene.stop().await;
 }
 
 #[tokio::test]
 async fn cut_streams_lose_no_change_and_cost_no_list() {
     let mut scene = shop().await;
-    let before = scene.server.lists("ingresses");
+    let before = scene.server.list_pages("ingresses");
     for i in 0..5 {
-        scene.server.cut();
+        scene.server.interrupt_watches();
         scene.server.put(
             "ingresses",
             ingress(&format!("i{i}"), &format!("h{i}.example.test")),
@@ -303,7 +302,7 @@ async fn cut_streams_lose_no_change_and_cost_no_list() {
     let all =
         |state: &TopologyState| (0..5).all(|i| planned(state, &format!("vip|http://h{i}.example.test/")));
     scene.until(all).await;
-    assert_eq!(scene.server.lists("ingresses"), before);
+    assert_eq!(scene.server.list_pages("ingresses"), before);
     scene.stop().await;
 }
 
@@ -319,10 +318,10 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
         (429, WatchFailureReason::Unavailable, "429"),
         (500, WatchFailureReason::Unavailable, "500"),
     ] {
-        scene.server.behave("ingresses", Manner::Answers(code));
-        scene.server.cut();
-        let state = scene.until(|state| state.trouble.is_some()).await;
-        let message = state.trouble.unwrap().message;
+        scene.server.set_behaviour("ingresses", Behaviour::Status(code));
+        scene.server.interrupt_watches();
+        let state = scene.until(|state| state.error.is_some()).await;
+        let message = state.error.unwrap().message;
         assert!(
             message.starts_with("ingresses: ") && message.contains(advice),
             "{message}"
@@ -340,8 +339,8 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
         scene
             .until(|state| state.topology.nodes().contains_key(&node))
             .await;
-        scene.server.behave("ingresses", Manner::Sound);
-        scene.until(|state| state.trouble.is_none()).await;
+        scene.server.set_behaviour("ingresses", Behaviour::Normal);
+        scene.until(|state| state.error.is_none()).await;
     }
     scene.stop().await;
 }
@@ -349,14 +348,14 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
 #[tokio::test]
 async fn a_list_that_does_not_come_is_noticed() {
     let server = server(SHOP).await;
-    server.behave("services", Manner::Hangs);
+    server.set_behaviour("services", Behaviour::Hangs);
     let pace = WatchTiming {
-        patience: Duration::from_millis(100),
+        request_timeout: Duration::from_millis(100),
         ..PACE
     };
     let mut scene = follow_at(server, "", pace);
     let hangs = |state: &TopologyState| {
-        let message = state.trouble.as_ref().map(|trouble| trouble.message.as_str());
+        let message = state.error.as_ref().map(|trouble| trouble.message.as_str());
         message.is_some_and(|message| message.contains("services: no list within 0.1 s"))
     };
     scene.until(hangs).await;
@@ -366,10 +365,10 @@ async fn a_list_that_does_not_come_is_noticed() {
 #[tokio::test]
 async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change() {
     let server = server(SHOP).await;
-    server.behave("nodes", Manner::Mute);
+    server.set_behaviour("nodes", Behaviour::Mute);
     let pace = WatchTiming {
-        patience: Duration::from_millis(100),
-        silence: Duration::from_millis(100),
+        request_timeout: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(100),
         ..PACE
     };
     let mut scene = follow_at(server, "", pace);
@@ -386,10 +385,10 @@ async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change(
     scene
         .until_watch(ResourceKind::Nodes, |watch| watch.lists > 2)
         .await;
-    let nodes = scene.watches.borrow().kinds()["nodes"].clone();
+    let nodes = scene.watches.borrow().by_kind()["nodes"].clone();
     assert_eq!((nodes.condition, nodes.errors.len()), (WatchCondition::Live, 0));
-    scene.server.behave("nodes", Manner::Hangs);
-    let state = scene.until(|state| state.trouble.is_some()).await;
+    scene.server.set_behaviour("nodes", Behaviour::Hangs);
+    let state = scene.until(|state| state.error.is_some()).await;
     assert!(
         state.age(scene.clock.now()) >= Micros::from_millis(100),
         "the age starts at the last response, not at the missed one"
@@ -401,7 +400,7 @@ async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change(
 async fn gateways_are_found_when_their_definitions_come_and_forgotten_when_they_go() {
     let mut scene = follow_at(server(GATEWAY).await, "", PACE);
     let state = scene
-        .until(|state| state.trouble.is_none() && state.revision > 0)
+        .until(|state| state.error.is_none() && state.revision > 0)
         .await;
     let target = "vip|http://shop.example.test/ok";
     let has = |state: &TopologyState| {
@@ -445,7 +444,7 @@ async fn an_object_that_cannot_be_read_costs_itself_only() {
         .until_watch(ResourceKind::Ingresses, |watch| watch.unreadable == 1)
         .await;
     let state = scene.state.borrow().clone();
-    assert!(state.trouble.is_none() && planned(&state, "vip|http://shop.example.test/"));
+    assert!(state.error.is_none() && planned(&state, "vip|http://shop.example.test/"));
     scene.stop().await;
 }
 
@@ -472,12 +471,12 @@ async fn what_changes_nothing_of_use_makes_no_new_topology() {
 }
 
 #[tokio::test]
-async fn the_configuration_adds_targets_and_says_what_is_asked_of_those_the_cluster_has() {
+async fn the_configuration_adds_targets_and_overrides_probes() {
     let config = "targets:\n- {url: 'https://shop.example.test/', expectStatus: 204}\n- {url: 'tcp://db.example.test:5432'}\n\
                   resolvers: {public: [192.0.2.53]}\n";
     let mut scene = follow_at(server(SHOP).await, config, PACE);
     let state = scene
-        .until(|state| state.trouble.is_none() && state.revision > 0)
+        .until(|state| state.error.is_none() && state.revision > 0)
         .await;
     let id = "https://shop.example.test/".parse().unwrap();
     let placed = &state.topology.targets()[&id];
@@ -515,13 +514,13 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
     .unwrap();
     let config = Config::load(&file).unwrap();
     let kubernetes = KubernetesSettings {
-        pace: PACE,
+        timing: PACE,
         ..config.source.kubernetes.clone().unwrap()
     };
     let (sender, mut state) = watch::channel(SourceState::new(Arc::clone(config.topology())));
     let (watches, _watches) = watch::channel(WatchHealth::default());
     let cancelled = CancellationToken::new();
-    let task = tokio::spawn(follow(
+    let task = tokio::spawn(watch_cluster(
         config.source,
         kubernetes,
         sender,
@@ -531,18 +530,18 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
         cancelled.clone(),
     ));
     let found = state
-        .wait_for(|state| state.trouble.is_some())
+        .wait_for(|state| state.error.is_some())
         .await
         .unwrap()
         .clone();
-    assert!(found.trouble.unwrap().message.contains("later"));
+    assert!(found.error.unwrap().message.contains("later"));
     assert_eq!(
         found.topology.targets().len(),
         1,
         "targets of the configuration are probed regardless"
     );
     std::fs::write(&path, kubeconfig).unwrap();
-    let waiting = state.wait_for(|state| state.trouble.is_none() && state.topology.nodes().len() == 2);
+    let waiting = state.wait_for(|state| state.error.is_none() && state.topology.nodes().len() == 2);
     tokio::time::timeout(DEADLINE, waiting).await.unwrap().unwrap();
     cancelled.cancel();
     task.await.unwrap();
@@ -567,8 +566,8 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
         format!("{source}targets: [{{ulr: 'http://less.example.test/'}}]\n"),
     )
     .unwrap();
-    let state = scene.until(|state| state.trouble.is_some()).await;
-    let message = &state.trouble.as_ref().unwrap().message;
+    let state = scene.until(|state| state.error.is_some()).await;
+    let message = &state.error.as_ref().unwrap().message;
     assert!(
         message.contains("parallax.yaml:2:12: targets[0].ulr: unknown field"),
         "{message}"
@@ -581,7 +580,7 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
     )
     .unwrap();
     let state = scene
-        .until(|state| state.trouble.is_none() && !planned(state, "vip|http://more.example.test/"))
+        .until(|state| state.error.is_none() && !planned(state, "vip|http://more.example.test/"))
         .await;
     assert_eq!(
         state.timing,

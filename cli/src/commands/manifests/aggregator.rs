@@ -18,7 +18,7 @@ use super::{
     meta::{self, Component},
     outside,
     pod::{self, USER},
-    settings::{CONFIG_FILE, CONFIG_MAP, DIGEST, SECRETS_FOLDER, start_digest},
+    settings::{CONFIG_DIGEST_ANNOTATION, CONFIG_FILE, CONFIG_MAP, SECRETS_MOUNT_PATH, start_digest},
     storage,
     values::Values,
 };
@@ -31,18 +31,18 @@ pub(super) const PROBER_PORT: u16 = 8_443;
 const PAGE_SERVICE: &str = "parallax";
 
 /// Mount path of the configuration.
-const CONFIG_FOLDER: &str = "/etc/parallax";
+const CONFIG_MOUNT_PATH: &str = "/etc/parallax";
 /// Standard path of a Pod's API server credentials.
-pub(super) const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub(super) const API_CREDENTIALS_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Returns the host name by which probers reach the aggregator. Without the cluster domain, so that it works with any.
-pub(super) fn host(values: &Values) -> String {
+pub(super) fn report_host(values: &Values) -> String {
     format!("{}.{}.svc", Component::Aggregator.name(), values.namespace)
 }
 
 /// Returns the URL for the probers' reports.
-pub(super) fn url(values: &Values) -> String {
-    format!("https://{}:{PROBER_PORT}", host(values))
+pub(super) fn report_url(values: &Values) -> String {
+    format!("https://{}:{PROBER_PORT}", report_host(values))
 }
 
 /// Builds the Services of page and probers, and of vantages outside the cluster.
@@ -56,7 +56,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
         },
     );
     // Not a target: the NetworkPolicies deny probers this port, and a probe would only detect our own policy.
-    page.metadata.annotations = Some(meta::pairs([("parallax.dev/probe", "false")]));
+    page.metadata.annotations = Some(meta::string_map([("parallax.dev/probe", "false")]));
     let mut services = vec![
         // Headless: probers must not lose the aggregator to the very fault that they report.
         service(
@@ -65,7 +65,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
             ServiceSpec {
                 cluster_ip: Some("None".to_owned()),
                 // A replica that is briefly not ready must not lose the reports of that time.
-                publish_not_ready_addresses: values.elects().then_some(true),
+                publish_not_ready_addresses: values.leader_election_enabled().then_some(true),
                 ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
                 ..ServiceSpec::default()
             },
@@ -82,7 +82,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
                 ..ServiceSpec::default()
             },
         );
-        outside.metadata.annotations = Some(meta::pairs([(outside::HOST, host)]));
+        outside.metadata.annotations = Some(meta::string_map([(outside::HOST, host)]));
         services.push(outside);
     }
     services
@@ -90,7 +90,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
 
 fn service(name: &str, values: &Values, spec: ServiceSpec) -> Service {
     Service {
-        metadata: Component::Aggregator.meta(name, values),
+        metadata: Component::Aggregator.metadata(name, values),
         spec: Some(ServiceSpec {
             selector: Some(Component::Aggregator.labels()),
             ..spec
@@ -113,7 +113,7 @@ fn port(name: &str, number: u16, protocol: &str, target: &str) -> ServicePort {
 /// Allows a drain to evict one replica at a time, and never blocks it.
 pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
     PodDisruptionBudget {
-        metadata: Component::Aggregator.meta(Component::Aggregator.name(), values),
+        metadata: Component::Aggregator.metadata(Component::Aggregator.name(), values),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
             selector: Some(Component::Aggregator.selector()),
@@ -144,7 +144,7 @@ pub(super) fn deployment(values: &Values) -> Deployment {
         }
     };
     Deployment {
-        metadata: part.meta(part.name(), values),
+        metadata: part.metadata(part.name(), values),
         spec: Some(DeploymentSpec {
             replicas: Some(values.replicas),
             selector: part.selector(),
@@ -152,7 +152,10 @@ pub(super) fn deployment(values: &Values) -> Deployment {
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(part.labels()),
-                    annotations: Some(meta::pairs([(DIGEST, start_digest(values).as_str())])),
+                    annotations: Some(meta::string_map([(
+                        CONFIG_DIGEST_ANNOTATION,
+                        start_digest(values).as_str(),
+                    )])),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(pod_spec(values)),
@@ -172,10 +175,10 @@ fn pod_spec(values: &Values) -> PodSpec {
         &values.aggregator.resources,
     );
     let mut env = vec![
-        pod::env("PARALLAX_CONFIG", &format!("{CONFIG_FOLDER}/{CONFIG_FILE}")),
+        pod::env("PARALLAX_CONFIG", &format!("{CONFIG_MOUNT_PATH}/{CONFIG_FILE}")),
         pod::env_field("PARALLAX_POD", "metadata.name"),
     ];
-    if values.elects() {
+    if values.leader_election_enabled() {
         env.push(pod::env_field("PARALLAX_ADDRESS", "status.podIP"));
     }
     container.env = Some(env);
@@ -183,25 +186,25 @@ fn pod_spec(values: &Values) -> PodSpec {
         pod::port("http", PAGE_PORT.into()),
         pod::port("probers", PROBER_PORT.into()),
     ]);
-    container.readiness_probe = Some(pod::asks("/readyz", name("http"), 2));
-    container.liveness_probe = Some(pod::asks("/healthz", name("http"), 6));
+    container.readiness_probe = Some(pod::http_probe("/readyz", name("http"), 2));
+    container.liveness_probe = Some(pod::http_probe("/healthz", name("http"), 6));
     container.volume_mounts = Some(vec![
-        pod::mount("config", CONFIG_FOLDER, true),
-        pod::mount("api", API_FOLDER, true),
-        pod::mount("data", storage::FOLDER, false),
+        pod::mount("config", CONFIG_MOUNT_PATH, true),
+        pod::mount("api", API_CREDENTIALS_PATH, true),
+        pod::mount("data", storage::MOUNT_PATH, false),
     ]);
-    let mut volumes = vec![config(), api(), storage::volume(values)];
+    let mut volumes = vec![config_volume(), api_credentials_volume(), storage::volume(values)];
     if !values.notify.webhooks.is_empty() {
-        volumes.push(secrets(values));
+        volumes.push(secrets_volume(values));
         let mounts = container.volume_mounts.get_or_insert_default();
-        mounts.push(pod::mount("secrets", SECRETS_FOLDER, true));
+        mounts.push(pod::mount("secrets", SECRETS_MOUNT_PATH, true));
     }
     let mut spec = PodSpec {
         service_account_name: Some(Component::Aggregator.name().to_owned()),
         volumes: Some(volumes),
         containers: vec![container],
-        affinity: values.elects().then(apart),
-        ..pod::hardened(values, &values.aggregator.place)
+        affinity: values.leader_election_enabled().then(anti_affinity),
+        ..pod::hardened(values, &values.aggregator.placement)
     };
     if let Some(context) = &mut spec.security_context {
         context.fs_group = Some(USER);
@@ -210,7 +213,7 @@ fn pod_spec(values: &Values) -> PodSpec {
 }
 
 /// Secrets that sign webhooks. The kubelet mounts them, so no ServiceAccount needs permission to read Secrets.
-fn secrets(values: &Values) -> Volume {
+fn secrets_volume(values: &Values) -> Volume {
     let sources = values.notify.webhooks.iter().map(|webhook| VolumeProjection {
         secret: Some(SecretProjection {
             name: webhook.secret.clone(),
@@ -234,7 +237,7 @@ fn secrets(values: &Values) -> Volume {
 }
 
 /// Prefers different nodes for the replicas: the failure of one node must not take down both.
-fn apart() -> Affinity {
+fn anti_affinity() -> Affinity {
     let term = PodAffinityTerm {
         label_selector: Some(Component::Aggregator.selector()),
         topology_key: "kubernetes.io/hostname".to_owned(),
@@ -252,7 +255,7 @@ fn apart() -> Affinity {
     }
 }
 
-fn config() -> Volume {
+fn config_volume() -> Volume {
     Volume {
         name: "config".to_owned(),
         projected: Some(ProjectedVolumeSource {
@@ -264,7 +267,7 @@ fn config() -> Volume {
 }
 
 /// Explicit form of what `automountServiceAccountToken` would mount: the Pod's API server credentials.
-pub(super) fn api() -> Volume {
+pub(super) fn api_credentials_volume() -> Volume {
     Volume {
         name: "api".to_owned(),
         projected: Some(ProjectedVolumeSource {

@@ -44,12 +44,12 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
 }
 
 fn service(name: &str, part: Component, values: &Values, spec: ServiceSpec) -> Service {
-    let mut metadata = part.meta(name, values);
+    let mut metadata = part.metadata(name, values);
     if let Some(labels) = &mut metadata.labels {
         labels.insert("parallax.dev/echo".to_owned(), "true".to_owned());
     }
     // As an ordinary target, it is probed on a path that answers any client.
-    metadata.annotations = Some(meta::pairs([
+    metadata.annotations = Some(meta::string_map([
         ("parallax.dev/path", "/healthz"),
         ("parallax.dev/expect", "200"),
     ]));

@@ -55,7 +55,7 @@ impl Component {
 
     /// Returns the labels that select its Pods.
     pub(super) fn labels(self) -> BTreeMap<String, String> {
-        pairs([
+        string_map([
             ("app.kubernetes.io/name", "parallax"),
             ("app.kubernetes.io/component", self.component()),
         ])
@@ -70,15 +70,15 @@ impl Component {
     }
 
     /// Builds the metadata of an object that belongs to it.
-    pub(super) fn meta(self, name: &str, values: &Values) -> ObjectMeta {
+    pub(super) fn metadata(self, name: &str, values: &Values) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.to_owned()),
-            ..self.meta_in(&self.namespace(values))
+            ..self.metadata_in(&self.namespace(values))
         }
     }
 
     /// Builds the metadata of an object of the same name in a given namespace.
-    pub(super) fn meta_in(self, namespace: &str) -> ObjectMeta {
+    pub(super) fn metadata_in(self, namespace: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(self.name().to_owned()),
             namespace: Some(namespace.to_owned()),
@@ -89,7 +89,7 @@ impl Component {
 }
 
 /// Builds a map of strings.
-pub(super) fn pairs<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
+pub(super) fn string_map<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
     entries
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -97,11 +97,11 @@ pub(super) fn pairs<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<Stri
 }
 
 /// Builds the metadata of an object that belongs to the whole installation.
-pub(super) fn common(name: &str, namespace: Option<String>) -> ObjectMeta {
+pub(super) fn installation_metadata(name: &str, namespace: Option<String>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace,
-        labels: Some(pairs([("app.kubernetes.io/name", "parallax")])),
+        labels: Some(string_map([("app.kubernetes.io/name", "parallax")])),
         ..ObjectMeta::default()
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn namespaces(values: &Values) -> Vec<Namespace> {
 }
 
 fn namespace(name: &str, level: &str) -> Namespace {
-    let mut metadata = common(name, None);
+    let mut metadata = installation_metadata(name, None);
     if let Some(labels) = &mut metadata.labels {
         for mode in ["enforce", "warn", "audit"] {
             labels.insert(format!("pod-security.kubernetes.io/{mode}"), level.to_owned());

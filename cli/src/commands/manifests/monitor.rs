@@ -44,7 +44,7 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
         parts
             .into_iter()
             .map(|(part, port)| {
-                let mut metadata = part.meta(part.name(), values);
+                let mut metadata = part.metadata(part.name(), values);
                 if let Some(labels) = &mut metadata.labels {
                     labels.extend(wanted.labels.clone());
                 }

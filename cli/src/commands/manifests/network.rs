@@ -21,24 +21,24 @@ use super::{
 pub(super) fn policies(values: &Values) -> Vec<NetworkPolicy> {
     let mut policies = vec![
         default_deny(values),
-        aggregator(values),
-        prober(Component::Prober, values),
+        aggregator_policy(values),
+        prober_policy(Component::Prober, values),
     ];
     if values.responder {
-        policies.push(prober(Component::Responder, values));
+        policies.push(prober_policy(Component::Responder, values));
     }
     if values.preflight.is_some() {
-        policies.push(preflight(values));
+        policies.push(preflight_policy(values));
     }
     policies
 }
 
 fn default_deny(values: &Values) -> NetworkPolicy {
     NetworkPolicy {
-        metadata: meta::common("parallax-default-deny", Some(values.namespace.clone())),
+        metadata: meta::installation_metadata("parallax-default-deny", Some(values.namespace.clone())),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector::default()),
-            policy_types: Some(both()),
+            policy_types: Some(policy_types()),
             ..NetworkPolicySpec::default()
         }),
     }
@@ -47,24 +47,24 @@ fn default_deny(values: &Values) -> NetworkPolicy {
 /// A prober connects to any target of its plan, as a user's Pod would. Its echo accepts every source: a source address
 /// rewritten on the path is a finding, and a policy that drops such packets would cause the fault that is then
 /// reported. The echo discloses nothing to strangers.
-fn prober(part: Component, values: &Values) -> NetworkPolicy {
+fn prober_policy(part: Component, values: &Values) -> NetworkPolicy {
     let egress = if part == Component::Prober {
         vec![NetworkPolicyEgressRule::default()]
     } else {
-        vec![names(), to_aggregator()]
+        vec![dns_egress(), aggregator_egress()]
     };
     policy(
         part,
         values,
         vec![NetworkPolicyIngressRule {
             from: None,
-            ports: Some(tcp(&[values.echo_port])),
+            ports: Some(tcp_ports(&[values.echo_port])),
         }],
         egress,
     )
 }
 
-fn aggregator(values: &Values) -> NetworkPolicy {
+fn aggregator_policy(values: &Values) -> NetworkPolicy {
     let mut sources = vec![NetworkPolicyPeer {
         pod_selector: Some(Component::Prober.selector()),
         ..NetworkPolicyPeer::default()
@@ -79,16 +79,16 @@ fn aggregator(values: &Values) -> NetworkPolicy {
     let open = values.host_vantage || !values.outside_hosts.is_empty();
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: (!open).then_some(sources),
-        ports: Some(tcp(&[PROBER_PORT])),
+        ports: Some(tcp_ports(&[PROBER_PORT])),
     }];
-    if !values.page_from.is_empty() {
+    if !values.page_namespaces.is_empty() {
         ingress.push(NetworkPolicyIngressRule {
-            from: Some(vec![namespaces(&values.page_from)]),
-            ports: Some(tcp(&[PAGE_PORT])),
+            from: Some(vec![namespace_peer(&values.page_namespaces)]),
+            ports: Some(tcp_ports(&[PAGE_PORT])),
         });
     }
-    let mut egress = vec![names()];
-    if values.elects() {
+    let mut egress = vec![dns_egress()];
+    if values.leader_election_enabled() {
         // The standby forwards requests to the leader.
         let other = || {
             vec![NetworkPolicyPeer {
@@ -98,19 +98,19 @@ fn aggregator(values: &Values) -> NetworkPolicy {
         };
         ingress.push(NetworkPolicyIngressRule {
             from: Some(other()),
-            ports: Some(tcp(&[PAGE_PORT])),
+            ports: Some(tcp_ports(&[PAGE_PORT])),
         });
         egress.push(NetworkPolicyEgressRule {
             to: Some(other()),
-            ports: Some(tcp(&[PAGE_PORT])),
+            ports: Some(tcp_ports(&[PAGE_PORT])),
         });
     }
-    egress.push(api(values));
+    egress.push(api_server_egress(values));
     // Notification receivers can be anywhere.
     let told: Vec<u16> = values.notify.ports().into_iter().collect();
     if !told.is_empty() {
         egress.push(NetworkPolicyEgressRule {
-            ports: Some(tcp(&told)),
+            ports: Some(tcp_ports(&told)),
             to: None,
         });
     }
@@ -118,19 +118,19 @@ fn aggregator(values: &Values) -> NetworkPolicy {
 }
 
 /// No ingress; egress only to the API server, through which a forwarded port reaches the aggregator.
-fn preflight(values: &Values) -> NetworkPolicy {
+fn preflight_policy(values: &Values) -> NetworkPolicy {
     policy(
         Component::Preflight,
         values,
         Vec::new(),
-        vec![names(), api(values)],
+        vec![dns_egress(), api_server_egress(values)],
     )
 }
 
 /// The API server's address matches no selector; only its port is known.
-fn api(values: &Values) -> NetworkPolicyEgressRule {
+fn api_server_egress(values: &Values) -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
-        ports: Some(tcp(&values.api_server_ports)),
+        ports: Some(tcp_ports(&values.api_server_ports)),
         to: None,
     }
 }
@@ -142,10 +142,10 @@ fn policy(
     egress: Vec<NetworkPolicyEgressRule>,
 ) -> NetworkPolicy {
     NetworkPolicy {
-        metadata: part.meta(part.name(), values),
+        metadata: part.metadata(part.name(), values),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(part.selector()),
-            policy_types: Some(both()),
+            policy_types: Some(policy_types()),
             // The API server drops an empty list, which `kubectl diff` would then report.
             ingress: (!ingress.is_empty()).then_some(ingress),
             egress: Some(egress),
@@ -154,16 +154,16 @@ fn policy(
 }
 
 /// DNS to any address: resolvers may run in the cluster, on the node or outside.
-fn names() -> NetworkPolicyEgressRule {
+fn dns_egress() -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
         ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
         to: None,
     }
 }
 
-fn to_aggregator() -> NetworkPolicyEgressRule {
+fn aggregator_egress() -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
-        ports: Some(tcp(&[PROBER_PORT])),
+        ports: Some(tcp_ports(&[PROBER_PORT])),
         to: Some(vec![NetworkPolicyPeer {
             pod_selector: Some(Component::Aggregator.selector()),
             ..NetworkPolicyPeer::default()
@@ -171,7 +171,7 @@ fn to_aggregator() -> NetworkPolicyEgressRule {
     }
 }
 
-fn namespaces(names: &[String]) -> NetworkPolicyPeer {
+fn namespace_peer(names: &[String]) -> NetworkPolicyPeer {
     NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector {
             match_expressions: Some(vec![LabelSelectorRequirement {
@@ -185,11 +185,11 @@ fn namespaces(names: &[String]) -> NetworkPolicyPeer {
     }
 }
 
-fn both() -> Vec<String> {
+fn policy_types() -> Vec<String> {
     vec!["Ingress".to_owned(), "Egress".to_owned()]
 }
 
-fn tcp(ports: &[u16]) -> Vec<NetworkPolicyPort> {
+fn tcp_ports(ports: &[u16]) -> Vec<NetworkPolicyPort> {
     ports.iter().map(|number| port("TCP", *number)).collect()
 }
 

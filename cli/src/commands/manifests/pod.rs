@@ -22,7 +22,7 @@ pub(super) fn hardened(values: &Values, place: &PlacementValues) -> PodSpec {
         // Pods that need the API server mount its token explicitly.
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        image_pull_secrets: some(
+        image_pull_secrets: non_empty(
             values
                 .image_pull_secrets
                 .iter()
@@ -31,7 +31,7 @@ pub(super) fn hardened(values: &Values, place: &PlacementValues) -> PodSpec {
         ),
         node_selector: (!place.node_selector.is_empty()).then(|| place.node_selector.clone()),
         priority_class_name: place.priority_class_name.clone(),
-        tolerations: some(
+        tolerations: non_empty(
             place
                 .tolerations
                 .iter()
@@ -93,7 +93,7 @@ fn quantities(given: &BTreeMap<String, String>) -> Option<BTreeMap<String, Quant
 }
 
 /// Returns `None` for an empty list.
-pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+pub(super) fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
@@ -132,7 +132,7 @@ pub(super) fn port(name: &str, number: i32) -> ContainerPort {
 }
 
 /// Builds an HTTP probe for a path and port.
-pub(super) fn asks(path: &str, port: IntOrString, failures: i32) -> Probe {
+pub(super) fn http_probe(path: &str, port: IntOrString, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
             path: Some(path.to_owned()),

@@ -11,37 +11,37 @@ use k8s_openapi::{
 };
 
 use super::{
-    aggregator::{API_FOLDER, api},
+    aggregator::{API_CREDENTIALS_PATH, api_credentials_volume},
     meta::Component,
     pod,
-    rbac::{RBAC, REACH, rule},
+    rbac::{RBAC, REACH_ROLE, rule},
     values::{PreflightValues, Values},
 };
 
 /// Role with the permissions to execute preflights, in all namespaces or in selected ones.
-const MAKES: &str = "parallax-preflight";
+const EXECUTE_ROLE: &str = "parallax-preflight";
 /// Role for cluster-scoped objects.
-const CLUSTER: &str = "parallax-preflight-cluster";
+const CLUSTER_ROLE: &str = "parallax-preflight-cluster";
 /// Role to find out where cert-manager's Pod runs.
-const SEAT: &str = "parallax-preflight-seat";
+const PLACEMENT_ROLE: &str = "parallax-preflight-seat";
 
 /// Default namespace of cert-manager's Lease.
-const LEASES: &str = "kube-system";
+const CERT_MANAGER_LEASE_NAMESPACE: &str = "kube-system";
 
 /// Time to remove the objects of a running preflight: three, with a slow API server.
-const GRACE_SECONDS: i64 = 60;
+const TERMINATION_GRACE_SECONDS: i64 = 60;
 
 /// Builds its ClusterRoles, by the scope in which they are bound.
 pub(super) fn cluster_roles() -> Vec<ClusterRole> {
     let role = |name: &str, rules| ClusterRole {
-        metadata: of_all(name),
+        metadata: cluster_metadata(name),
         rules: Some(rules),
         ..ClusterRole::default()
     };
     let made = &["create", "delete", "get", "list"];
     vec![
         role(
-            MAKES,
+            EXECUTE_ROLE,
             vec![
                 rule("parallax.dev", &["preflights"], &["delete", "list", "watch"]),
                 rule("parallax.dev", &["preflights/status"], &["patch"]),
@@ -53,7 +53,7 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
             ],
         ),
         role(
-            CLUSTER,
+            CLUSTER_ROLE,
             vec![
                 rule("cert-manager.io", &["clusterissuers"], &["get"]),
                 rule("networking.k8s.io", &["ingressclasses"], &["get", "list"]),
@@ -62,7 +62,7 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
             ],
         ),
         role(
-            SEAT,
+            PLACEMENT_ROLE,
             vec![
                 rule("", &["pods"], &["list"]),
                 rule("apps", &["deployments"], &["list"]),
@@ -79,24 +79,24 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
 /// Binds the roles that it has in the whole cluster.
 pub(super) fn cluster_bindings(values: &Values, wanted: &PreflightValues) -> Vec<ClusterRoleBinding> {
     let names: &[&str] = if wanted.namespaces.is_empty() {
-        &[MAKES, CLUSTER, SEAT]
+        &[EXECUTE_ROLE, CLUSTER_ROLE, PLACEMENT_ROLE]
     } else {
-        &[CLUSTER]
+        &[CLUSTER_ROLE]
     };
     names
         .iter()
         .map(|name| ClusterRoleBinding {
-            metadata: of_all(name),
-            role_ref: reference("ClusterRole", name),
-            subjects: Some(vec![account(values)]),
+            metadata: cluster_metadata(name),
+            role_ref: role_ref("ClusterRole", name),
+            subjects: Some(vec![subject(values)]),
         })
         .collect()
 }
 
 /// Allows it to read the image of the probers, which the responder uses too.
-pub(super) fn role(values: &Values) -> Role {
+pub(super) fn image_role(values: &Values) -> Role {
     Role {
-        metadata: Component::Preflight.meta(MAKES, values),
+        metadata: Component::Preflight.metadata(EXECUTE_ROLE, values),
         rules: Some(vec![PolicyRule {
             resource_names: Some(vec![Component::Prober.name().to_owned()]),
             ..rule("apps", &["daemonsets"], &["get"])
@@ -109,23 +109,26 @@ pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBin
     let bound = |name: &str, namespace: &str, (kind, role): (&str, &str)| RoleBinding {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            ..Component::Preflight.meta_in(namespace)
+            ..Component::Preflight.metadata_in(namespace)
         },
-        role_ref: reference(kind, role),
-        subjects: Some(vec![account(values)]),
+        role_ref: role_ref(kind, role),
+        subjects: Some(vec![subject(values)]),
     };
     let own = &values.namespace;
     let mut all = vec![
-        bound(&format!("{MAKES}-image"), own, ("Role", MAKES)),
-        bound(&format!("{MAKES}-reach"), own, ("Role", REACH)),
+        bound(&format!("{EXECUTE_ROLE}-image"), own, ("Role", EXECUTE_ROLE)),
+        bound(&format!("{EXECUTE_ROLE}-reach"), own, ("Role", REACH_ROLE)),
     ];
     if wanted.namespaces.is_empty() {
         return all;
     }
     let chosen = wanted.namespaces.iter();
-    all.extend(chosen.map(|namespace| bound(MAKES, namespace, ("ClusterRole", MAKES))));
-    for namespace in [wanted.cert_manager_namespace.as_str(), LEASES] {
-        all.push(bound(SEAT, namespace, ("ClusterRole", SEAT)));
+    all.extend(chosen.map(|namespace| bound(EXECUTE_ROLE, namespace, ("ClusterRole", EXECUTE_ROLE))));
+    for namespace in [
+        wanted.cert_manager_namespace.as_str(),
+        CERT_MANAGER_LEASE_NAMESPACE,
+    ] {
+        all.push(bound(PLACEMENT_ROLE, namespace, ("ClusterRole", PLACEMENT_ROLE)));
     }
     all
 }
@@ -145,9 +148,9 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
         args.extend(["--watch", namespace]);
     }
     let mut container = pod::container("controller", &args, values, &wanted.workload.resources);
-    container.volume_mounts = Some(vec![pod::mount("api", API_FOLDER, true)]);
+    container.volume_mounts = Some(vec![pod::mount("api", API_CREDENTIALS_PATH, true)]);
     Deployment {
-        metadata: part.meta(part.name(), values),
+        metadata: part.metadata(part.name(), values),
         spec: Some(DeploymentSpec {
             // A second replica would execute the same preflights and interfere.
             replicas: Some(1),
@@ -163,10 +166,10 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
                 }),
                 spec: Some(PodSpec {
                     service_account_name: Some(part.name().to_owned()),
-                    volumes: Some(vec![api()]),
+                    volumes: Some(vec![api_credentials_volume()]),
                     containers: vec![container],
-                    termination_grace_period_seconds: Some(GRACE_SECONDS),
-                    ..pod::hardened(values, &wanted.workload.place)
+                    termination_grace_period_seconds: Some(TERMINATION_GRACE_SECONDS),
+                    ..pod::hardened(values, &wanted.workload.placement)
                 }),
             },
             ..DeploymentSpec::default()
@@ -175,7 +178,7 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
     }
 }
 
-fn of_all(name: &str) -> ObjectMeta {
+fn cluster_metadata(name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         labels: Some(Component::Preflight.labels()),
@@ -183,7 +186,7 @@ fn of_all(name: &str) -> ObjectMeta {
     }
 }
 
-fn reference(kind: &str, name: &str) -> RoleRef {
+fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef {
         api_group: Some(RBAC.to_owned()),
         kind: kind.to_owned(),
@@ -191,7 +194,7 @@ fn reference(kind: &str, name: &str) -> RoleRef {
     }
 }
 
-fn account(values: &Values) -> Subject {
+fn subject(values: &Values) -> Subject {
     Subject {
         kind: "ServiceAccount".to_owned(),
         name: Component::Preflight.name().to_owned(),

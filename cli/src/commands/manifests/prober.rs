@@ -21,19 +21,19 @@ use super::{
 };
 
 /// Mount path of token and CA.
-const IDENTITY: &str = "/var/run/parallax";
+const IDENTITY_PATH: &str = "/var/run/parallax";
 
 /// Mount path of additional CA certificates.
-const ROOTS: &str = "/etc/parallax/roots";
+const ROOTS_PATH: &str = "/etc/parallax/roots";
 
 /// Validity of a token in seconds; the kubelet renews it at 80 %. The minimum in Kubernetes is 600.
 const TOKEN_SECONDS: i64 = 3_600;
 
 /// Maximum surge of a rollout. No node is ever without a prober: the new Pod is ready before the old one stops.
-const SURGE: &str = "10%";
+const MAX_SURGE: &str = "10%";
 
 /// Minimum time for which a new Pod is ready before the old one stops, enough for its first plan.
-const SETTLE_SECONDS: i32 = 10;
+const MIN_READY_SECONDS: i32 = 10;
 
 /// Builds all prober DaemonSets of an installation.
 pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
@@ -57,15 +57,15 @@ fn daemon_set(part: Component, values: &Values) -> DaemonSet {
         }
     } else {
         RollingUpdateDaemonSet {
-            max_surge: percent(SURGE),
+            max_surge: percent(MAX_SURGE),
             max_unavailable: Some(IntOrString::Int(0)),
         }
     };
     DaemonSet {
-        metadata: part.meta(part.name(), values),
+        metadata: part.metadata(part.name(), values),
         spec: Some(DaemonSetSpec {
             selector: part.selector(),
-            min_ready_seconds: Some(SETTLE_SECONDS),
+            min_ready_seconds: Some(MIN_READY_SECONDS),
             update_strategy: Some(DaemonSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(update),
@@ -96,7 +96,7 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
         .extra_roots
         .as_ref()
         .filter(|_| part != Component::Responder);
-    let trusted = roots.map(|roots| format!("--extra-roots={ROOTS}/{}", roots.key));
+    let trusted = roots.map(|roots| format!("--extra-roots={ROOTS_PATH}/{}", roots.key));
     let mut args = vec!["prober"];
     args.extend((part == Component::Responder).then_some("--responder"));
     args.extend(trusted.as_deref());
@@ -112,32 +112,32 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
             },
         ),
         pod::env_field("PARALLAX_POD", "metadata.name"),
-        pod::env("PARALLAX_AGGREGATOR", &aggregator::url(values)),
-        pod::env("PARALLAX_TOKEN_FILE", &format!("{IDENTITY}/token")),
-        pod::env("PARALLAX_AGGREGATOR_ROOTS", &format!("{IDENTITY}/{CA_FILE}")),
+        pod::env("PARALLAX_AGGREGATOR", &aggregator::report_url(values)),
+        pod::env("PARALLAX_TOKEN_FILE", &format!("{IDENTITY_PATH}/token")),
+        pod::env("PARALLAX_AGGREGATOR_ROOTS", &format!("{IDENTITY_PATH}/{CA_FILE}")),
         pod::env("PARALLAX_ECHO_LISTEN", &format!("[::]:{echo_port}")),
     ];
-    if values.elects() {
+    if values.leader_election_enabled() {
         env.push(pod::env("PARALLAX_EVERY_ADDRESS", "true"));
     }
     container.env = Some(env);
     container.ports = Some(vec![pod::port("echo", echo_port.into())]);
-    container.readiness_probe = Some(pod::asks("/healthz", echo.clone(), 1));
-    container.liveness_probe = Some(pod::asks("/healthz", echo, 6));
-    let mut mounts = vec![pod::mount("identity", IDENTITY, true)];
-    mounts.extend(roots.map(|_| pod::mount("roots", ROOTS, true)));
+    container.readiness_probe = Some(pod::http_probe("/healthz", echo.clone(), 1));
+    container.liveness_probe = Some(pod::http_probe("/healthz", echo, 6));
+    let mut mounts = vec![pod::mount("identity", IDENTITY_PATH, true)];
+    mounts.extend(roots.map(|_| pod::mount("roots", ROOTS_PATH, true)));
     container.volume_mounts = Some(mounts);
-    let mut volumes = vec![identity(values)];
-    volumes.extend(roots.map(extra_roots));
+    let mut volumes = vec![identity_volume(values)];
+    volumes.extend(roots.map(extra_roots_volume));
 
     let mut spec = PodSpec {
         service_account_name: Some(part.name().to_owned()),
-        affinity: Some(not_virtual()),
+        affinity: Some(real_node_affinity()),
         // The last reports are sent, while other probers may still use the echo.
         termination_grace_period_seconds: Some(10),
         volumes: Some(volumes),
         containers: vec![container],
-        ..pod::hardened(values, &values.prober.place)
+        ..pod::hardened(values, &values.prober.placement)
     };
     if host {
         spec.host_network = Some(true);
@@ -155,7 +155,7 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
 }
 
 /// ConfigMap of the administrator. If it is missing, the kubelet does not start the Pod, and an event gives the reason.
-fn extra_roots(roots: &ExtraRoots) -> Volume {
+fn extra_roots_volume(roots: &ExtraRoots) -> Volume {
     Volume {
         name: "roots".to_owned(),
         config_map: Some(ConfigMapVolumeSource {
@@ -173,7 +173,7 @@ fn extra_roots(roots: &ExtraRoots) -> Volume {
 
 /// Token for the aggregator and the CA to trust for it. The CA is optional, because it is published only after the
 /// first start of the aggregator.
-fn identity(values: &Values) -> Volume {
+fn identity_volume(values: &Values) -> Volume {
     Volume {
         name: "identity".to_owned(),
         projected: Some(ProjectedVolumeSource {
@@ -207,7 +207,7 @@ fn identity(values: &Values) -> Volume {
 
 /// Excludes virtual nodes, which run no `DaemonSet` Pods: with a toleration of every taint the Pod would stay pending
 /// there.
-fn not_virtual() -> Affinity {
+fn real_node_affinity() -> Affinity {
     let without = |key: &str, value: &str| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "NotIn".to_owned(),

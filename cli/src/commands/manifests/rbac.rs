@@ -7,19 +7,19 @@ use k8s_openapi::api::{
 
 use super::{
     meta::{self, Component},
-    settings::{self, CA_MAP, CHECKPOINT_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
+    settings::{self, CA_MAP, CHECKPOINT_MAP, INCIDENT_ACTIONS_MAP, NOTIFICATIONS_MAP},
     values::{CertManager, Values},
 };
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// Name of the cluster-wide objects. Without the namespace, because a cluster has one installation.
-const CLUSTER: &str = "parallax-aggregator";
+const CLUSTER_ROLE: &str = "parallax-aggregator";
 
 /// Role for users of `kubectl parallax`.
-pub(super) const REACH: &str = "parallax-reach";
+pub(super) const REACH_ROLE: &str = "parallax-reach";
 
 /// Default namespace of cert-manager's Lease.
-const LEASES: &str = "kube-system";
+const CERT_MANAGER_LEASE_NAMESPACE: &str = "kube-system";
 
 /// Builds one ServiceAccount per component. No token is mounted unless a Pod requests it.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
@@ -36,7 +36,7 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
     parts
         .into_iter()
         .map(|part| ServiceAccount {
-            metadata: part.meta(part.name(), values),
+            metadata: part.metadata(part.name(), values),
             automount_service_account_token: Some(false),
             ..ServiceAccount::default()
         })
@@ -47,27 +47,27 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
 /// resources also watch them and write their status.
 pub(super) fn cluster_role(values: &Values) -> ClusterRole {
     let mut rules = vec![
-        read("", &["namespaces", "nodes", "services"]),
-        read("discovery.k8s.io", &["endpointslices"]),
-        read(
+        read_rule("", &["namespaces", "nodes", "services"]),
+        read_rule("discovery.k8s.io", &["endpointslices"]),
+        read_rule(
             "networking.k8s.io",
             &["ingressclasses", "ingresses", "networkpolicies"],
         ),
-        read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
-        read("batch", &["jobs"]),
+        read_rule("gateway.networking.k8s.io", &["gateways", "httproutes"]),
+        read_rule("batch", &["jobs"]),
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
         // SubjectAccessReview: whether a user may start a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
     ];
     if values.cert_manager == CertManager::Auto {
         rules.extend([
-            read("cert-manager.io", &["certificates", "clusterissuers", "issuers"]),
-            read("acme.cert-manager.io", &["challenges"]),
+            read_rule("cert-manager.io", &["certificates", "clusterissuers", "issuers"]),
+            read_rule("acme.cert-manager.io", &["challenges"]),
         ]);
     }
     if values.custom_resources {
         rules.extend([
-            read("parallax.dev", &["runs", "targets"]),
+            read_rule("parallax.dev", &["runs", "targets"]),
             rule("parallax.dev", &["runs"], &["delete"]),
             rule("parallax.dev", &["runs/status", "targets/status"], &["patch"]),
         ]);
@@ -77,7 +77,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         rules.push(rule("events.k8s.io", &["events"], &["create", "patch"]));
     }
     ClusterRole {
-        metadata: meta::common(CLUSTER, None),
+        metadata: meta::installation_metadata(CLUSTER_ROLE, None),
         rules: Some(rules),
         ..ClusterRole::default()
     }
@@ -86,20 +86,20 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
 /// Binds these permissions to the aggregator.
 pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
     ClusterRoleBinding {
-        metadata: meta::common(CLUSTER, None),
+        metadata: meta::installation_metadata(CLUSTER_ROLE, None),
         role_ref: RoleRef {
             api_group: Some(RBAC.to_owned()),
             kind: "ClusterRole".to_owned(),
-            name: CLUSTER.to_owned(),
+            name: CLUSTER_ROLE.to_owned(),
         },
-        subjects: Some(vec![aggregator(values)]),
+        subjects: Some(vec![aggregator_subject(values)]),
     }
 }
 
 /// ClusterRoles for users, to be bound by a cluster administrator. Each includes the previous one. The permissions on
 /// runs and targets are also aggregated into the built-in roles `view`, `edit` and `admin`. `incidents` is no API
 /// resource: the aggregator only checks rules about it.
-pub(super) fn people() -> Vec<ClusterRole> {
+pub(super) fn user_roles() -> Vec<ClusterRole> {
     let reading = [
         rule("parallax.dev", &["incidents"], &["list"]),
         rule(
@@ -126,7 +126,7 @@ pub(super) fn people() -> Vec<ClusterRole> {
     ];
     // The aggregated roles `edit` and `admin` already include `view`.
     let role = |name: &str, joins: &str, rules: Vec<PolicyRule>| {
-        let mut metadata = meta::common(name, None);
+        let mut metadata = meta::installation_metadata(name, None);
         let joined = (format!("{RBAC}/aggregate-to-{joins}"), "true".to_owned());
         metadata.labels.get_or_insert_default().extend([joined]);
         ClusterRole {
@@ -148,9 +148,9 @@ pub(super) fn people() -> Vec<ClusterRole> {
 
 /// Access of `kubectl parallax` to the aggregator: get the Service, list its Pods, forward a port. Limited to the
 /// namespace of Parallax, where no Pod has a port to protect.
-pub(super) fn reach(values: &Values) -> Role {
+pub(super) fn reach_role(values: &Values) -> Role {
     Role {
-        metadata: meta::common(REACH, Some(values.namespace.clone())),
+        metadata: meta::installation_metadata(REACH_ROLE, Some(values.namespace.clone())),
         rules: Some(vec![
             rule("", &["services"], &["get"]),
             rule("", &["pods"], &["list"]),
@@ -162,12 +162,12 @@ pub(super) fn reach(values: &Values) -> Role {
 
 /// Permissions of the aggregator in the namespaces of Parallax.
 pub(super) fn roles(values: &Values) -> Vec<Role> {
-    let seat = seat_rules(values);
+    let seat = cert_manager_rules(values);
     let seat = seat.into_iter().map(|(namespace, rules)| Role {
-        metadata: Component::Aggregator.meta_in(&namespace),
+        metadata: Component::Aggregator.metadata_in(&namespace),
         rules: Some(rules),
     });
-    settings::spaces(values)
+    settings::prober_namespaces(values)
         .into_iter()
         .map(|namespace| {
             let own = namespace == values.namespace;
@@ -175,10 +175,10 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 resource_names: Some(vec![CA_MAP.to_owned()]),
                 ..rule("", &["configmaps"], &["get", "update"])
             };
-            let mut rules = vec![read("", &["pods"]), ca];
+            let mut rules = vec![read_rule("", &["pods"]), ca];
             if own {
                 rules.push(PolicyRule {
-                    resource_names: Some(vec![HANDLING_MAP.to_owned(), CHECKPOINT_MAP.to_owned()]),
+                    resource_names: Some(vec![INCIDENT_ACTIONS_MAP.to_owned(), CHECKPOINT_MAP.to_owned()]),
                     ..rule("", &["configmaps"], &["get", "update"])
                 });
                 rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
@@ -189,7 +189,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                     ..rule("", &["configmaps"], &["get", "update"])
                 });
             }
-            if own && values.elects() {
+            if own && values.leader_election_enabled() {
                 // `resourceNames` cannot restrict `create`.
                 rules.push(rule("coordination.k8s.io", &["leases"], &["create"]));
                 rules.push(PolicyRule {
@@ -198,7 +198,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 });
             }
             Role {
-                metadata: Component::Aggregator.meta_in(&namespace),
+                metadata: Component::Aggregator.metadata_in(&namespace),
                 rules: Some(rules),
             }
         })
@@ -208,12 +208,12 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
 
 /// Permissions to find the node of cert-manager's Pod, if the values name its namespace. Its Lease is in `kube-system`
 /// unless its flags change that.
-fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
+fn cert_manager_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
     let Some(namespace) = &values.cert_manager_namespace else {
         return Vec::new();
     };
     let lease = PolicyRule {
-        resource_names: Some(vec![parallax_preflight::LEASE.to_owned()]),
+        resource_names: Some(vec![parallax_preflight::LEASE_NAME.to_owned()]),
         ..rule("coordination.k8s.io", &["leases"], &["get"])
     };
     let own = vec![
@@ -222,31 +222,33 @@ fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
         lease.clone(),
     ];
     let mut all = vec![(namespace.clone(), own)];
-    if namespace != LEASES {
-        all.push((LEASES.to_owned(), vec![lease]));
+    if namespace != CERT_MANAGER_LEASE_NAMESPACE {
+        all.push((CERT_MANAGER_LEASE_NAMESPACE.to_owned(), vec![lease]));
     }
     all
 }
 
 /// Binds these permissions to the aggregator.
 pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
-    let seat = seat_rules(values).into_iter().map(|(namespace, _)| namespace);
-    settings::spaces(values)
+    let seat = cert_manager_rules(values)
+        .into_iter()
+        .map(|(namespace, _)| namespace);
+    settings::prober_namespaces(values)
         .into_iter()
         .chain(seat)
         .map(|namespace| RoleBinding {
-            metadata: Component::Aggregator.meta_in(&namespace),
+            metadata: Component::Aggregator.metadata_in(&namespace),
             role_ref: RoleRef {
                 api_group: Some(RBAC.to_owned()),
                 kind: "Role".to_owned(),
                 name: Component::Aggregator.name().to_owned(),
             },
-            subjects: Some(vec![aggregator(values)]),
+            subjects: Some(vec![aggregator_subject(values)]),
         })
         .collect()
 }
 
-fn aggregator(values: &Values) -> Subject {
+fn aggregator_subject(values: &Values) -> Subject {
     Subject {
         kind: "ServiceAccount".to_owned(),
         name: Component::Aggregator.name().to_owned(),
@@ -255,7 +257,7 @@ fn aggregator(values: &Values) -> Subject {
     }
 }
 
-fn read(group: &str, resources: &[&str]) -> PolicyRule {
+fn read_rule(group: &str, resources: &[&str]) -> PolicyRule {
     rule(group, resources, &["list", "watch"])
 }
 

@@ -21,7 +21,7 @@ pub(crate) const CA_MAP: &str = "parallax-ca";
 pub(crate) const CA_FILE: &str = "ca.crt";
 
 /// ConfigMap with users' actions on incidents, for the next leader.
-pub(super) const HANDLING_MAP: &str = "parallax-handling";
+pub(super) const INCIDENT_ACTIONS_MAP: &str = "parallax-handling";
 
 /// ConfigMap with what has worked and which incidents are open, for the next process.
 pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
@@ -29,9 +29,9 @@ pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
 /// ConfigMap with the notifications sent, for the next leader.
 pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
 /// Annotation of the aggregator's Pod template with the digest of the settings that require a restart.
-pub(super) const DIGEST: &str = "parallax.dev/configuration";
+pub(super) const CONFIG_DIGEST_ANNOTATION: &str = "parallax.dev/configuration";
 /// Mount path of the secrets that sign webhooks.
-pub(super) const SECRETS_FOLDER: &str = "/etc/parallax-secrets";
+pub(super) const SECRETS_MOUNT_PATH: &str = "/etc/parallax-secrets";
 
 /// Digest of the settings that require a restart of the aggregator; a change of it in the Pod template causes a
 /// rollout. Timing settings are reloaded at runtime.
@@ -54,23 +54,23 @@ pub(super) fn start_digest(values: &Values) -> String {
 /// Builds all ConfigMaps.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     let mut maps = vec![ConfigMap {
-        metadata: Component::Aggregator.meta(CONFIG_MAP, values),
+        metadata: Component::Aggregator.metadata(CONFIG_MAP, values),
         data: Some([(CONFIG_FILE.to_owned(), configuration(values))].into()),
         ..ConfigMap::default()
     }];
     // Empty, and defined here so that they are deleted with the rest. The aggregator owns the fields it writes, so
     // another apply does not touch them.
-    maps.extend(spaces(values).into_iter().map(|namespace| ConfigMap {
-        metadata: meta::common(CA_MAP, Some(namespace)),
+    maps.extend(prober_namespaces(values).into_iter().map(|namespace| ConfigMap {
+        metadata: meta::installation_metadata(CA_MAP, Some(namespace)),
         ..ConfigMap::default()
     }));
-    maps.extend([HANDLING_MAP, CHECKPOINT_MAP].map(|name| ConfigMap {
-        metadata: meta::common(name, Some(values.namespace.clone())),
+    maps.extend([INCIDENT_ACTIONS_MAP, CHECKPOINT_MAP].map(|name| ConfigMap {
+        metadata: meta::installation_metadata(name, Some(values.namespace.clone())),
         ..ConfigMap::default()
     }));
     if !values.notify.is_empty() {
         maps.push(ConfigMap {
-            metadata: meta::common(NOTIFICATIONS_MAP, Some(values.namespace.clone())),
+            metadata: meta::installation_metadata(NOTIFICATIONS_MAP, Some(values.namespace.clone())),
             ..ConfigMap::default()
         });
     }
@@ -78,7 +78,7 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
 }
 
 /// Returns the namespaces with probers.
-pub(super) fn spaces(values: &Values) -> Vec<String> {
+pub(super) fn prober_namespaces(values: &Values) -> Vec<String> {
     let mut spaces = vec![values.namespace.clone()];
     if values.host_vantage {
         spaces.push(values.host_namespace());
@@ -97,9 +97,9 @@ fn configuration(values: &Values) -> String {
             CertManager::Off => "{certManager: off}",
         }
     );
-    let mut hosts = vec![aggregator::host(values)];
+    let mut hosts = vec![aggregator::report_host(values)];
     hosts.extend(values.outside_hosts.iter().cloned());
-    let published: Vec<_> = spaces(values)
+    let published: Vec<_> = prober_namespaces(values)
         .into_iter()
         .map(|space| format!("{space}/{CA_MAP}"))
         .collect();
@@ -112,11 +112,11 @@ fn configuration(values: &Values) -> String {
     let _ = write!(
         text,
         "tls:\n  listen: '[::]:{PROBER_PORT}'\n  hosts: {}\n  publish: {}\n",
-        list(&hosts),
-        list(&published)
+        flow_list(&hosts),
+        flow_list(&published)
     );
     if values.volume.is_some() {
-        let folder = storage::FOLDER;
+        let folder = storage::MOUNT_PATH;
         let _ = write!(
             text,
             "  keep: {folder}/tls\nstore:\n  path: {folder}/history.db\n"
@@ -126,20 +126,20 @@ fn configuration(values: &Values) -> String {
         text,
         "identity:\n  audience: {}\n  probers: {}\n  vantages: {}\n",
         values.audience,
-        list(&probers),
+        flow_list(&probers),
         values.namespace
     );
     if values.responder {
         let account = format!("{}/{}", values.namespace, Component::Responder.name());
-        let _ = writeln!(text, "  responders: {}", list(&[account]));
+        let _ = writeln!(text, "  responders: {}", flow_list(&[account]));
     }
     let _ = write!(
         text,
-        "handling:\n  configMap: {0}/{HANDLING_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
+        "handling:\n  configMap: {0}/{INCIDENT_ACTIONS_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
         values.namespace
     );
-    notifications(&mut text, values);
-    if values.elects() {
+    write_notifications(&mut text, values);
+    if values.leader_election_enabled() {
         let _ = write!(
             text,
             "replicas:\n  lease: {}/{}\n",
@@ -170,7 +170,7 @@ fn configuration(values: &Values) -> String {
 }
 
 /// Renders the receivers of notifications.
-fn notifications(text: &mut String, values: &Values) {
+fn write_notifications(text: &mut String, values: &Values) {
     let notify = &values.notify;
     if notify.is_empty() {
         return;
@@ -190,7 +190,7 @@ fn notifications(text: &mut String, values: &Values) {
     for webhook in &notify.webhooks {
         let _ = writeln!(
             text,
-            "  - {{name: '{0}', url: '{1}', secretFile: '{SECRETS_FOLDER}/{0}'}}",
+            "  - {{name: '{0}', url: '{1}', secretFile: '{SECRETS_MOUNT_PATH}/{0}'}}",
             webhook.name, webhook.url
         );
     }
@@ -208,7 +208,7 @@ fn notifications(text: &mut String, values: &Values) {
 }
 
 /// Renders a flow-style list. Kubernetes names need no quotes, IPv6 addresses do.
-fn list(items: &[String]) -> String {
+fn flow_list(items: &[String]) -> String {
     let written: Vec<_> = items
         .iter()
         .map(|item| {

@@ -11,14 +11,14 @@ use k8s_openapi::{
 use super::{meta::Component, values::Values};
 
 /// Mount path of the volume.
-pub(super) const FOLDER: &str = "/var/lib/parallax";
+pub(super) const MOUNT_PATH: &str = "/var/lib/parallax";
 const CLAIM: &str = "parallax-data";
 
 /// Builds the claim, if a volume is configured.
-pub(super) fn claim(values: &Values) -> Option<PersistentVolumeClaim> {
+pub(super) fn persistent_volume_claim(values: &Values) -> Option<PersistentVolumeClaim> {
     let volume = values.volume.as_ref()?;
     Some(PersistentVolumeClaim {
-        metadata: Component::Aggregator.meta(CLAIM, values),
+        metadata: Component::Aggregator.metadata(CLAIM, values),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             storage_class_name: volume.storage_class.clone(),

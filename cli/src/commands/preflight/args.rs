@@ -19,14 +19,14 @@ use crate::commands::query::ConnectionArgs;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(super) instead: Option<PreflightAction>,
+    pub(super) action: Option<PreflightAction>,
     #[command(flatten)]
-    pub(super) asked: Request,
+    pub(super) request: Request,
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) way: ConnectionArgs,
+    pub(super) connection: ConnectionArgs,
 }
 
 /// Subcommands.
@@ -90,7 +90,7 @@ pub(super) struct Request {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,
     #[command(flatten)]
-    pub(super) setting: PreflightSettings,
+    pub(super) settings: PreflightSettings,
 }
 
 /// Settings that are the same for every preflight in a cluster.
@@ -133,19 +133,19 @@ impl From<KnownAuthority> for ChallengeClient {
 
 impl Args {
     /// Reports whether the command runs until it is stopped.
-    pub(crate) const fn serves(&self) -> bool {
-        self.instead.is_some()
+    pub(crate) const fn is_server(&self) -> bool {
+        self.action.is_some()
     }
 
     /// Reports whether stderr is a terminal that shows progress.
-    pub(super) fn progress(&self) -> bool {
+    pub(super) fn shows_progress(&self) -> bool {
         !self.json && std::io::stderr().is_terminal()
     }
 }
 
 impl Request {
     /// Reports whether the request requires access to a cluster.
-    pub(super) const fn reads_the_cluster(&self) -> bool {
+    pub(super) const fn requires_cluster(&self) -> bool {
         !self.no_create
             || self.issuer.is_some()
             || self.cluster_issuer.is_some()
@@ -154,7 +154,7 @@ impl Request {
     }
 
     /// Returns how long to wait for the route.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn ready_timeout(&self) -> Duration {
         Duration::from_secs(self.ready.into())
     }
 }

@@ -14,10 +14,10 @@ use super::error::{NoVerdict, NoVerdictReason};
 use crate::{commands::query::ConnectionArgs, exit::Failure};
 
 /// The timeout of one API request.
-const PATIENCE: Duration = Duration::from_secs(15);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The page size of list requests.
-const PAGE: u32 = 200;
+const PAGE_SIZE: u32 = 200;
 
 /// The kinds of objects that are read or created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl ObjectKind {
         }
     }
 
-    const fn of_the_cluster(self) -> bool {
+    const fn is_cluster_scoped(self) -> bool {
         matches!(self, Self::IngressClass | Self::ClusterIssuer)
     }
 
@@ -65,9 +65,9 @@ impl ObjectKind {
     }
 
     /// `Ingress shop/web`.
-    pub(super) fn named(self, namespace: &str, name: &str) -> String {
+    pub(super) fn qualified_name(self, namespace: &str, name: &str) -> String {
         let kind = self.parts().2;
-        if self.of_the_cluster() {
+        if self.is_cluster_scoped() {
             format!("{kind} {name}")
         } else {
             format!("{kind} {namespace}/{name}")
@@ -75,10 +75,10 @@ impl ObjectKind {
     }
 
     /// `pods of shop`.
-    fn some(self, namespace: Option<&str>) -> String {
+    fn list_description(self, namespace: Option<&str>) -> String {
         let plural = self.parts().3;
         match namespace {
-            Some(namespace) if !self.of_the_cluster() => format!("{plural} of {namespace}"),
+            Some(namespace) if !self.is_cluster_scoped() => format!("{plural} of {namespace}"),
             _ => format!("{plural} of all namespaces"),
         }
     }
@@ -86,26 +86,25 @@ impl ObjectKind {
 
 /// Why an object is not available.
 #[derive(Debug)]
-pub(super) enum MissingReason {
+pub(super) enum ClusterError {
     /// The object or its kind does not exist.
     NotFound,
     /// Any other error, as a message.
     Failed(NoVerdictReason, String),
 }
 
-impl From<MissingReason> for NoVerdict {
-    fn from(missing: MissingReason) -> Self {
+impl From<ClusterError> for NoVerdict {
+    fn from(missing: ClusterError) -> Self {
         match missing {
-            MissingReason::NotFound => {
-                NoVerdictReason::Replaced.could_not("an object that existed a moment ago is gone".to_owned())
-            }
-            MissingReason::Failed(why, said) => why.could_not(said),
+            ClusterError::NotFound => NoVerdictReason::Replaced
+                .indeterminate("an object that existed a moment ago is gone".to_owned()),
+            ClusterError::Failed(why, said) => why.indeterminate(said),
         }
     }
 }
 
-impl From<MissingReason> for Failure {
-    fn from(missing: MissingReason) -> Self {
+impl From<ClusterError> for Failure {
+    fn from(missing: ClusterError) -> Self {
         NoVerdict::from(missing).into()
     }
 }
@@ -117,11 +116,15 @@ pub(super) struct ClusterClient {
 }
 
 impl ClusterClient {
-    pub(super) async fn find(way: &ConnectionArgs) -> Result<Self, Failure> {
+    pub(super) async fn connect(connection: &ConnectionArgs) -> Result<Self, Failure> {
         let unusable = |error: &dyn std::fmt::Display| {
-            Failure::CouldNot(format!("{error}; or test the existing path with --no-create"))
+            Failure::Indeterminate(format!("{error}; or test the existing path with --no-create"))
         };
-        let config = way.cluster.config().await.map_err(|error| unusable(&error))?;
+        let config = connection
+            .cluster
+            .config()
+            .await
+            .map_err(|error| unusable(&error))?;
         let client = Client::try_from(config).map_err(|error| unusable(&error))?;
         Ok(Self { client })
     }
@@ -131,9 +134,9 @@ impl ClusterClient {
         &self.client
     }
 
-    fn api(&self, sort: ObjectKind, namespace: &str) -> Api<DynamicObject> {
-        let resource = sort.resource();
-        if sort.of_the_cluster() {
+    fn api(&self, kind: ObjectKind, namespace: &str) -> Api<DynamicObject> {
+        let resource = kind.resource();
+        if kind.is_cluster_scoped() {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
@@ -142,45 +145,45 @@ impl ClusterClient {
 
     pub(super) async fn get(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: &str,
         name: &str,
-    ) -> Result<Value, MissingReason> {
-        let call = async { self.api(sort, namespace).get(name).await };
-        self.called(sort, Some(namespace), ("get", "read", name), call)
+    ) -> Result<Value, ClusterError> {
+        let call = async { self.api(kind, namespace).get(name).await };
+        self.call(kind, Some(namespace), ("get", "read", name), call)
             .await
-            .map(value)
+            .map(to_value)
     }
 
     pub(super) async fn list(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: &str,
         labels: &str,
-    ) -> Result<Vec<Value>, MissingReason> {
-        self.pages(sort, Some(namespace), self.api(sort, namespace), labels)
+    ) -> Result<Vec<Value>, ClusterError> {
+        self.list_pages(kind, Some(namespace), self.api(kind, namespace), labels)
             .await
     }
 
     /// Lists the objects of all namespaces.
-    pub(super) async fn list_all(&self, sort: ObjectKind, labels: &str) -> Result<Vec<Value>, MissingReason> {
-        let api = Api::all_with(self.client.clone(), &sort.resource());
-        self.pages(sort, None, api, labels).await
+    pub(super) async fn list_all(&self, kind: ObjectKind, labels: &str) -> Result<Vec<Value>, ClusterError> {
+        let api = Api::all_with(self.client.clone(), &kind.resource());
+        self.list_pages(kind, None, api, labels).await
     }
 
-    async fn pages(
+    async fn list_pages(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: Option<&str>,
         api: Api<DynamicObject>,
         labels: &str,
-    ) -> Result<Vec<Value>, MissingReason> {
+    ) -> Result<Vec<Value>, ClusterError> {
         let mut all = Vec::new();
-        let mut params = ListParams::default().labels(labels).limit(PAGE);
+        let mut params = ListParams::default().labels(labels).limit(PAGE_SIZE);
         loop {
             let call = async { api.list(&params).await };
-            let page = self.called(sort, namespace, ("list", "list", ""), call).await?;
-            all.extend(page.items.into_iter().map(value));
+            let page = self.call(kind, namespace, ("list", "list", ""), call).await?;
+            all.extend(page.items.into_iter().map(to_value));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(all),
@@ -190,33 +193,33 @@ impl ClusterClient {
 
     pub(super) async fn create(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: &str,
         object: &Value,
-    ) -> Result<Value, MissingReason> {
+    ) -> Result<Value, ClusterError> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let object: DynamicObject = serde_json::from_value(object.clone())
-            .map_err(|error| MissingReason::Failed(NoVerdictReason::Invalid, error.to_string()))?;
+            .map_err(|error| ClusterError::Failed(NoVerdictReason::Invalid, error.to_string()))?;
         let call = async {
-            self.api(sort, namespace)
+            self.api(kind, namespace)
                 .create(&PostParams::default(), &object)
                 .await
         };
-        self.called(sort, Some(namespace), ("create", "create", &name), call)
+        self.call(kind, Some(namespace), ("create", "create", &name), call)
             .await
-            .map(value)
+            .map(to_value)
     }
 
     /// Merges a change into an object. Returns false if the object's version differs from the one in the change.
     pub(super) async fn patch(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: &str,
         name: &str,
         change: &Value,
-    ) -> Result<bool, MissingReason> {
+    ) -> Result<bool, ClusterError> {
         let call = async {
-            let api = self.api(sort, namespace);
+            let api = self.api(kind, namespace);
             match api
                 .patch(name, &PatchParams::default(), &Patch::Merge(change))
                 .await
@@ -226,54 +229,54 @@ impl ClusterClient {
                 Err(error) => Err(error),
             }
         };
-        self.called(sort, Some(namespace), ("patch", "edit", name), call)
+        self.call(kind, Some(namespace), ("patch", "edit", name), call)
             .await
     }
 
     /// Deletes an object; a missing object is not an error.
     pub(super) async fn delete(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: &str,
         name: &str,
-    ) -> Result<(), MissingReason> {
+    ) -> Result<(), ClusterError> {
         let call = async {
-            self.api(sort, namespace)
+            self.api(kind, namespace)
                 .delete(name, &DeleteParams::background())
                 .await
         };
         match self
-            .called(sort, Some(namespace), ("delete", "remove", name), call)
+            .call(kind, Some(namespace), ("delete", "remove", name), call)
             .await
         {
-            Ok(_) | Err(MissingReason::NotFound) => Ok(()),
+            Ok(_) | Err(ClusterError::NotFound) => Ok(()),
             Err(failed) => Err(failed),
         }
     }
 
-    async fn called<T>(
+    async fn call<T>(
         &self,
-        sort: ObjectKind,
+        kind: ObjectKind,
         namespace: Option<&str>,
         (verb, doing, name): (&str, &str, &str),
         call: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, MissingReason> {
+    ) -> Result<T, ClusterError> {
         let what = if name.is_empty() {
-            sort.some(namespace)
+            kind.list_description(namespace)
         } else {
-            sort.named(namespace.unwrap_or_default(), name)
+            kind.qualified_name(namespace.unwrap_or_default(), name)
         };
-        match timeout(PATIENCE, call).await {
-            Err(_) => Err(MissingReason::Failed(
+        match timeout(API_SERVER_TIMEOUT, call).await {
+            Err(_) => Err(ClusterError::Failed(
                 NoVerdictReason::ApiServer,
                 format!(
                     "cannot {doing} {what}: the API server does not respond within {} s",
-                    PATIENCE.as_secs()
+                    API_SERVER_TIMEOUT.as_secs()
                 ),
             )),
             Ok(Ok(done)) => Ok(done),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => {
-                Err(MissingReason::NotFound)
+                Err(ClusterError::NotFound)
             }
             Ok(Err(kube::Error::Api(status))) => {
                 let said = &status.message;
@@ -285,22 +288,22 @@ impl ClusterClient {
                 .iter()
                 .any(|words| said.contains(words));
                 Err(match status.code {
-                    403 if by_admission => MissingReason::Failed(
+                    403 if by_admission => ClusterError::Failed(
                         NoVerdictReason::AdmissionRefused,
                         format!(
                             "admission rejects {what}: {said}; cert-manager's own object would be rejected as well"
                         ),
                     ),
                     // A quota error has the same status, but no RBAC rule would help.
-                    403 if said.contains("exceeded quota") => MissingReason::Failed(
+                    403 if said.contains("exceeded quota") => ClusterError::Failed(
                         NoVerdictReason::NotReady,
                         format!("the quota has no room for {what}: {said}"),
                     ),
-                    403 => MissingReason::Failed(
+                    403 => ClusterError::Failed(
                         NoVerdictReason::Forbidden,
-                        forbidden(sort, namespace, verb, &what, said),
+                        forbidden_message(kind, namespace, verb, &what, said),
                     ),
-                    404 => MissingReason::Failed(
+                    404 => ClusterError::Failed(
                         NoVerdictReason::NotFound,
                         format!(
                             "cannot {doing} {what}: the cluster does not have this kind or the namespace {}",
@@ -308,7 +311,7 @@ impl ClusterClient {
                         ),
                     ),
                     409 if verb == "create" => {
-                        MissingReason::Failed(NoVerdictReason::Busy, format!("cannot {doing} {what}: {said}"))
+                        ClusterError::Failed(NoVerdictReason::Busy, format!("cannot {doing} {what}: {said}"))
                     }
                     400 | 422 if verb == "create" => {
                         // Rejected because of its content: a retry would fail as well.
@@ -317,15 +320,15 @@ impl ClusterClient {
                         } else {
                             NoVerdictReason::Invalid
                         };
-                        MissingReason::Failed(why, format!("cannot {doing} {what}: {said}"))
+                        ClusterError::Failed(why, format!("cannot {doing} {what}: {said}"))
                     }
-                    _ => MissingReason::Failed(
+                    _ => ClusterError::Failed(
                         NoVerdictReason::ApiServer,
                         format!("cannot {doing} {what}: {said}"),
                     ),
                 })
             }
-            Ok(Err(other)) => Err(MissingReason::Failed(
+            Ok(Err(other)) => Err(ClusterError::Failed(
                 NoVerdictReason::ApiServer,
                 format!("cannot {doing} {what}: {other}"),
             )),
@@ -334,10 +337,16 @@ impl ClusterClient {
 }
 
 /// Returns a message that names the missing rule.
-fn forbidden(sort: ObjectKind, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
-    let (group, _, _, plural) = sort.parts();
+fn forbidden_message(
+    kind: ObjectKind,
+    namespace: Option<&str>,
+    verb: &str,
+    what: &str,
+    said: &str,
+) -> String {
+    let (group, _, _, plural) = kind.parts();
     let place = match namespace {
-        Some(namespace) if !sort.of_the_cluster() => format!("in namespace {namespace}"),
+        Some(namespace) if !kind.is_cluster_scoped() => format!("in namespace {namespace}"),
         _ => "in a ClusterRole".to_owned(),
     };
     format!(
@@ -345,7 +354,7 @@ fn forbidden(sort: ObjectKind, namespace: Option<&str>, verb: &str, what: &str, 
     )
 }
 
-fn value(object: DynamicObject) -> Value {
+fn to_value(object: DynamicObject) -> Value {
     // The object was deserialized from JSON, so serialization does not fail.
     serde_json::to_value(object).unwrap_or_default()
 }
@@ -373,15 +382,15 @@ mod tests {
         ] {
             let (group, _, _, plural) = sort.parts();
             for verb in ["get", "list", "create", "patch", "delete"] {
-                let said = forbidden(sort, Some("shop"), verb, "it", "no");
-                let place = if sort.of_the_cluster() {
+                let said = forbidden_message(sort, Some("shop"), verb, "it", "no");
+                let place = if sort.is_cluster_scoped() {
                     "in a ClusterRole"
                 } else {
                     "in namespace shop"
                 };
                 let rule = format!("{{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}");
                 assert!(said.contains(&format!("missing rule {place}: {rule}")), "{said}");
-                assert!(forbidden(sort, None, verb, "it", "no").contains("in a ClusterRole"));
+                assert!(forbidden_message(sort, None, verb, "it", "no").contains("in a ClusterRole"));
             }
         }
     }

@@ -3,19 +3,21 @@
 //! for a killed one.
 
 use jiff::Timestamp;
-use parallax_preflight::{DEADLINE, preflights_in, with_path, without_path};
+use parallax_preflight::{
+    DEADLINE_ANNOTATION, insert_path, preflights_with_path, remove_path as remove_solver_path,
+};
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{ClusterClient, MissingReason, ObjectKind},
+    cluster::{ClusterClient, ClusterError, ObjectKind},
     error::{NoVerdict, NoVerdictReason},
 };
 
 /// The maximum number of attempts against concurrent writes.
-const TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// Checks whether the Ingress can be edited, before anything is created.
-pub(super) async fn possible(
+pub(super) async fn check_editable(
     cluster: &ClusterClient,
     namespace: &str,
     name: &str,
@@ -26,28 +28,29 @@ pub(super) async fn possible(
             .get(ObjectKind::Ingress, namespace, name)
             .await
             .map_err(|missing| match missing {
-                MissingReason::NotFound => NoVerdictReason::NotFound.could_not(format!(
+                ClusterError::NotFound => NoVerdictReason::NotFound.indeterminate(format!(
                     "there is no Ingress {namespace}/{name} to edit; cert-manager would fail as well"
                 )),
-                failed @ MissingReason::Failed(..) => failed.into(),
+                failed @ ClusterError::Failed(..) => failed.into(),
             })?;
-    with_path(&ingress, host, &Value::Null)
+    insert_path(&ingress, host, &Value::Null)
         .map(|_| ())
         .map_err(|why| {
-            NoVerdictReason::EditInPlace.could_not(format!("Ingress {namespace}/{name} is not edited: {why}"))
+            NoVerdictReason::EditInPlace
+                .indeterminate(format!("Ingress {namespace}/{name} is not edited: {why}"))
         })
 }
 
 /// Inserts the path.
-pub(super) async fn add(
+pub(super) async fn add_path(
     cluster: &ClusterClient,
     namespace: &str,
     name: &str,
     (host, path): (&str, &Value),
-) -> Result<(), MissingReason> {
-    write(cluster, namespace, name, |ingress| {
-        with_path(ingress, host, path).map_err(|why| {
-            MissingReason::Failed(
+) -> Result<(), ClusterError> {
+    update_rules(cluster, namespace, name, |ingress| {
+        insert_path(ingress, host, path).map_err(|why| {
+            ClusterError::Failed(
                 NoVerdictReason::EditInPlace,
                 format!("Ingress {namespace}/{name} is not edited: {why}"),
             )
@@ -57,31 +60,31 @@ pub(super) async fn add(
 }
 
 /// Removes the path of one preflight, and nothing else. A missing Ingress is not an error.
-pub(super) async fn remove(
+pub(super) async fn remove_path(
     cluster: &ClusterClient,
     namespace: &str,
     name: &str,
     preflight: &str,
-) -> Result<(), MissingReason> {
-    match write(cluster, namespace, name, |ingress| {
-        Ok(without_path(ingress, preflight))
+) -> Result<(), ClusterError> {
+    match update_rules(cluster, namespace, name, |ingress| {
+        Ok(remove_solver_path(ingress, preflight))
     })
     .await
     {
-        Err(MissingReason::NotFound) => Ok(()),
+        Err(ClusterError::NotFound) => Ok(()),
         done => done,
     }
 }
 
 /// Replaces the rules, guarded by the resourceVersion that was read, so that concurrent edits are never
 /// overwritten.
-async fn write(
+async fn update_rules(
     cluster: &ClusterClient,
     namespace: &str,
     name: &str,
-    rules: impl Fn(&Value) -> Result<Option<Value>, MissingReason>,
-) -> Result<(), MissingReason> {
-    for _ in 0..TRIES {
+    rules: impl Fn(&Value) -> Result<Option<Value>, ClusterError>,
+) -> Result<(), ClusterError> {
+    for _ in 0..MAX_ATTEMPTS {
         let ingress = cluster.get(ObjectKind::Ingress, namespace, name).await?;
         let Some(rules) = rules(&ingress)? else {
             return Ok(());
@@ -97,22 +100,22 @@ async fn write(
             return Ok(());
         }
     }
-    Err(MissingReason::Failed(
+    Err(ClusterError::Failed(
         NoVerdictReason::Busy,
         format!(
-            "cannot patch Ingress {namespace}/{name}: another client changed it during each of {TRIES} attempts; try again"
+            "cannot patch Ingress {namespace}/{name}: another client changed it during each of {MAX_ATTEMPTS} attempts; try again"
         ),
     ))
 }
 
 /// Removes the paths of killed preflights: those whose Service is gone or past its deadline. Failures are reported
 /// and do not stop this preflight.
-pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn Fn(&str)) {
+pub(super) async fn remove_expired_paths(cluster: &ClusterClient, namespace: &str, notify: &dyn Fn(&str)) {
     let ingresses = match cluster.list(ObjectKind::Ingress, namespace, "").await {
         Ok(ingresses) => ingresses,
-        Err(MissingReason::NotFound) => return,
-        Err(MissingReason::Failed(_, said)) => {
-            tell(&format!(
+        Err(ClusterError::NotFound) => return,
+        Err(ClusterError::Failed(_, said)) => {
+            notify(&format!(
                 "cannot list Ingresses to remove paths of earlier preflights: {said}"
             ));
             return;
@@ -120,28 +123,28 @@ pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn
     };
     for ingress in ingresses {
         let name = ingress["metadata"]["name"].as_str().unwrap_or_default();
-        for preflight in preflights_in(&ingress) {
-            if !is_over(cluster, namespace, &preflight).await {
+        for preflight in preflights_with_path(&ingress) {
+            if !is_expired(cluster, namespace, &preflight).await {
                 continue;
             }
-            match remove(cluster, namespace, name, &preflight).await {
-                Ok(()) => tell(&format!(
+            match remove_path(cluster, namespace, name, &preflight).await {
+                Ok(()) => notify(&format!(
                     "removed the path of {preflight} from Ingress {namespace}/{name}, left over from an earlier preflight"
                 )),
-                Err(missing) => tell(&NoVerdict::from(missing).failure.to_string()),
+                Err(missing) => notify(&NoVerdict::from(missing).failure.to_string()),
             }
         }
     }
 }
 
-async fn is_over(cluster: &ClusterClient, namespace: &str, preflight: &str) -> bool {
+async fn is_expired(cluster: &ClusterClient, namespace: &str, preflight: &str) -> bool {
     match cluster.get(ObjectKind::Service, namespace, preflight).await {
-        Ok(service) => service["metadata"]["annotations"][DEADLINE]
+        Ok(service) => service["metadata"]["annotations"][DEADLINE_ANNOTATION]
             .as_str()
             .and_then(|deadline| deadline.parse::<Timestamp>().ok())
             .is_none_or(|deadline| deadline < Timestamp::now()),
-        Err(MissingReason::NotFound) => true,
+        Err(ClusterError::NotFound) => true,
         // The preflight may be in progress.
-        Err(MissingReason::Failed(..)) => false,
+        Err(ClusterError::Failed(..)) => false,
     }
 }

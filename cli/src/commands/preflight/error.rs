@@ -73,7 +73,7 @@ impl NoVerdictReason {
     }
 
     /// Reports whether a retry may succeed without a change of the request.
-    pub(super) const fn passes(self) -> bool {
+    pub(super) const fn is_temporary(self) -> bool {
         match self {
             Self::NotFound
             | Self::Forbidden
@@ -97,39 +97,44 @@ impl NoVerdictReason {
         }
     }
 
-    pub(super) const fn but(self, failure: Failure) -> NoVerdict {
-        NoVerdict { why: self, failure }
+    pub(super) const fn with_failure(self, failure: Failure) -> NoVerdict {
+        NoVerdict {
+            reason: self,
+            failure,
+        }
     }
 
     pub(super) const fn usage(self, said: String) -> NoVerdict {
-        self.but(Failure::Usage(said))
+        self.with_failure(Failure::Usage(said))
     }
 
-    pub(super) const fn could_not(self, said: String) -> NoVerdict {
-        self.but(Failure::CouldNot(said))
+    pub(super) const fn indeterminate(self, said: String) -> NoVerdict {
+        self.with_failure(Failure::Indeterminate(said))
     }
 }
 
 /// A missing verdict, with its reason.
 #[derive(Debug)]
 pub(super) struct NoVerdict {
-    pub(super) why: NoVerdictReason,
+    pub(super) reason: NoVerdictReason,
     pub(super) failure: Failure,
 }
 
 impl NoVerdict {
     /// Converts an error response of the aggregator, or a failure to reach it.
-    pub(super) const fn of_the_aggregator(failure: Failure) -> Self {
+    pub(super) const fn from_aggregator(failure: Failure) -> Self {
         let why = match failure {
             Failure::Usage(_) => NoVerdictReason::AggregatorRefused,
-            Failure::No | Failure::CouldNot(_) | Failure::NotNow(_) => NoVerdictReason::AggregatorUnreachable,
+            Failure::Negative | Failure::Indeterminate(_) | Failure::Unavailable(_) => {
+                NoVerdictReason::AggregatorUnreachable
+            }
         };
-        why.but(failure)
+        why.with_failure(failure)
     }
 }
 
 impl From<NoVerdict> for Failure {
-    fn from(trouble: NoVerdict) -> Self {
-        trouble.failure
+    fn from(no_verdict: NoVerdict) -> Self {
+        no_verdict.failure
     }
 }

@@ -1,18 +1,18 @@
 //! `parallax preflight`: tests cert-manager's self check and the CA's validation from every node before an order is
 //! placed.
 
+mod admission;
 mod args;
+mod cleanup;
 mod cluster;
 mod controller;
 mod edit_in_place;
 mod error;
 mod explain;
-mod leftovers;
 mod names;
-mod permission;
 mod placement;
-mod plan;
 mod report;
+mod route_plan;
 mod runs;
 mod solver_run;
 
@@ -21,19 +21,19 @@ use jiff::Timestamp;
 use parallax_api::preflight::CheckState;
 use parallax_preflight::{
     CertManagerPlacement, FetchRequest, FetchResult, HostVerdict, NameAnswer, PreflightOwner, VantageAnswer,
-    exit_code, key_authorization, token,
+    encode_key_authorization, encode_token, exit_code,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use args::Args;
-pub(crate) use explain::{challenge, is_challenge};
+pub(crate) use explain::{explain_challenge, is_challenge};
 
 use self::{
     args::{PreflightAction, Request},
     cluster::ClusterClient,
     error::{NoVerdict, NoVerdictReason},
-    plan::PlannedName,
+    route_plan::PlannedName,
 };
 use super::query::ApiClient;
 use crate::{
@@ -43,12 +43,12 @@ use crate::{
 
 /// The maximum number of concurrent hosts, reported in their order. Each host takes three or four runs, and the
 /// aggregator makes eight at once for all users.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT_HOSTS: usize = 3;
 
 /// A judged host, with the route that cert-manager would create.
 struct JudgedHost {
     planned: PlannedName,
-    judged: HostVerdict,
+    verdict: HostVerdict,
     answers: (Vec<VantageAnswer>, Vec<VantageAnswer>),
     names: NameAnswer,
     /// The ids of the runs.
@@ -63,24 +63,24 @@ struct PreflightContext<'a> {
     owner: Option<&'a PreflightOwner>,
     stop: &'a CancellationToken,
     /// Receives progress messages.
-    tell: &'a dyn Fn(&str),
+    notify: &'a dyn Fn(&str),
     /// Whether to show progress.
     progress: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(PreflightAction::Controller(own)) = &args.instead {
-        return super::query::wait(controller::run(own, &args.way));
+    if let Some(PreflightAction::Controller(own)) = &args.action {
+        return super::query::block_on(controller::run(own, &args.connection));
     }
-    let namespace = args.asked.setting.parallax_namespace.as_deref();
-    let client = ApiClient::by(&args.way, namespace)?;
-    super::query::wait(preflight(args, client))
+    let namespace = args.request.settings.parallax_namespace.as_deref();
+    let client = ApiClient::connect(&args.connection, namespace)?;
+    super::query::block_on(preflight(args, client))
 }
 
 async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
-    let cluster = match ClusterClient::find(&args.way).await {
+    let cluster = match ClusterClient::connect(&args.connection).await {
         Ok(cluster) => Some(cluster),
-        Err(missing) if args.asked.reads_the_cluster() => return Err(missing),
+        Err(missing) if args.request.requires_cluster() => return Err(missing),
         Err(_) => None,
     };
     let stop = stop_on_signal()?;
@@ -89,30 +89,32 @@ async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
         cluster: cluster.as_ref(),
         owner: None,
         stop: &stop,
-        tell: &|said| eprintln!("{said}"),
-        progress: args.progress(),
+        notify: &|said| eprintln!("{said}"),
+        progress: args.shows_progress(),
     };
-    let (seat, cases) = cases(&args.asked, &place).await?;
-    finish(args, &seat, &cases)
+    let (seat, cases) = make_preflights(&args.request, &place).await?;
+    print_report(args, &seat, &cases)
 }
 
 /// Makes the requested preflights; shared by the command and the controller.
-async fn cases(
-    asked: &Request,
-    place: &PreflightContext<'_>,
+async fn make_preflights(
+    request: &Request,
+    context: &PreflightContext<'_>,
 ) -> Result<(CertManagerPlacement, Vec<JudgedHost>), NoVerdict> {
-    let planned = plan::of(asked, place.cluster).await?;
-    let seat = match place.cluster {
+    let planned = route_plan::plan_names(request, context.cluster).await?;
+    let seat = match context.cluster {
         Some(cluster) => {
-            CertManagerPlacement::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await
+            CertManagerPlacement::locate(cluster, request.settings.cert_manager_namespace.as_deref()).await
         }
-        None => CertManagerPlacement::nowhere("no kubeconfig of a cluster was found (KUBECONFIG)"),
+        None => CertManagerPlacement::unknown("no kubeconfig of a cluster was found (KUBECONFIG)"),
     };
-    let cases = match place.cluster {
-        Some(cluster) if !asked.no_create => solver_run::run(asked, place, cluster, &seat, planned).await?,
+    let cases = match context.cluster {
+        Some(cluster) if !request.no_create => {
+            solver_run::preflight_all(request, context, cluster, &seat, planned).await?
+        }
         _ => {
-            let looking = look(asked, place, &seat, planned);
-            let Some(looked) = place.stop.run_until_cancelled(looking).await else {
+            let looking = test_existing_path(request, context, &seat, planned);
+            let Some(looked) = context.stop.run_until_cancelled(looking).await else {
                 return Err(solver_run::interrupted());
             };
             looked?
@@ -122,56 +124,56 @@ async fn cases(
 }
 
 /// Tests the existing path and creates nothing.
-async fn look(
-    asked: &Request,
-    place: &PreflightContext<'_>,
-    seat: &CertManagerPlacement,
+async fn test_existing_path(
+    request: &Request,
+    context: &PreflightContext<'_>,
+    placement: &CertManagerPlacement,
     planned: Vec<PlannedName>,
 ) -> Result<Vec<JudgedHost>, NoVerdict> {
-    let progress = place.progress && planned.len() == 1;
+    let progress = context.progress && planned.len() == 1;
     let asking = stream::iter(planned).map(async |planned| {
         let wanted = FetchRequest {
-            token: fresh()?.0,
+            token: new_token()?.0,
             key: None,
-            ..runs::wanted(asked, &planned, seat)
+            ..runs::fetch_request(request, &planned, placement)
         };
-        let fetched = runs::whole(place.client, &wanted, progress)
+        let fetched = runs::run_all(context.client, &wanted, progress)
             .await
-            .map_err(NoVerdict::of_the_aggregator)?;
-        Ok::<_, NoVerdict>(JudgedHost::of(planned, &wanted, fetched, seat))
+            .map_err(NoVerdict::from_aggregator)?;
+        Ok::<_, NoVerdict>(JudgedHost::judge(planned, &wanted, fetched, placement))
     });
-    asking.buffered(AT_ONCE).try_collect().await
+    asking.buffered(MAX_CONCURRENT_HOSTS).try_collect().await
 }
 
 /// Returns a new token and its key authorization.
-fn fresh() -> Result<(String, String), NoVerdict> {
-    let token = token(random()?);
-    let key = key_authorization(&token, random()?);
+fn new_token() -> Result<(String, String), NoVerdict> {
+    let token = encode_token(random_bytes()?);
+    let key = encode_key_authorization(&token, random_bytes()?);
     Ok((token, key))
 }
 
 /// Returns cryptographically secure random bytes.
-fn random<const N: usize>() -> Result<[u8; N], NoVerdict> {
+fn random_bytes<const N: usize>() -> Result<[u8; N], NoVerdict> {
     use ring::rand::{SecureRandom as _, SystemRandom};
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| {
-        NoVerdictReason::NoRandomness.could_not("the system supplies no random numbers".to_owned())
+        NoVerdictReason::NoRandomness.indeterminate("the system supplies no random numbers".to_owned())
     })?;
     Ok(bytes)
 }
 
 impl JudgedHost {
     /// Judges the results.
-    fn of(
+    fn judge(
         planned: PlannedName,
-        wanted: &FetchRequest,
+        fetch_request: &FetchRequest,
         fetched: FetchResult,
-        seat: &CertManagerPlacement,
+        placement: &CertManagerPlacement,
     ) -> Self {
-        let judged = wanted.judged(&fetched, seat);
+        let judged = fetch_request.judge(&fetched, placement);
         Self {
             planned,
-            judged,
+            verdict: judged,
             answers: (fetched.self_check.answers, fetched.ca.answers),
             runs: fetched.runs,
             names: fetched.names,
@@ -179,44 +181,44 @@ impl JudgedHost {
     }
 }
 
-fn finish(args: &Args, seat: &CertManagerPlacement, cases: &[JudgedHost]) -> Result<(), Failure> {
+fn print_report(args: &Args, placement: &CertManagerPlacement, cases: &[JudgedHost]) -> Result<(), Failure> {
     if args.json {
         let document = json!({
             "at": Timestamp::now().to_string(),
-            "certManager": seat.document(),
+            "certManager": placement.to_json(),
             "hosts": cases.iter().map(|case| json!({
-                "host": case.judged.host,
-                "solver": case.planned.words(),
-                "selfCheck": case.judged.self_check,
-                "ca": case.judged.ca,
+                "host": case.verdict.host,
+                "solver": case.planned.description(),
+                "selfCheck": case.verdict.self_check,
+                "ca": case.verdict.ca,
                 "selfCheckAnswers": case.answers.0,
                 "caAnswers": case.answers.1,
-                "names": case.names.found(),
-                "notChecked": case.judged.not_checked,
+                "names": case.names.facts(),
+                "notChecked": case.verdict.not_checked,
                 "propagationMs": case.planned.propagation.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             })).collect::<Vec<_>>(),
         });
-        let text = serde_json::to_string_pretty(&document).map_err(Failure::could_not)?;
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::indeterminate)?;
         print(&format!("{text}\n"))?;
     } else {
-        print(&report::text(seat, cases, super::color()))?;
+        print(&report::render(placement, cases, super::color()))?;
     }
-    outcome(cases.iter().map(|case| &case.judged), args.asked.strict)
+    exit_result(cases.iter().map(|case| &case.verdict), args.request.strict)
 }
 
 /// Converts the exit code into a result.
-fn outcome<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> Result<(), Failure> {
+fn exit_result<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> Result<(), Failure> {
     let judged: Vec<&HostVerdict> = judged.into_iter().collect();
     match exit_code(judged.iter().copied(), strict) {
         0 => Ok(()),
-        1 => Err(Failure::No),
+        1 => Err(Failure::Negative),
         _ => {
             let unknown = judged.iter().find(|judged| {
                 [&judged.self_check, &judged.ca]
                     .iter()
-                    .any(|v| v.standing == CheckState::Unknown)
+                    .any(|v| v.state == CheckState::Unknown)
             });
-            Err(Failure::CouldNot(format!(
+            Err(Failure::Indeterminate(format!(
                 "no result for {}: one of its two verdicts is unknown",
                 unknown.map_or("any host", |judged| judged.host.as_str())
             )))

@@ -9,38 +9,38 @@ use parallax_preflight::NameAnswer;
 use crate::commands::query::TextTable;
 
 /// Returns the state of the CAA records, and a table if the views differ.
-pub(super) fn text(names: &NameAnswer) -> String {
-    let Some(found) = names.found() else {
+pub(super) fn render(names: &NameAnswer) -> String {
+    let Some(found) = names.facts() else {
         return String::new();
     };
     let mut text = String::new();
-    if found.judged.caa != CaaState::NotAsked {
-        text = format!("\nCAA: {}\n", plain(&found.judged.caa_words));
+    if found.verdict.caa != CaaState::NotQueried {
+        text = format!("\nCAA: {}\n", strip_control(&found.verdict.caa_description));
     }
     if !found.facts.differences.is_empty() {
         text.push('\n');
-        text.push_str(&plain_lines(&table(&found.facts)));
+        text.push_str(&strip_control_lines(&view_table(&found.facts)));
     }
     text
 }
 
 /// Equal views share one line.
-fn table(facts: &NameFacts) -> String {
-    type Said = (ResolverSide, String, String, String, String);
-    let mut lines: BTreeMap<Said, Vec<&ObservedAnswer>> = BTreeMap::new();
+fn view_table(facts: &NameFacts) -> String {
+    type ViewKey = (ResolverSide, String, String, String, String);
+    let mut lines: BTreeMap<ViewKey, Vec<&ObservedAnswer>> = BTreeMap::new();
     for seen in &facts.views {
         let key = (
             seen.side,
-            records(&seen.view.a),
-            records(&seen.view.aaaa),
+            format_records(&seen.view.a),
+            format_records(&seen.view.aaaa),
             seen.view.aliases.first().cloned().unwrap_or_default(),
-            caa(&seen.view.caa),
+            format_caa(&seen.view.caa),
         );
         lines.entry(key).or_default().push(seen);
     }
     let mut table = TextTable::new(&["VIEW", "SERVERS", "A", "AAAA", "ALIAS OF", "CAA"]);
     for ((side, a, aaaa, alias, caa), seen) in &lines {
-        let mut servers: Vec<String> = seen.iter().map(|seen| server(seen)).collect();
+        let mut servers: Vec<String> = seen.iter().map(|seen| server_name(seen)).collect();
         servers.sort_unstable();
         servers.dedup();
         let servers = servers.join(", ");
@@ -59,55 +59,55 @@ fn table(facts: &NameFacts) -> String {
             (caa.as_str(), None),
         ]);
     }
-    table.text()
+    table.render()
 }
 
-fn server(seen: &ObservedAnswer) -> String {
-    match &seen.view.by {
+fn server_name(seen: &ObservedAnswer) -> String {
+    match &seen.view.owner {
         ServerOwner::Authority { server, .. } => server.clone(),
         // For machines outside, the report names the one that queried.
-        ServerOwner::Own if seen.side != ResolverSide::Inside => {
+        ServerOwner::Local if seen.side != ResolverSide::Inside => {
             format!("{} of {}", seen.view.server.ip(), seen.vantage)
         }
-        ServerOwner::Own | ServerOwner::Public => seen.view.server.ip().to_string(),
+        ServerOwner::Local | ServerOwner::Public => seen.view.server.ip().to_string(),
     }
 }
 
-fn records(answer: &RecordAnswer) -> String {
+fn format_records(answer: &RecordAnswer) -> String {
     match answer {
         RecordAnswer::Addresses(addresses) => {
             let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
             texts.join(", ")
         }
         RecordAnswer::None => "-".to_owned(),
-        RecordAnswer::NoName => "no such name".to_owned(),
-        RecordAnswer::Failed(kind) => format!("? {}", kind.words()),
+        RecordAnswer::NoSuchName => "no such name".to_owned(),
+        RecordAnswer::Failed(kind) => format!("? {}", kind.description()),
     }
 }
 
-fn caa(answer: &CaaAnswer) -> String {
+fn format_caa(answer: &CaaAnswer) -> String {
     match answer {
         CaaAnswer::Records(records) => {
             let texts: Vec<String> = records.iter().map(ToString::to_string).collect();
             texts.join("; ")
         }
         CaaAnswer::None => "-".to_owned(),
-        CaaAnswer::Failed(kind) => format!("? {}", kind.words()),
+        CaaAnswer::Failed(kind) => format!("? {}", kind.description()),
     }
 }
 
 /// Replaces control characters: zone owners choose some of this text.
-fn plain(text: &str) -> String {
+fn strip_control(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-fn plain_lines(text: &str) -> String {
+fn strip_control_lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
-            Some(line) => format!("{}\n", plain(line)),
-            None => plain(line),
+            Some(line) => format!("{}\n", strip_control(line)),
+            None => strip_control(line),
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use parallax_preflight::{PlacementReader, PlacementResource};
 use serde_json::Value;
 
-use super::cluster::{ClusterClient, MissingReason, ObjectKind};
+use super::cluster::{ClusterClient, ClusterError, ObjectKind};
 
 impl PlacementReader for ClusterClient {
     async fn list(
@@ -23,16 +23,16 @@ impl PlacementReader for ClusterClient {
         };
         match found {
             Ok(found) => Ok(found),
-            Err(MissingReason::NotFound) => Ok(Vec::new()),
-            Err(MissingReason::Failed(_, said)) => Err(said),
+            Err(ClusterError::NotFound) => Ok(Vec::new()),
+            Err(ClusterError::Failed(_, said)) => Err(said),
         }
     }
 
     async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
         match self.get(ObjectKind::Lease, namespace, name).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(MissingReason::NotFound) => Ok(None),
-            Err(MissingReason::Failed(_, said)) => Err(said),
+            Err(ClusterError::NotFound) => Ok(None),
+            Err(ClusterError::Failed(_, said)) => Err(said),
         }
     }
 }

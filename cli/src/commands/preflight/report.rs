@@ -11,29 +11,29 @@ use super::{JudgedHost, names};
 use crate::commands::query::TextTable;
 
 /// The maximum number of vantages in the table.
-const LISTED: usize = 40;
+const MAX_TABLE_ROWS: usize = 40;
 
 /// The maximum number of vantages named per group.
-const NAMED: usize = 12;
+const MAX_NAMED_VANTAGES: usize = 12;
 
-pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: ColorMode) -> String {
+pub(super) fn render(placement: &CertManagerPlacement, cases: &[JudgedHost], style: ColorMode) -> String {
     let mut out = String::new();
     for case in cases {
-        let _ = writeln!(out, "{}: {}", case.judged.host, case.planned.words());
+        let _ = writeln!(out, "{}: {}", case.verdict.host, case.planned.description());
         if let Some(note) = &case.planned.note {
             let _ = writeln!(out, "  {note}");
         }
-        if let Some(waits) = &case.planned.waits {
+        if let Some(waits) = &case.planned.skip_self_check_delay {
             let _ = writeln!(
                 out,
                 "  the solver waits {waits} instead of making the self check (waitInsteadOfSelfCheck): only the CA decides"
             );
         }
-        verdict(&mut out, "self check", &case.judged.self_check, style);
-        verdict(&mut out, "CA", &case.judged.ca, style);
+        write_verdict(&mut out, "self check", &case.verdict.self_check, style);
+        write_verdict(&mut out, "CA", &case.verdict.ca, style);
         out.push('\n');
-        out.push_str(&table(&case.answers.0, &case.answers.1, style));
-        out.push_str(&names::text(&case.names));
+        out.push_str(&vantage_table(&case.answers.0, &case.answers.1, style));
+        out.push_str(&names::render(&case.names));
         if let Some(time) = case.planned.propagation {
             let _ = writeln!(
                 out,
@@ -42,51 +42,56 @@ pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: Col
             );
         }
         out.push_str("\nNot checked:\n");
-        for what in &case.judged.not_checked {
+        for what in &case.verdict.not_checked {
             let _ = writeln!(out, "  {what}");
         }
         out.push('\n');
     }
-    for line in seat.words().iter().chain(&seat.notes) {
+    for line in placement.description().iter().chain(&placement.notes) {
         let _ = writeln!(out, "{line}");
     }
     out
 }
 
-pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: ColorMode) {
-    let sign = match verdict.standing {
+pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, style: ColorMode) {
+    let sign = match verdict.state {
         CheckState::Passed => style.paint("32", "✓"),
         CheckState::AtRisk => style.paint("33", "!"),
         CheckState::Failed => style.paint("1;31", "✗"),
         CheckState::Unknown => style.paint("33", "?"),
     };
-    let _ = writeln!(out, "{sign} {name}: {}", plain(&verdict.sentence));
+    let _ = writeln!(out, "{sign} {name}: {}", strip_control(&verdict.sentence));
     for caveat in &verdict.caveats {
-        let _ = writeln!(out, "    {}", plain(caveat));
+        let _ = writeln!(out, "    {}", strip_control(caveat));
     }
     for finding in &verdict.findings {
-        let _ = writeln!(out, "    {} ({})", plain(&finding.text), finding.id);
+        let _ = writeln!(out, "    {} ({})", strip_control(&finding.text), finding.id);
     }
     for problem in &verdict.problems {
-        let _ = writeln!(out, "  DNS: {}", plain(&problem.words));
-        let _ = writeln!(out, "    message   {}", plain(&problem.theirs));
+        let _ = writeln!(out, "  DNS: {}", strip_control(&problem.description));
+        let _ = writeln!(out, "    message   {}", strip_control(&problem.ca_error));
         if !problem.remedy.is_empty() {
-            let _ = writeln!(out, "    remedy    {}", plain(&problem.remedy));
+            let _ = writeln!(out, "    remedy    {}", strip_control(&problem.remedy));
         }
     }
     for group in &verdict.failing {
         let from: Vec<String> = group
             .vantages
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED_VANTAGES)
             .map(Vantage::to_string)
             .collect();
-        let more = match group.vantages.len().saturating_sub(NAMED) {
+        let more = match group.vantages.len().saturating_sub(MAX_NAMED_VANTAGES) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let _ = writeln!(out, "  {}{more}: {}", from.join(", "), plain(&group.words));
-        let _ = writeln!(out, "    message   {}", plain(&group.theirs));
+        let _ = writeln!(
+            out,
+            "  {}{more}: {}",
+            from.join(", "),
+            strip_control(&group.reason)
+        );
+        let _ = writeln!(out, "    message   {}", strip_control(&group.client_message));
         for cause in &group.causes {
             let how = if cause.diagnosed { "cause" } else { "usually" };
             let _ = writeln!(out, "    {how:<9} {} {}", cause.id, cause.title);
@@ -95,7 +100,7 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Co
             let _ = writeln!(
                 out,
                 "    remedy    {} (trade-off: {})",
-                remedy.action, remedy.price
+                remedy.action, remedy.trade_off
             );
             if let Some(command) = &remedy.command {
                 let _ = writeln!(out, "              {command}");
@@ -105,13 +110,13 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Co
 }
 
 /// Replaces control characters: servers choose some of this text.
-fn plain(text: &str) -> String {
+fn strip_control(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-fn table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -> String {
+fn vantage_table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -> String {
     let mut rows: BTreeMap<&Vantage, (Option<&VantageAnswer>, Option<&VantageAnswer>)> = BTreeMap::new();
     for answer in self_check {
         rows.entry(&answer.vantage).or_default().0 = Some(answer);
@@ -124,13 +129,13 @@ fn table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -
     // Failing vantages come first, because the table is truncated.
     let fails = |answer: Option<&VantageAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());
     rows.sort_by_key(|(_, (own, ca))| !(fails(*own) || fails(*ca)));
-    for (vantage, (own, ca)) in rows.iter().take(LISTED) {
+    for (vantage, (own, ca)) in rows.iter().take(MAX_TABLE_ROWS) {
         let any = own.or(*ca);
         let placement = any.map_or_else(String::new, |answer| answer.placement.to_string());
         let address = any
-            .and_then(|answer| answer.sight.dials.iter().rfind(|dial| !dial.overtaken))
+            .and_then(|answer| answer.sight.dials.iter().rfind(|dial| !dial.abandoned))
             .map_or_else(String::new, |dial| dial.address.ip().to_string());
-        let (own, ca) = (said(*own), said(*ca));
+        let (own, ca) = (result_cell(*own), result_cell(*ca));
         let colour = |said: &str| {
             let code = match said.chars().next() {
                 Some('✓') => "32",
@@ -147,19 +152,19 @@ fn table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -
             (ca.as_str(), Some(colour(&ca))),
         ]);
     }
-    let mut text = table.text();
-    if rows.len() > LISTED {
-        let _ = writeln!(text, "… and {} more vantages", rows.len() - LISTED);
+    let mut text = table.render();
+    if rows.len() > MAX_TABLE_ROWS {
+        let _ = writeln!(text, "… and {} more vantages", rows.len() - MAX_TABLE_ROWS);
     }
     text
 }
 
-fn said(answer: Option<&VantageAnswer>) -> String {
+fn result_cell(answer: Option<&VantageAnswer>) -> String {
     let Some(answer) = answer else {
         return "-".to_owned();
     };
     let time = answer
-        .total
+        .total_duration
         .map_or_else(String::new, |total| format!(" in {total}"));
     match &answer.outcome {
         Outcome::Ok { status } => {
@@ -170,6 +175,6 @@ fn said(answer: Option<&VantageAnswer>) -> String {
             let status = status.map_or_else(String::new, |status| format!(" {status}"));
             format!("✗ {}{status}", kind.label().replace('_', " "))
         }
-        Outcome::NotAsked { own } => format!("? {}", own.to_string().replace('_', " ")),
+        Outcome::NotProbed { fault: own } => format!("? {}", own.to_string().replace('_', " ")),
     }
 }

@@ -8,107 +8,111 @@ use std::{
 use parallax_api::runs::{PreflightRun, RunEvent, RunRequest};
 use parallax_model::ChallengeClient;
 use parallax_preflight::{
-    CertManagerPlacement, FetchCollector, FetchPart, FetchRequest, FetchResult, NameAnswer,
+    CertManagerPlacement, FetchCollector, FetchOutcome, FetchRequest, FetchResult, NameAnswer,
 };
 
-use super::{args::Request, plan::PlannedName};
+use super::{args::Request, route_plan::PlannedName};
 use crate::{commands::query::ApiClient, exit::Failure};
 
 /// How long to retry a run while the aggregator is at its limit: many hosts require more runs than one user has per
 /// minute.
-const ROOM: Duration = Duration::from_mins(5);
+const CAPACITY_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How long to resume an interrupted stream.
-const AGAIN: Duration = Duration::from_secs(5);
+const STREAM_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the fetch of a host, without token and key.
-pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &CertManagerPlacement) -> FetchRequest {
+pub(super) fn fetch_request(
+    request: &Request,
+    planned: &PlannedName,
+    placement: &CertManagerPlacement,
+) -> FetchRequest {
     FetchRequest {
         host: planned.host.clone(),
-        port: asked.setting.port,
+        port: request.settings.port,
         token: String::new(),
         key: None,
-        passes: asked.faithful_timing.then_some(5),
-        authority: asked.profile.into(),
-        nameservers: seat.nameservers(),
-        issues: planned.issues.clone(),
+        passes: request.faithful_timing.then_some(5),
+        authority: request.profile.into(),
+        nameservers: placement.nameservers(),
+        name_query: planned.name_query.clone(),
     }
 }
 
 /// Fetches by both clients' rules at once.
-pub(super) async fn both(
+pub(super) async fn run_both(
     client: &ApiClient,
-    wanted: &FetchRequest,
+    fetch_request: &FetchRequest,
     progress: bool,
 ) -> Result<FetchResult, Failure> {
-    let mut own = wanted.request(ChallengeClient::CertManager);
-    let mut as_it_resolves = !wanted.nameservers.is_empty();
-    let run = match begin(client, &own).await {
+    let mut own = fetch_request.run_request(ChallengeClient::CertManager);
+    let mut as_it_resolves = !fetch_request.nameservers.is_empty();
+    let run = match start_run(client, &own).await {
         // The aggregator queries only resolvers of its configuration.
         Err(Failure::Usage(said)) if as_it_resolves && said.contains("resolvers.public") => {
             as_it_resolves = false;
             if let Some(ask) = &mut own.challenge {
                 ask.nameservers.clear();
             }
-            begin(client, &own).await?
+            start_run(client, &own).await?
         }
         begun => begun?,
     };
-    let ca = begin(client, &wanted.request(wanted.authority)).await?;
+    let ca = start_run(client, &fetch_request.run_request(fetch_request.authority)).await?;
     let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected + ca.expected,
-        came: 0,
+        received: 0,
     };
     let runs = vec![run.id.to_string(), ca.id.to_string()];
     // The aggregator buffers the streams, so the second can be read later.
-    let self_check = follow(client, &run, &mut shown).await;
-    let ca = follow(client, &ca, &mut shown).await;
+    let self_check = follow_run(client, &run, &mut shown).await;
+    let ca = follow_run(client, &ca, &mut shown).await;
     shown.clear();
     Ok(FetchResult {
         self_check: self_check?,
         ca: ca?,
-        as_it_resolves,
+        used_solver_nameservers: as_it_resolves,
         runs,
-        names: NameAnswer::NotAsked("not queried".to_owned()),
+        names: NameAnswer::NotQueried("not queried".to_owned()),
     })
 }
 
 /// Fetches by both clients' rules, followed by [`rest`].
-pub(super) async fn whole(
+pub(super) async fn run_all(
     client: &ApiClient,
-    wanted: &FetchRequest,
+    fetch_request: &FetchRequest,
     progress: bool,
 ) -> Result<FetchResult, Failure> {
-    let mut fetched = both(client, wanted, progress).await?;
-    rest(client, wanted, &mut fetched, progress).await?;
+    let mut fetched = run_both(client, fetch_request, progress).await?;
+    run_remaining(client, fetch_request, &mut fetched, progress).await?;
     Ok(fetched)
 }
 
 /// Makes the other runs that the verdicts need: the second pass that names the cause, and the DNS facts of the
 /// name.
-pub(super) async fn rest(
+pub(super) async fn run_remaining(
     client: &ApiClient,
-    wanted: &FetchRequest,
+    fetch_request: &FetchRequest,
     fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
-    deeper(client, wanted, fetched, progress).await?;
-    of_the_name(client, wanted, fetched, progress).await
+    run_diagnosis(client, fetch_request, fetched, progress).await?;
+    query_name(client, fetch_request, fetched, progress).await
 }
 
 /// Queries the DNS facts of the name.
-async fn of_the_name(
+async fn query_name(
     client: &ApiClient,
-    wanted: &FetchRequest,
+    fetch_request: &FetchRequest,
     fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
-    let run = match begin(client, &wanted.issues.request(&wanted.host)).await {
+    let run = match start_run(client, &fetch_request.name_query.run_request(&fetch_request.host)).await {
         Ok(run) => run,
         // An older aggregator does not support the query, and the scope may forbid it: the verdicts then say less.
         Err(Failure::Usage(said)) => {
-            fetched.names = NameAnswer::NotAsked(said);
+            fetched.names = NameAnswer::NotQueried(said);
             return Ok(());
         }
         Err(other) => return Err(other),
@@ -116,42 +120,44 @@ async fn of_the_name(
     let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected,
-        came: 0,
+        received: 0,
     };
-    let part = follow(client, &run, &mut shown).await?;
+    let part = follow_run(client, &run, &mut shown).await?;
     shown.clear();
-    fetched.names = NameAnswer::of(part.names);
+    fetched.names = NameAnswer::from_run(part.names);
     Ok(())
 }
 
 /// Makes the second pass that lets the diagnosis name the cause, if it is not known.
-async fn deeper(
+async fn run_diagnosis(
     client: &ApiClient,
-    wanted: &FetchRequest,
+    fetch_request: &FetchRequest,
     fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
-    let Some(request) = wanted.deeper(fetched) else {
+    let Some(request) = fetch_request.diagnosis_request(fetched) else {
         return Ok(());
     };
-    let run = begin(client, &request).await?;
+    let run = start_run(client, &request).await?;
     fetched.runs.push(run.id.to_string());
     let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected,
-        came: 0,
+        received: 0,
     };
-    fetched.self_check.diagnosed = follow(client, &run, &mut shown).await?.diagnosed;
+    fetched.self_check.incident = follow_run(client, &run, &mut shown).await?.incident;
     shown.clear();
     Ok(())
 }
 
 /// Starts a run, and retries while the aggregator is at its limit.
-async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
+async fn start_run(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
     loop {
         match client.post(&["v1", "runs"], request).await {
-            Err(Failure::CouldNot(said)) if said.contains("too many runs") && since.elapsed() < ROOM => {
+            Err(Failure::Indeterminate(said))
+                if said.contains("too many runs") && since.elapsed() < CAPACITY_TIMEOUT =>
+            {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
             done => return done,
@@ -160,11 +166,11 @@ async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun,
 }
 
 /// Follows a run to its end.
-async fn follow(
+async fn follow_run(
     client: &ApiClient,
     run: &PreflightRun,
     progress: &mut ProgressLine,
-) -> Result<FetchPart, Failure> {
+) -> Result<FetchOutcome, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let since = Instant::now();
     loop {
@@ -172,27 +178,27 @@ async fn follow(
         match client.lines(&path).await {
             Ok(mut lines) => {
                 while let Some(line) = lines.next().await {
-                    let event: RunEvent = serde_json::from_slice(&line).map_err(Failure::could_not)?;
-                    let (came, part) = gathering.take(&event);
+                    let event: RunEvent = serde_json::from_slice(&line).map_err(Failure::indeterminate)?;
+                    let (came, part) = gathering.push(&event);
                     if let Some(part) = part {
                         return Ok(part);
                     }
                     if came {
-                        progress.see();
+                        progress.increment();
                     }
                 }
             }
             // The aggregator responds but does not know the run, so waiting is pointless.
             Err(Failure::Usage(said)) => {
-                return Err(Failure::CouldNot(format!(
+                return Err(Failure::Indeterminate(format!(
                     "the aggregator has lost the run: {said}"
                 )));
             }
-            Err(failure) if since.elapsed() > AGAIN => return Err(failure),
+            Err(failure) if since.elapsed() > STREAM_RETRY_TIMEOUT => return Err(failure),
             Err(_) => {}
         }
-        if since.elapsed() > AGAIN {
-            return Err(Failure::CouldNot(
+        if since.elapsed() > STREAM_RETRY_TIMEOUT {
+            return Err(Failure::Indeterminate(
                 "the aggregator closes the stream before the run ends; see its log, then try again"
                     .to_owned(),
             ));
@@ -205,14 +211,17 @@ async fn follow(
 struct ProgressLine {
     visible: bool,
     expected: u64,
-    came: u64,
+    received: u64,
 }
 
 impl ProgressLine {
-    fn see(&mut self) {
-        self.came += 1;
+    fn increment(&mut self) {
+        self.received += 1;
         if self.visible {
-            Self::write(&format!("\r\u{1b}[K{} of {} probes", self.came, self.expected));
+            Self::write(&format!(
+                "\r\u{1b}[K{} of {} probes",
+                self.received, self.expected
+            ));
         }
     }
 

@@ -2,14 +2,14 @@
 
 use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
 
-use super::{ApiClient, ServerArgs, wait};
+use super::{ApiClient, ServerArgs, block_on};
 use crate::{commands::print, exit::Failure};
 
 /// Manage baselines: what a target answers while it works. `parallax targets -o wide` shows them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: BaselineCommand,
+    command: BaselineCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -25,11 +25,11 @@ enum BaselineCommand {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let BaselineCommand::Reset { target, server } = args.what;
+    let BaselineCommand::Reset { target, server } = args.command;
     let client = ApiClient::new(&server)?;
     let request = BaselineResetRequest { target };
-    let answer: BaselineResetAnswer = wait(client.post(&["v1", "baselines", "reset"], &request))?;
-    let text = if answer.known {
+    let answer: BaselineResetAnswer = block_on(client.post(&["v1", "baselines", "reset"], &request))?;
+    let text = if answer.had_baseline {
         "baseline reset; it will be learned again from the next rounds"
     } else {
         "no baseline to reset"

@@ -9,22 +9,22 @@ use super::ApiClient;
 use crate::exit::Failure;
 
 /// Queries the pending Challenges. An aggregator too old for this request has none.
-pub(super) async fn ask(client: &ApiClient) -> Result<ChallengeList, Failure> {
+pub(super) async fn fetch(client: &ApiClient) -> Result<ChallengeList, Failure> {
     match client.get(&["v1", "challenges"], &[]).await {
-        Err(Failure::Usage(_)) => Ok(none()),
+        Err(Failure::Usage(_)) => Ok(empty()),
         asked => asked,
     }
 }
 
-pub(super) const fn none() -> ChallengeList {
+pub(super) const fn empty() -> ChallengeList {
     ChallengeList {
         challenges: Vec::new(),
-        unknown: None,
+        unknown_because: None,
     }
 }
 
 /// Renders one paragraph per pending Challenge.
-pub(super) fn waiting(all: &ChallengeList, style: ColorMode) -> String {
+pub(super) fn render_pending(all: &ChallengeList, style: ColorMode) -> String {
     let mut out = String::new();
     for challenge in &all.challenges {
         let _ = writeln!(
@@ -35,13 +35,13 @@ pub(super) fn waiting(all: &ChallengeList, style: ColorMode) -> String {
             challenge.namespace,
             challenge.name
         );
-        paragraph(&mut out, challenge);
+        write_challenge(&mut out, challenge);
         out.push('\n');
     }
     out
 }
 
-fn paragraph(out: &mut String, challenge: &WaitingChallenge) {
+fn write_challenge(out: &mut String, challenge: &WaitingChallenge) {
     let explanation = challenge.explanation.as_ref();
     let sentence = explanation.map_or(&challenge.meaning, |explained| &explained.self_check.sentence);
     let _ = writeln!(out, "  {sentence}");
@@ -51,7 +51,11 @@ fn paragraph(out: &mut String, challenge: &WaitingChallenge) {
     }
     if let Some(explained) = explanation {
         for remedy in &explained.remedies {
-            let _ = writeln!(out, "  remedy    {} (trade-off: {})", remedy.action, remedy.price);
+            let _ = writeln!(
+                out,
+                "  remedy    {} (trade-off: {})",
+                remedy.action, remedy.trade_off
+            );
         }
         if let Some(incident) = &explained.incident {
             let _ = writeln!(
@@ -59,7 +63,7 @@ fn paragraph(out: &mut String, challenge: &WaitingChallenge) {
                 "  incident  {incident} has the same cause: parallax explain {incident}"
             );
         }
-        for line in &explained.seat {
+        for line in &explained.placement {
             let _ = writeln!(out, "  {line}");
         }
         if let Some(hint) = &explained.wait_instead_of_self_check {
@@ -88,7 +92,7 @@ mod tests {
             {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": 1, "reason": "", "meaning": "queued",
              "causes": [], "not_replayed": "no vantage reports"}]}))
         .unwrap();
-        let text = waiting(&all, ColorMode::Plain);
+        let text = render_pending(&all, ColorMode::Plain);
         for words in [
             "! shop.example.test is pending (challenge/shop/web-1)",
             "  it fails on n2",
@@ -101,6 +105,6 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        assert_eq!(waiting(&none(), ColorMode::Plain), "");
+        assert_eq!(render_pending(&empty(), ColorMode::Plain), "");
     }
 }

@@ -8,16 +8,16 @@ use serde_json::Value;
 use url::Url;
 
 use super::cluster::{self, ClusterArgs, PortForward};
-use crate::{commands::called_as_plugin, exit::Failure};
+use crate::{commands::invoked_as_kubectl_plugin, exit::Failure};
 
 /// Limit for the time until the head of a response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The aggregator to query, and the caller's credentials.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
     #[command(flatten)]
-    pub(crate) way: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
     /// Namespace of Parallax in the cluster [default: parallax].
     #[arg(
         short,
@@ -53,7 +53,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 /// Default server URL.
-const HERE: &str = "http://127.0.0.1:8080/";
+const DEFAULT_SERVER: &str = "http://127.0.0.1:8080/";
 
 /// Connection to one aggregator.
 #[derive(Debug)]
@@ -67,13 +67,13 @@ pub(crate) struct ApiClient {
 
 impl ApiClient {
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
-        Self::by(&server.way, server.namespace.as_deref())
+        Self::connect(&server.connection, server.namespace.as_deref())
     }
 
     /// Connects with the given namespace of Parallax in the cluster, if any.
-    pub(crate) fn by(server: &ConnectionArgs, namespace: Option<&str>) -> Result<Self, Failure> {
-        let mut token = token(server)?;
-        let in_cluster = server.cluster.is_meant() || namespace.is_some();
+    pub(crate) fn connect(server: &ConnectionArgs, namespace: Option<&str>) -> Result<Self, Failure> {
+        let mut token = read_token(server)?;
+        let in_cluster = server.cluster.is_selected() || namespace.is_some();
         let tunnel = match &server.url {
             Some(_) if in_cluster => {
                 return Err(Failure::Usage(
@@ -81,8 +81,8 @@ impl ApiClient {
                         .to_owned(),
                 ));
             }
-            None if in_cluster || called_as_plugin() => {
-                let namespace = namespace.unwrap_or(cluster::NAMESPACE);
+            None if in_cluster || invoked_as_kubectl_plugin() => {
+                let namespace = namespace.unwrap_or(cluster::DEFAULT_NAMESPACE);
                 Some(PortForward::open(&server.cluster, namespace, token.is_some())?)
             }
             _ => None,
@@ -91,8 +91,8 @@ impl ApiClient {
             (Some(url), _) => url.clone(),
             (None, Some(tunnel)) => format!("http://{}/", tunnel.local)
                 .parse()
-                .map_err(Failure::could_not)?,
-            (None, None) => HERE.parse().map_err(Failure::could_not)?,
+                .map_err(Failure::indeterminate)?,
+            (None, None) => DEFAULT_SERVER.parse().map_err(Failure::indeterminate)?,
         };
         if let Some(tunnel) = &tunnel {
             token = token.or_else(|| tunnel.token.clone());
@@ -135,7 +135,7 @@ impl ApiClient {
             }
         }
         Ok(Self {
-            http: http.build().map_err(Failure::could_not)?,
+            http: http.build().map_err(Failure::indeterminate)?,
             server: url.clone(),
             token,
             tunnel,
@@ -164,15 +164,15 @@ impl ApiClient {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let sent = tokio::time::timeout(PATIENCE, request.send()).await;
+        let sent = tokio::time::timeout(RESPONSE_TIMEOUT, request.send()).await;
         let response = match sent {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Ok(Err(error)) => return Err(self.connection_error(&error)),
             Err(_) => {
-                return Err(Failure::CouldNot(format!(
+                return Err(Failure::Indeterminate(format!(
                     "no response from {} within {} s; check whether it is overloaded: {}healthz",
                     self.server,
-                    PATIENCE.as_secs(),
+                    RESPONSE_TIMEOUT.as_secs(),
                     self.server
                 )));
             }
@@ -180,40 +180,40 @@ impl ApiClient {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refused(response).await)
+        Err(self.error_response(response).await)
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    fn connection_error(&self, error: &reqwest::Error) -> Failure {
         let mut reason = error.to_string();
         let mut source = error.source();
         while let Some(inner) = source {
             reason = inner.to_string();
             source = inner.source();
         }
-        if let Some(trouble) = self.tunnel.as_ref().and_then(PortForward::trouble) {
-            return Failure::CouldNot(format!(
+        if let Some(trouble) = self.tunnel.as_ref().and_then(PortForward::last_error) {
+            return Failure::Indeterminate(format!(
                 "the forwarded connection to the aggregator failed: {trouble}"
             ));
         }
         if self.tunnel.is_some() {
-            return Failure::CouldNot(format!(
+            return Failure::Indeterminate(format!(
                 "the aggregator's Pod closed the connection ({reason}); it may have just terminated: try again"
             ));
         }
-        Failure::CouldNot(format!(
+        Failure::Indeterminate(format!(
             "cannot reach the aggregator at {}: {reason}; set --server or PARALLAX_SERVER, or query the one in a cluster: kubectl parallax, or --context NAME",
             self.server
         ))
     }
 
-    async fn refused(&self, response: Response) -> Failure {
+    async fn error_response(&self, response: Response) -> Failure {
         let status = response.status();
         let body = response.text().await.unwrap_or_default();
         let said = serde_json::from_str::<Value>(&body)
             .ok()
             .and_then(|body| body["error"].as_str().map(ToOwned::to_owned));
         let Some(said) = said else {
-            return Failure::CouldNot(format!(
+            return Failure::Indeterminate(format!(
                 "{} answered {status} without an aggregator's error body; check that it is a Parallax aggregator",
                 self.server
             ));
@@ -232,8 +232,8 @@ impl ApiClient {
             | StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::NOT_FOUND => Failure::Usage(said),
-            StatusCode::SERVICE_UNAVAILABLE => Failure::NotNow(format!("{said} ({status})")),
-            _ => Failure::CouldNot(format!("{said} ({status})")),
+            StatusCode::SERVICE_UNAVAILABLE => Failure::Unavailable(format!("{said} ({status})")),
+            _ => Failure::Indeterminate(format!("{said} ({status})")),
         }
     }
 
@@ -244,7 +244,7 @@ impl ApiClient {
         query: &[(&str, &str)],
     ) -> Result<T, Failure> {
         let response = self.send(self.request(Method::GET, path, query)?).await?;
-        self.read(response).await
+        self.parse(response).await
     }
 
     /// Posts JSON and deserializes the response.
@@ -255,13 +255,16 @@ impl ApiClient {
     ) -> Result<T, Failure> {
         let request = self.request(Method::POST, path, &[])?.json(body);
         let response = self.send(request).await?;
-        self.read(response).await
+        self.parse(response).await
     }
 
-    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+    async fn parse<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| self.connection_error(&error))?;
         serde_json::from_slice(&body).map_err(|error| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot parse the response of {}: {error}; check that its version is {}",
                 self.server,
                 env!("CARGO_PKG_VERSION")
@@ -304,7 +307,7 @@ impl LineStream {
     }
 }
 
-fn token(server: &ConnectionArgs) -> Result<Option<String>, Failure> {
+fn read_token(server: &ConnectionArgs) -> Result<Option<String>, Failure> {
     let text = match &server.token_file {
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
             Failure::Usage(format!("--token-file: cannot read {}: {error}", path.display()))

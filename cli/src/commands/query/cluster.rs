@@ -27,9 +27,9 @@ use self::pods::PodAccess;
 use crate::exit::Failure;
 
 /// Default namespace of Parallax.
-pub(crate) const NAMESPACE: &str = "parallax";
+pub(crate) const DEFAULT_NAMESPACE: &str = "parallax";
 /// Timeout of requests to the API server.
-const PATIENCE: Duration = Duration::from_secs(15);
+const API_SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The cluster to connect to, and the credentials.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) struct ClusterArgs {
 
 impl ClusterArgs {
     /// Reports whether an option selects an aggregator in a cluster.
-    pub(super) const fn is_meant(&self) -> bool {
+    pub(super) const fn is_selected(&self) -> bool {
         self.context.is_some() || self.kubeconfig.is_some() || self.account.is_some()
     }
 
@@ -86,7 +86,7 @@ pub(super) struct PortForward {
     /// Token for the aggregator, if the kubeconfig has one that the aggregator can verify.
     pub(super) token: Option<String>,
     /// Last error of a connection.
-    trouble: Arc<Mutex<Option<String>>>,
+    last_error: Arc<Mutex<Option<String>>>,
 }
 
 impl Drop for PortForward {
@@ -105,20 +105,20 @@ impl PortForward {
             .worker_threads(1)
             .enable_all()
             .build()
-            .map_err(Failure::could_not)?;
+            .map_err(Failure::indeterminate)?;
         let trouble = Arc::new(Mutex::new(None));
         let opening = async {
             let config = cluster.config().await?;
             let shown = match (token, &cluster.account) {
                 (true, _) => None,
-                (false, None) => credential::own(&config).await?,
+                (false, None) => credential::kubeconfig_token(&config).await?,
                 (false, Some(_)) => Some(String::new()),
             };
             let server = config.cluster_url.to_string();
-            let client = kube::Client::try_from(config).map_err(Failure::could_not)?;
+            let client = kube::Client::try_from(config).map_err(Failure::indeterminate)?;
             let shown = match (&cluster.account, shown) {
                 (Some(account), Some(_)) => {
-                    Some(credential::of_account(&client, &server, namespace, account).await?)
+                    Some(credential::service_account_token(&client, &server, namespace, account).await?)
                 }
                 (_, shown) => shown,
             };
@@ -127,23 +127,23 @@ impl PortForward {
             let first = way.connect().await?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
                 .await
-                .map_err(Failure::could_not)?;
-            let local = listener.local_addr().map_err(Failure::could_not)?;
+                .map_err(Failure::indeterminate)?;
+            let local = listener.local_addr().map_err(Failure::indeterminate)?;
             Ok::<_, Failure>((way, first, listener, local, shown))
         };
         let (way, first, listener, local, token) = runtime.block_on(opening)?;
-        drop(runtime.spawn(carry(way, first, listener, trouble.clone())));
+        drop(runtime.spawn(forward_connections(way, first, listener, trouble.clone())));
         Ok(Self {
             runtime: Some(runtime),
             local,
             token,
-            trouble,
+            last_error: trouble,
         })
     }
 
     /// Returns the last error of a connection.
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.trouble
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.last_error
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -151,7 +151,7 @@ impl PortForward {
 }
 
 /// Forwards each accepted connection over its own stream, until the runtime shuts down.
-async fn carry(
+async fn forward_connections(
     way: PodAccess,
     first: pods::PodStream,
     listener: TcpListener,
@@ -171,7 +171,7 @@ async fn carry(
                         None => way.connect().await,
                     };
                     let said = match stream {
-                        Ok(stream) => pass(local, stream).await,
+                        Ok(stream) => forward_connection(local, stream).await,
                         Err(failure) => Some(failure.to_string()),
                     };
                     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = said;
@@ -183,8 +183,8 @@ async fn carry(
 }
 
 /// Forwards one connection until it ends, and returns the kubelet's error, if any.
-async fn pass(mut local: TcpStream, mut stream: pods::PodStream) -> Option<String> {
+async fn forward_connection(mut local: TcpStream, mut stream: pods::PodStream) -> Option<String> {
     // Either end may close at any time; the client sees that itself.
     let _ = copy_bidirectional(&mut local, &mut stream.bytes).await;
-    stream.said()
+    stream.error()
 }

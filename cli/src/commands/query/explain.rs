@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 };
 use serde_json::Value;
 
-use super::{ApiClient, Output, ServerArgs, challenges, wait};
+use super::{ApiClient, Output, ServerArgs, block_on, challenges};
 use crate::{
     commands::{color, preflight, print},
     exit::Failure,
@@ -36,15 +36,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
     if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
         let cert_manager = args.cert_manager_namespace.as_deref();
-        return wait(preflight::challenge(
+        return block_on(preflight::explain_challenge(
             &client,
-            &args.server.way,
+            &args.server.connection,
             id,
             cert_manager,
             args.output,
         ));
     }
-    let (view, found, waiting): (Value, Vec<Value>, ChallengeList) = wait(async {
+    let (view, found, waiting): (Value, Vec<Value>, ChallengeList) = block_on(async {
         let view: Value = client.get(&["v1", "state"], &[]).await?;
         let found = if let Some(id) = &args.id {
             vec![client.get(&["v1", "incidents", id], &[]).await?]
@@ -55,21 +55,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 .collect()
         };
         let waiting = if args.id.is_none() && args.output.is_none() {
-            challenges::ask(&client).await?
+            challenges::fetch(&client).await?
         } else {
-            challenges::none()
+            challenges::empty()
         };
         Ok((view, found, waiting))
     })?;
-    if Output::document(args.output, &found)? {
+    if Output::print_document(args.output, &found)? {
         return Ok(());
     }
-    let view: View = serde_json::from_value(view).map_err(Failure::could_not)?;
+    let view: View = serde_json::from_value(view).map_err(Failure::indeterminate)?;
     let style = color();
     let mut out = String::new();
     for incident in found {
         let incident: Incident = serde_json::from_value(incident).map_err(|error| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot parse this incident, which another version wrote ({error}); -o json shows it unparsed"
             ))
         })?;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if out.is_empty() {
             out.push_str("No incident is open.\n");
         }
-        out.push_str(&challenges::waiting(&waiting, style));
+        out.push_str(&challenges::render_pending(&waiting, style));
         out.push_str(&parallax_terminal::findings(&view, style));
     }
     print(&out)

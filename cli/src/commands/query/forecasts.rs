@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 
-use super::{ApiClient, Output, ServerArgs, TextTable, wait};
+use super::{ApiClient, Output, ServerArgs, TextTable, block_on};
 use crate::{
     commands::{color, print},
     exit::Failure,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct Args {
     /// Only names that contain this text.
     #[arg(value_name = "TEXT")]
-    holding: Option<String>,
+    filter: Option<String>,
     /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
@@ -29,8 +29,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
-    let mut known: RenewalForecastList = wait(client.get(&["v1", "forecasts"], &[]))?;
-    if let Some(text) = &args.holding {
+    let mut known: RenewalForecastList = block_on(client.get(&["v1", "forecasts"], &[]))?;
+    if let Some(text) = &args.filter {
         known
             .forecasts
             .retain(|forecast| forecast.host.contains(text.as_str()));
@@ -40,19 +40,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             |forecast: &RenewalForecast| (forecast.outlook, forecast.renewal.map_or(i64::MAX, |at| at.0));
         key(a).cmp(&key(b))
     });
-    if !Output::document(args.output, &known)? {
-        print(&text(&known, args.output == Some(Output::Wide)))?;
+    if !Output::print_document(args.output, &known)? {
+        print(&render(&known, args.output == Some(Output::Wide)))?;
     }
-    outcome(&known)
+    exit_status(&known)
 }
 
-fn text(known: &RenewalForecastList, wide: bool) -> String {
+fn render(known: &RenewalForecastList, wide: bool) -> String {
     let mut text = String::new();
-    if let Some(missing) = &known.missing {
-        let _ = writeln!(text, "No forecast: {}", plain(missing));
+    if let Some(missing) = &known.unavailable_because {
+        let _ = writeln!(text, "No forecast: {}", replace_control_characters(missing));
     }
     if known.forecasts.is_empty() {
-        if known.missing.is_none() {
+        if known.unavailable_because.is_none() {
             text.push_str("No Certificate has a name that would be validated over HTTP.\n");
         }
         return text;
@@ -66,7 +66,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
             RenewalOutlook::WouldPass => ("would pass", "32"),
         };
         let certificate = format!("{}/{}", forecast.namespace, forecast.certificate);
-        let renewal = forecast.renewal.map_or_else(|| "-".to_owned(), day);
+        let renewal = forecast.renewal.map_or_else(|| "-".to_owned(), format_time);
         table.row([
             (word, Some(style.paint(colour, word))),
             (forecast.host.as_str(), None),
@@ -75,7 +75,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
             (forecast.sentence.as_str(), None),
         ]);
     }
-    text.push_str(&table.text());
+    text.push_str(&table.render());
     for forecast in known
         .forecasts
         .iter()
@@ -84,7 +84,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
         let mut lines = Vec::new();
         lines.extend(
             forecast
-                .theirs
+                .ca_error
                 .iter()
                 .map(|theirs| format!("expected CA error: {theirs}")),
         );
@@ -96,18 +96,18 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{}", forecast.host);
             for line in lines {
-                let _ = writeln!(text, "  {}", plain(&line));
+                let _ = writeln!(text, "  {}", replace_control_characters(&line));
             }
         }
     }
-    if known.left_out > 0 {
-        let _ = writeln!(text, "\n{} more names are not examined.", known.left_out);
+    if known.skipped > 0 {
+        let _ = writeln!(text, "\n{} more names are not examined.", known.skipped);
     }
     let _ = writeln!(text, "\n{}", known.note);
     text
 }
 
-fn day(at: parallax_model::EventTime) -> String {
+fn format_time(at: parallax_model::EventTime) -> String {
     jiff::Timestamp::from_microsecond(at.0).map_or_else(
         |_| "-".to_owned(),
         |stamp| stamp.strftime("%Y-%m-%d %H:%M").to_string(),
@@ -115,22 +115,22 @@ fn day(at: parallax_model::EventTime) -> String {
 }
 
 /// Replaces control characters: the owner of a zone controls parts of this text.
-fn plain(text: &str) -> String {
+fn replace_control_characters(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-fn outcome(known: &RenewalForecastList) -> Result<(), Failure> {
+fn exit_status(known: &RenewalForecastList) -> Result<(), Failure> {
     let any = |outlook| known.forecasts.iter().any(|forecast| forecast.outlook == outlook);
     if any(RenewalOutlook::WouldFail) {
-        return Err(Failure::No);
+        return Err(Failure::Negative);
     }
-    if let Some(missing) = &known.missing {
-        return Err(Failure::CouldNot(format!("no forecast: {missing}")));
+    if let Some(missing) = &known.unavailable_because {
+        return Err(Failure::Indeterminate(format!("no forecast: {missing}")));
     }
-    if any(RenewalOutlook::Unknown) || known.left_out > 0 {
-        return Err(Failure::CouldNot(
+    if any(RenewalOutlook::Unknown) || known.skipped > 0 {
+        return Err(Failure::Indeterminate(
             "the forecast of some names is unknown".to_owned(),
         ));
     }

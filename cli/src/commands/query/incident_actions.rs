@@ -10,7 +10,7 @@ use parallax_api::{
 use parallax_model::{EventTime, Micros, units};
 use serde::Deserialize;
 
-use super::{ApiClient, Output, ServerArgs, output_format::TextTable, run::finish, wait};
+use super::{ApiClient, Output, ServerArgs, block_on, output_format::TextTable, run::follow_to_end};
 use crate::{commands::print, exit::Failure};
 
 /// Acknowledge an incident: it stays open, and triggers no more notifications.
@@ -30,12 +30,12 @@ pub(crate) fn ack(args: AcknowledgeArgs) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
     let request = AcknowledgeRequest { note: args.note };
     let path = ["v1", "incidents", &args.id, "acknowledge"];
-    let handling: IncidentActions = wait(client.post(&path, &request))?;
+    let handling: IncidentActions = block_on(client.post(&path, &request))?;
     let by = handling.acknowledged.as_ref().map_or("", |mark| &mark.by);
     print(&format!(
         "{} acknowledged by {by}\n{}",
         args.id,
-        lasting(handling.persisted)
+        persistence_note(handling.persisted)
     ))
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct SilenceArgs {
     #[arg(value_name = "INCIDENT")]
     id: String,
     /// Duration, such as 30m, 8h or 2d.
-    #[arg(long = "for", value_name = "TIME", value_parser = span, required_unless_present = "end", conflicts_with = "end")]
-    span: Option<u64>,
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, required_unless_present = "end", conflicts_with = "end")]
+    duration: Option<u64>,
     /// End the silence now.
     #[arg(long)]
     end: bool,
@@ -61,23 +61,23 @@ pub(crate) struct SilenceArgs {
 pub(crate) fn silence(args: SilenceArgs) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
     let request = SilenceRequest {
-        for_s: args.span.unwrap_or(0),
+        duration_s: args.duration.unwrap_or(0),
         note: args.note,
     };
     let path = ["v1", "incidents", &args.id, "silence"];
-    let handling: IncidentActions = wait(client.post(&path, &request))?;
+    let handling: IncidentActions = block_on(client.post(&path, &request))?;
     let text = match &handling.silenced {
-        Some(silence) if args.span.is_some() => {
+        Some(silence) if args.duration.is_some() => {
             format!(
                 "{} silenced until {} by {}\n",
                 args.id,
-                time(silence.until),
-                silence.mark.by
+                format_time(silence.until),
+                silence.author.by
             )
         }
         _ => format!("{} is not silenced\n", args.id),
     };
-    print(&format!("{text}{}", lasting(handling.persisted)))
+    print(&format!("{text}{}", persistence_note(handling.persisted)))
 }
 
 /// Repeat the probes that decided an incident, now and from every vantage, to verify a fix.
@@ -98,10 +98,10 @@ pub(crate) struct VerifyArgs {
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
-    wait(async {
+    block_on(async {
         let path = ["v1", "incidents", &args.id, "verify"];
         let run: PreflightRun = client.post(&path, &serde_json::json!({})).await?;
-        finish(&client, run, args.json).await
+        follow_to_end(&client, run, args.json).await
     })
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct MaintenanceArgs {
     #[command(subcommand)]
-    what: MaintenanceCommand,
+    command: MaintenanceCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -117,11 +117,11 @@ enum MaintenanceCommand {
     /// Start a window, now or later.
     Start {
         /// Duration, such as 30m, 8h or 2d.
-        #[arg(long = "for", value_name = "TIME", value_parser = span)]
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
         span: u64,
         /// Delay before the window begins, such as 30m, 8h or 2d.
-        #[arg(long = "in", value_name = "TIME", value_parser = span)]
-        after: Option<u64>,
+        #[arg(long = "in", value_name = "TIME", value_parser = parse_duration)]
+        delay: Option<u64>,
         /// Only targets whose URL contains this text [default: all].
         #[arg(long, value_name = "TEXT")]
         targets: Option<String>,
@@ -150,10 +150,10 @@ enum MaintenanceCommand {
 }
 
 pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
-    match args.what {
+    match args.command {
         MaintenanceCommand::Start {
             span,
-            after,
+            delay: after,
             targets,
             note,
             server,
@@ -162,24 +162,24 @@ pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
             let now = EventTime(Timestamp::now().as_microsecond());
             let request = WindowRequest {
                 from: after.map(|after| now.plus(Micros::from_secs(after))),
-                for_s: span,
+                duration_s: span,
                 targets,
                 note,
             };
-            let window: MaintenanceWindow = wait(client.post(&["v1", "maintenance"], &request))?;
+            let window: MaintenanceWindow = block_on(client.post(&["v1", "maintenance"], &request))?;
             print(&format!(
                 "{}: from {} until {}, {}\n{}",
                 window.id,
-                time(window.from),
-                time(window.until),
-                meant(&window),
-                lasting(window.persisted)
+                format_time(window.from),
+                format_time(window.until),
+                target_label(&window),
+                persistence_note(window.persisted)
             ))
         }
         MaintenanceCommand::List { output, server } => {
             let client = ApiClient::new(&server)?;
-            let answer: WindowTable = wait(client.get(&["v1", "maintenance"], &[]))?;
-            if Output::document(output, &answer.windows)? {
+            let answer: WindowTable = block_on(client.get(&["v1", "maintenance"], &[]))?;
+            if Output::print_document(output, &answer.windows)? {
                 return Ok(());
             }
             if answer.windows.is_empty() {
@@ -187,24 +187,24 @@ pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
             }
             let mut table = TextTable::new(&["ID", "FROM", "UNTIL", "TARGETS", "BY", "NOTE"]);
             for window in &answer.windows {
-                let (from, until) = (time(window.from), time(window.until));
-                let targets = meant(window);
+                let (from, until) = (format_time(window.from), format_time(window.until));
+                let targets = target_label(window);
                 table.row([
                     (window.id.as_str(), None),
                     (from.as_str(), None),
                     (until.as_str(), None),
                     (targets.as_str(), None),
-                    (window.mark.by.as_str(), None),
-                    (window.mark.note.as_deref().unwrap_or_default(), None),
+                    (window.author.by.as_str(), None),
+                    (window.author.note.as_deref().unwrap_or_default(), None),
                 ]);
             }
-            print(&table.text())
+            print(&table.render())
         }
         MaintenanceCommand::End { id, server } => {
             let client = ApiClient::new(&server)?;
             let path = ["v1", "maintenance", &id, "end"];
-            let window: MaintenanceWindow = wait(client.post(&path, &serde_json::json!({})))?;
-            print(&format!("{} ended at {}\n", window.id, time(window.until)))
+            let window: MaintenanceWindow = block_on(client.post(&path, &serde_json::json!({})))?;
+            print(&format!("{} ended at {}\n", window.id, format_time(window.until)))
         }
     }
 }
@@ -214,14 +214,14 @@ struct WindowTable {
     windows: Vec<MaintenanceWindow>,
 }
 
-fn meant(window: &MaintenanceWindow) -> String {
+fn target_label(window: &MaintenanceWindow) -> String {
     window
         .targets
         .as_ref()
         .map_or_else(|| "all targets".to_owned(), |text| format!("*{text}*"))
 }
 
-fn lasting(persisted: bool) -> &'static str {
+fn persistence_note(persisted: bool) -> &'static str {
     if persisted {
         ""
     } else {
@@ -229,15 +229,15 @@ fn lasting(persisted: bool) -> &'static str {
     }
 }
 
-fn time(at: EventTime) -> String {
+fn format_time(at: EventTime) -> String {
     Timestamp::from_microsecond(at.0).map_or_else(
         |_| "an unknown time".to_owned(),
         |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
     )
 }
 
-fn span(text: &str) -> Result<u64, String> {
-    units::scaled(text, &units::SECONDS)
+fn parse_duration(text: &str) -> Result<u64, String> {
+    units::parse_with_unit(text, &units::SECONDS)
         .filter(|seconds| *seconds > 0)
         .ok_or_else(|| "expected a duration such as 30m, 8h or 2d".to_owned())
 }

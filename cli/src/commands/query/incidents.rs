@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ApiClient, Output, ServerArgs, output_format::TextTable, wait};
+use super::{ApiClient, Output, ServerArgs, block_on, output_format::TextTable};
 use crate::{
     commands::{color, print},
     exit::Failure,
@@ -27,14 +27,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
     let limit = args.limit.to_string();
-    let answer: Value = wait(client.get(&["v1", "incidents"], &[("limit", &limit)]))?;
+    let answer: Value = block_on(client.get(&["v1", "incidents"], &[("limit", &limit)]))?;
     let incidents: Vec<&Value> = answer["incidents"]
         .as_array()
         .into_iter()
         .flatten()
         .filter(|incident| args.all || incident["state"] != "closed")
         .collect();
-    if Output::document(args.output, &incidents)? {
+    if Output::print_document(args.output, &incidents)? {
         return Ok(());
     }
     if incidents.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             parallax_model::Micros(u64::try_from(since).unwrap_or(0))
         );
         let probability = incident["probability"].to_string();
-        let subject = name(&incident["subject"]);
+        let subject = subject_name(&incident["subject"]);
         let targets = incident["targets"].as_array().map_or(0, Vec::len).to_string();
         let region = incident["region"]["region"].as_str().unwrap_or_default();
         let mut cells = vec![
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         cells.push((incident["sentence"].as_str().unwrap_or_default(), None));
         table.row(cells);
     }
-    print(&table.text())?;
+    print(&table.render())?;
     if let Some(why) = answer["incomplete"].as_str()
         && args.all
     {
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Returns the display name of a subject, also of one that another version wrote.
-fn name(subject: &Value) -> String {
+fn subject_name(subject: &Value) -> String {
     serde_json::from_value::<parallax_diagnosis::verdict::Subject>(subject.clone()).map_or_else(
         |_| subject["name"].as_str().unwrap_or_default().to_owned(),
         |subject| subject.to_string(),

@@ -16,7 +16,7 @@ mod cluster;
 mod output_format;
 
 pub(crate) use client::{ApiClient, ConnectionArgs, ServerArgs};
-pub(crate) use cluster::NAMESPACE;
+pub(crate) use cluster::DEFAULT_NAMESPACE;
 pub(crate) use output_format::{Output, TextTable};
 
 use parallax_diagnosis::view::View;
@@ -26,17 +26,17 @@ use serde_json::Value;
 use crate::exit::Failure;
 
 /// Fetches the aggregator's state, as JSON and as a parsed view.
-fn state(client: &ApiClient) -> Result<(Value, View), Failure> {
-    let state: Value = wait(client.get(&["v1", "state"], &[]))?;
-    let view = View::deserialize(&state).map_err(Failure::could_not)?;
+fn fetch_state(client: &ApiClient) -> Result<(Value, View), Failure> {
+    let state: Value = block_on(client.get(&["v1", "state"], &[]))?;
+    let view = View::deserialize(&state).map_err(Failure::indeterminate)?;
     Ok((state, view))
 }
 
 /// Runs a future to completion on its own runtime.
-pub(crate) fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?
+        .map_err(Failure::indeterminate)?
         .block_on(doing)
 }

@@ -18,10 +18,10 @@ pub(crate) enum Output {
 
 impl Output {
     /// Prints the document if JSON or YAML is selected, and reports whether it did.
-    pub(crate) fn document(output: Option<Self>, value: &impl Serialize) -> Result<bool, Failure> {
+    pub(crate) fn print_document(output: Option<Self>, value: &impl Serialize) -> Result<bool, Failure> {
         match output {
             Some(Self::Json) => {
-                let text = serde_json::to_string_pretty(value).map_err(Failure::could_not)?;
+                let text = serde_json::to_string_pretty(value).map_err(Failure::indeterminate)?;
                 print(&format!("{text}\n"))?;
                 Ok(true)
             }
@@ -29,7 +29,7 @@ impl Output {
                 // YAML 1.1 parsers read an unquoted `on` or `0o7` as something other than a string.
                 let options = serde_saphyr::ser_options! { yaml_12: false };
                 let text =
-                    serde_saphyr::to_string_with_options(value, options).map_err(Failure::could_not)?;
+                    serde_saphyr::to_string_with_options(value, options).map_err(Failure::indeterminate)?;
                 print(text.trim_start())?;
                 Ok(true)
             }
@@ -86,7 +86,7 @@ impl TextTable {
         self.rows.push(row);
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let widths: Vec<usize> = (0..columns)
             .map(|i| {
@@ -122,7 +122,7 @@ mod tests {
         table.row([("a", None), ("ok", Some("\u{1b}[32mok\u{1b}[0m".to_owned()))]);
         table.row([("longer\u{7}name", None), ("failing", None)]);
         assert_eq!(
-            table.text(),
+            table.render(),
             "NAME          STATE\na             \u{1b}[32mok\u{1b}[0m\nlonger name   failing\n"
         );
     }

@@ -11,21 +11,21 @@ use parallax_api::runs::{PreflightRun, RunEvent, RunOutcome, RunRequest, RunVant
 use parallax_model::{Micros, Outcome};
 use parallax_terminal::ColorMode;
 
-use super::{ApiClient, ServerArgs, client::LineStream, output_format::TextTable, wait};
+use super::{ApiClient, ServerArgs, block_on, client::LineStream, output_format::TextTable};
 use crate::{
     commands::{color, print},
     exit::Failure,
 };
 
 /// How long to retry a broken stream.
-const AGAIN: Duration = Duration::from_secs(5);
+const STREAM_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for another aggregator to take over the lease, with a margin.
-const TAKEOVER: Duration = Duration::from_secs(20);
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Delay between retries in the meantime.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum number of vantages in the table; the rest is only counted.
-const LISTED: usize = 40;
+const MAX_LISTED_VANTAGES: usize = 40;
 
 /// Probe a target now from every vantage, and name the cause if it fails.
 #[derive(Debug, clap::Args)]
@@ -77,31 +77,33 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         challenge: None,
         names: None,
     };
-    wait(async {
-        let run = begin(&client, &request).await?;
+    block_on(async {
+        let run = start_run(&client, &request).await?;
         match follow(&client, &run, args.json).await? {
-            RunEnd::Judged(run) => conclude(&run, args.json),
-            RunEnd::Lost(_) => {
+            FollowedRun::Judged(run) => print_result(&run, args.json),
+            FollowedRun::Lost(_) => {
                 // The run was lost with the previous leader. A new one costs nothing but probes.
-                say("the aggregator that executed the run is gone; repeating the run on the new leader");
-                let again = begin(&client, &request).await?;
-                finish(&client, again, args.json).await
+                print_status(
+                    "the aggregator that executed the run is gone; repeating the run on the new leader",
+                );
+                let again = start_run(&client, &request).await?;
+                follow_to_end(&client, again, args.json).await
             }
         }
     })
 }
 
 /// Requests the run, and retries while no aggregator leads.
-async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
+async fn start_run(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
     let mut said = false;
     loop {
         match client.post(&["v1", "runs"], request).await {
-            Err(Failure::NotNow(reason)) if since.elapsed() < TAKEOVER => {
+            Err(Failure::Unavailable(reason)) if since.elapsed() < TAKEOVER_TIMEOUT => {
                 if !std::mem::replace(&mut said, true) {
-                    say(&format!("waiting: {reason}"));
+                    print_status(&format!("waiting: {reason}"));
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             begun => return begun,
         }
@@ -109,33 +111,33 @@ async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun,
 }
 
 /// Prints a message for a person on stderr; stdout is for programs.
-fn say(text: &str) {
+fn print_status(text: &str) {
     let mut err = std::io::stderr().lock();
     // A closed stderr means that the message is not wanted.
     let _ = writeln!(err, "parallax: {text}");
 }
 
 /// Follows a run to its end and reports its result.
-pub(super) async fn finish(client: &ApiClient, run: PreflightRun, json: bool) -> Result<(), Failure> {
+pub(super) async fn follow_to_end(client: &ApiClient, run: PreflightRun, json: bool) -> Result<(), Failure> {
     match follow(client, &run, json).await? {
-        RunEnd::Judged(run) => conclude(&run, json),
-        RunEnd::Lost(said) => Err(Failure::CouldNot(format!("the run is lost: {said}"))),
+        FollowedRun::Judged(run) => print_result(&run, json),
+        FollowedRun::Lost(said) => Err(Failure::Indeterminate(format!("the run is lost: {said}"))),
     }
 }
 
-fn conclude(run: &PreflightRun, json: bool) -> Result<(), Failure> {
+fn print_result(run: &PreflightRun, json: bool) -> Result<(), Failure> {
     if !json {
-        print(&report(run, color()))?;
+        print(&render(run, color()))?;
     }
     match run.outcome {
         Some(RunOutcome::Passed) => Ok(()),
-        Some(RunOutcome::Failed) => Err(Failure::No),
-        Some(RunOutcome::Unknown) | None => Err(Failure::CouldNot(run.sentence.clone())),
+        Some(RunOutcome::Failed) => Err(Failure::Negative),
+        Some(RunOutcome::Unknown) | None => Err(Failure::Indeterminate(run.sentence.clone())),
     }
 }
 
 /// How following a run ended.
-enum RunEnd {
+enum FollowedRun {
     Judged(Box<PreflightRun>),
     /// The server does not know the run.
     Lost(String),
@@ -143,28 +145,30 @@ enum RunEnd {
 
 /// Follows the events of a run until it is judged. A broken stream is reopened, because the aggregator continues the
 /// run.
-async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<RunEnd, Failure> {
+async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<FollowedRun, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let mut progress = ProgressLine::new(run.expected, !json);
     let (mut shown, mut broken) = (0, None::<Instant>);
     loop {
         match client.lines(&path).await {
             Ok(mut lines) => {
-                if let Some(run) = lines_of(&mut lines, json, &mut shown, &mut progress).await? {
+                if let Some(run) = read_stream(&mut lines, json, &mut shown, &mut progress).await? {
                     progress.clear();
-                    return Ok(RunEnd::Judged(Box::new(run)));
+                    return Ok(FollowedRun::Judged(Box::new(run)));
                 }
             }
             // The aggregator is reachable and does not know the run: waiting will not help.
             Err(Failure::Usage(said)) => {
                 progress.clear();
-                return Ok(RunEnd::Lost(said));
+                return Ok(FollowedRun::Lost(said));
             }
-            Err(failure) if broken.is_some_and(|since| since.elapsed() > AGAIN) => return Err(failure),
+            Err(failure) if broken.is_some_and(|since| since.elapsed() > STREAM_RETRY_TIMEOUT) => {
+                return Err(failure);
+            }
             Err(_) => {}
         }
-        if broken.get_or_insert_with(Instant::now).elapsed() > AGAIN {
-            return Err(Failure::CouldNot(
+        if broken.get_or_insert_with(Instant::now).elapsed() > STREAM_RETRY_TIMEOUT {
+            return Err(Failure::Indeterminate(
                 "the aggregator keeps closing the stream before the run ends; see its log, then try again"
                     .to_owned(),
             ));
@@ -174,7 +178,7 @@ async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<Ru
 }
 
 /// Reads the lines of one stream, and returns the judged run if it arrives. Each stream starts at the first line.
-async fn lines_of(
+async fn read_stream(
     lines: &mut LineStream,
     json: bool,
     shown: &mut usize,
@@ -183,13 +187,13 @@ async fn lines_of(
     let mut number = 0;
     while let Some(line) = lines.next().await {
         number += 1;
-        let event: RunEvent = serde_json::from_slice(&line).map_err(Failure::could_not)?;
+        let event: RunEvent = serde_json::from_slice(&line).map_err(Failure::indeterminate)?;
         if number > *shown {
             *shown = number;
             if json {
                 print(&format!("{}\n", String::from_utf8_lossy(&line)))?;
             }
-            progress.see(&event);
+            progress.record(&event);
         }
         if let RunEvent::Done { run } = event {
             return Ok(Some(*run));
@@ -202,7 +206,7 @@ async fn lines_of(
 struct ProgressLine {
     visible: bool,
     expected: u64,
-    came: u64,
+    received: u64,
     failed: u64,
 }
 
@@ -211,21 +215,21 @@ impl ProgressLine {
         Self {
             visible: wanted && std::io::stderr().is_terminal(),
             expected,
-            came: 0,
+            received: 0,
             failed: 0,
         }
     }
 
-    fn see(&mut self, event: &RunEvent) {
+    fn record(&mut self, event: &RunEvent) {
         let RunEvent::Result { outcome, .. } = event else {
             return;
         };
-        self.came += 1;
+        self.received += 1;
         self.failed += u64::from(matches!(outcome, Outcome::Failed { .. }));
         if self.visible {
             Self::write(&format!(
                 "\r\u{1b}[K{} of {} probes, {} failed",
-                self.came, self.expected, self.failed
+                self.received, self.expected, self.failed
             ));
         }
     }
@@ -243,7 +247,7 @@ impl ProgressLine {
     }
 }
 
-fn report(run: &PreflightRun, style: ColorMode) -> String {
+fn render(run: &PreflightRun, style: ColorMode) -> String {
     let sign = match run.outcome {
         Some(RunOutcome::Passed) => style.paint("32", "✓"),
         Some(RunOutcome::Failed) => style.paint("1;31", "✗"),
@@ -254,21 +258,21 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
         || "none started".to_owned(),
         |first| format!("first after {first}"),
     );
-    let lasted = run.ended.map_or(Micros(0), |ended| ended - run.asked);
+    let lasted = run.ended.map_or(Micros(0), |ended| ended - run.requested_at);
     let _ = writeln!(
         out,
         "  {}: {} of {} results, {first}, all within {lasted}\n",
-        run.id, run.answered, run.expected
+        run.id, run.completed, run.expected
     );
     let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "FASTEST", "FAILURE"]);
-    for part in run.vantages.iter().take(LISTED) {
+    for part in run.vantages.iter().take(MAX_LISTED_VANTAGES) {
         let failed = part.failures.to_string();
         let colour = if part.failures > 0 { "1;31" } else { "32" };
         let (placement, of) = (part.placement.to_string(), part.planned.to_string());
         let quickest = part
-            .quickest
+            .fastest
             .map_or_else(|| "-".to_owned(), |quickest| quickest.to_string());
-        let said = match &part.said {
+        let said = match &part.detail {
             Some(said) => said.clone(),
             None if part.probes < part.planned => format!("{} of {} results", part.probes, part.planned),
             None => String::new(),
@@ -282,9 +286,13 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
             (said.as_str(), None),
         ]);
     }
-    out.push_str(&table.text());
-    if run.vantages.len() > LISTED {
-        let _ = writeln!(out, "… and {} more vantages", run.vantages.len() - LISTED);
+    out.push_str(&table.render());
+    if run.vantages.len() > MAX_LISTED_VANTAGES {
+        let _ = writeln!(
+            out,
+            "… and {} more vantages",
+            run.vantages.len() - MAX_LISTED_VANTAGES
+        );
     }
     if let Some(incident) = &run.verdict {
         out.push('\n');

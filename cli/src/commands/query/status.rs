@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
+use super::{ApiClient, Output, ServerArgs, fetch_state, output_format::TextTable};
 use crate::{
     commands::{color, print},
     exit::Failure,
@@ -30,10 +30,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
-    let (state, view) = state(&client)?;
-    let summary = StatusSummary::of(&state)?;
-    if !Output::document(args.output, &state)? {
-        print(&shown(
+    let (state, view) = fetch_state(&client)?;
+    let summary = StatusSummary::from_state(&state)?;
+    if !Output::print_document(args.output, &state)? {
+        print(&render(
             &view,
             (&state, &summary),
             args.output == Some(Output::Wide),
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     match &*summary.status {
         "ok" => Ok(()),
-        "failing" => Err(Failure::No),
+        "failing" => Err(Failure::Negative),
         _ => {
             let complete = view
                 .vantages
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             } else {
                 "See the logs of the aggregator and of the missing probers"
             };
-            Err(Failure::CouldNot(format!(
+            Err(Failure::Indeterminate(format!(
                 "{}: {} {advice}",
                 summary.text, summary.detail
             )))
@@ -70,16 +70,16 @@ struct StatusSummary {
 }
 
 impl StatusSummary {
-    fn of(state: &Value) -> Result<Self, Failure> {
+    fn from_state(state: &Value) -> Result<Self, Failure> {
         Self::deserialize(&state["summary"]).map_err(|error| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot read the summary in the aggregator's state: {error}; use the parallax version of the aggregator"
             ))
         })
     }
 }
 
-fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -> String {
+fn render(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -> String {
     let style = color();
     let mut out = parallax_terminal::summary(view, style);
     out.push('\n');
@@ -123,7 +123,7 @@ fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) ->
             incident.verdict.sentence
         );
     }
-    for open in &view.investigating {
+    for open in &view.investigations {
         let _ = writeln!(
             out,
             "{} {}: {}",
@@ -159,7 +159,7 @@ fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) ->
             ]);
         }
         out.push('\n');
-        out.push_str(&table.text());
+        out.push_str(&table.render());
     }
     out
 }

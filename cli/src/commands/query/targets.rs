@@ -3,7 +3,7 @@
 use parallax_diagnosis::view::{CellState, MatrixRow};
 use serde_json::Value;
 
-use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
+use super::{ApiClient, Output, ServerArgs, fetch_state, output_format::TextTable};
 use crate::{
     commands::{color, print},
     exit::Failure,
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Args {
     /// Only targets whose URL contains this text.
     #[arg(value_name = "TEXT")]
-    holding: Option<String>,
+    filter: Option<String>,
     /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
@@ -24,21 +24,21 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let client = ApiClient::new(&args.server)?;
-    let (state, view) = state(&client)?;
+    let (state, view) = fetch_state(&client)?;
     let named: Vec<&str> = state["targets"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let wanted = |target: &str| args.holding.as_deref().is_none_or(|text| target.contains(text));
+    let wanted = |target: &str| args.filter.as_deref().is_none_or(|text| target.contains(text));
     let mut rows: Vec<&MatrixRow> = view
         .matrix
         .iter()
         .filter(|row| wanted(row.target.as_str()))
         .collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(worst(row)), row.target.clone()));
-    if Output::document(args.output, &rows)? {
+    rows.sort_by_key(|row| (std::cmp::Reverse(worst_state(row)), row.target.clone()));
+    if Output::print_document(args.output, &rows)? {
         return Ok(());
     }
     let style = color();
@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut table = TextTable::new(&columns);
     for row in &rows {
-        let (word, colour) = match worst(row) {
-            _ if row.never_ok && row.pending => ("pending", "90"),
-            _ if row.never_ok => ("never ok", "1;31"),
+        let (word, colour) = match worst_state(row) {
+            _ if row.never_succeeded && row.pending => ("pending", "90"),
+            _ if row.never_succeeded => ("never ok", "1;31"),
             CellState::Failing => ("failing", "1;31"),
             CellState::Flaky => ("flaky", "33"),
             CellState::Ok => ("ok", "32"),
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let asked = row
             .cells
             .iter()
-            .filter(|cell| cell.last.is_some())
+            .filter(|cell| cell.last_probe.is_some())
             .count()
             .to_string();
         let fronts: Vec<String> = row.fronts.iter().map(ToString::to_string).collect();
@@ -74,9 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let failed = row
             .cells
             .iter()
-            .filter(|cell| cell.failure.is_some())
-            .max_by_key(|cell| cell.last);
-        let failed = failed.and_then(|cell| cell.failure.clone()).unwrap_or_default();
+            .filter(|cell| cell.last_failure.is_some())
+            .max_by_key(|cell| cell.last_probe);
+        let failed = failed
+            .and_then(|cell| cell.last_failure.clone())
+            .unwrap_or_default();
         let baseline = row.usual_answers();
         let mut cells = vec![
             (row.target.as_str(), None),
@@ -103,10 +105,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             table.row(cells);
         }
     }
-    print(&table.text())
+    print(&table.render())
 }
 
-fn worst(row: &MatrixRow) -> CellState {
+fn worst_state(row: &MatrixRow) -> CellState {
     row.cells
         .iter()
         .map(|cell| cell.state)

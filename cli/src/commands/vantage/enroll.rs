@@ -13,8 +13,8 @@ use parallax_model::{Reach, Vantage};
 use url::Url;
 
 use super::{
-    account::{self, EnrolledVantages},
-    called,
+    account::{self, EnrolledVantage},
+    call_api,
     ttl::BoundedTtl,
 };
 use crate::{commands::manifests::outside, exit::Failure};
@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Name of the vantage.
     name: String,
     /// Location of the machine: vpc (in the cluster's own network) or internet.
-    #[arg(long, value_parser = reach)]
+    #[arg(long, value_parser = parse_reach)]
     network: Reach,
     /// Validity of its token: 90m, 12h, 30d. The cluster may enforce a shorter one.
     #[arg(long, default_value = "30d")]
@@ -40,7 +40,7 @@ pub(super) struct Args {
     aggregator: Option<Url>,
 }
 
-fn reach(text: &str) -> Result<Reach, String> {
+fn parse_reach(text: &str) -> Result<Reach, String> {
     Reach::ALL
         .iter()
         .find(|reach| reach.label() == text)
@@ -49,7 +49,7 @@ fn reach(text: &str) -> Result<Reach, String> {
 }
 
 pub(super) async fn run(client: Client, args: Args) -> Result<(), Failure> {
-    let name = account::name(&args.name)?;
+    let name = account::account_name(&args.name)?;
     let vantage = Vantage::Outside {
         reach: args.network,
         name: args.name.parse().map_err(Failure::usage)?,
@@ -57,41 +57,47 @@ pub(super) async fn run(client: Client, args: Args) -> Result<(), Failure> {
     // Check for what may be missing before anything is created.
     let aggregator = match &args.aggregator {
         Some(url) => url.to_string().trim_end_matches('/').to_owned(),
-        None => reached(&client, &args.namespace).await?,
+        None => outside_url(&client, &args.namespace).await?,
     };
-    let authority = authority(&client, &args.namespace).await?;
-    ensure(&client, &args, &name, &vantage).await?;
-    let (token, until) = token(&client, &args, &name).await?;
+    let authority = fetch_ca(&client, &args.namespace).await?;
+    ensure_account(&client, &args, &name, &vantage).await?;
+    let (token, until) = request_token(&client, &args, &name).await?;
     eprintln!(
         "{vantage} is enrolled until {until}. Run these commands on that machine. They contain the token: keep them secret."
     );
-    super::super::print(&script(&vantage, &args.name, &aggregator, &authority, &token))
+    super::super::print(&render_script(
+        &vantage,
+        &args.name,
+        &aggregator,
+        &authority,
+        &token,
+    ))
 }
 
 /// Creates the account, or reuses an existing one: enrolling again issues another token.
-async fn ensure(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> Result<(), Failure> {
+async fn ensure_account(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
     let what = format!("create the ServiceAccount {}/{name}", args.namespace);
-    if let Some(there) = called(&what, accounts.get_opt(name)).await? {
-        return match EnrolledVantages::of(&there) {
+    if let Some(there) = call_api(&what, accounts.get_opt(name)).await? {
+        return match EnrolledVantage::from_account(&there) {
             Some(enrolled) if enrolled.vantage == *vantage => Ok(()),
-            Some(enrolled) => Err(Failure::CouldNot(format!(
+            Some(enrolled) => Err(Failure::Indeterminate(format!(
                 "{} is enrolled as {}; revoke it first",
                 args.name, enrolled.vantage
             ))),
-            None => Err(Failure::CouldNot(format!(
+            None => Err(Failure::Indeterminate(format!(
                 "the ServiceAccount {}/{name} exists and is not a vantage's; choose another name",
                 args.namespace
             ))),
         };
     }
-    let account = account::new(name.to_owned(), args.network, &args.name);
-    called(&what, accounts.create(&PostParams::default(), &account)).await?;
+    let account = account::new_account(name.to_owned(), args.network, &args.name);
+    call_api(&what, accounts.create(&PostParams::default(), &account)).await?;
     Ok(())
 }
 
 /// Requests a token for the aggregator's audience; returns it with the expiry set by the API server.
-async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Timestamp), Failure> {
+async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(String, Timestamp), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
     let what = format!("get a token for the ServiceAccount {}/{name}", args.namespace);
     let request = TokenRequest {
@@ -102,7 +108,7 @@ async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Time
         }),
         ..TokenRequest::default()
     };
-    let answered = called(
+    let answered = call_api(
         &what,
         accounts.create_token_request(name, &PostParams::default(), &request),
     )
@@ -111,16 +117,16 @@ async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Time
         .status
         .and_then(|status| Some((status.token?, status.expiration_timestamp?.0)));
     let Some((token, until)) = given else {
-        return Err(Failure::CouldNot(format!(
+        return Err(Failure::Indeterminate(format!(
             "cannot {what}: the API server returned none"
         )));
     };
-    let patch = account::until(until);
+    let patch = account::expiry_patch(until);
     let said = format!(
         "record the token's expiry on the ServiceAccount {}/{name}",
         args.namespace
     );
-    called(
+    call_api(
         &said,
         accounts.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
     )
@@ -129,16 +135,16 @@ async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Time
 }
 
 /// Returns the URL for machines outside, as configured in the installation.
-async fn reached(client: &Client, namespace: &str) -> Result<String, Failure> {
+async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure> {
     let services = Api::<Service>::namespaced(client.clone(), namespace);
     let what = format!("read the Service {namespace}/{}", outside::SERVICE);
-    let found = called(&what, services.get_opt(outside::SERVICE)).await?;
+    let found = call_api(&what, services.get_opt(outside::SERVICE)).await?;
     found
         .as_ref()
         .and_then(|service| service.metadata.annotations.as_ref()?.get(outside::HOST))
         .map(|host| outside::url(host))
         .ok_or_else(|| {
-            Failure::CouldNot(
+            Failure::Indeterminate(
                 "the installation does not expose the aggregator outside the cluster: set outsideHosts in the values, or give --aggregator URL"
                     .to_owned(),
             )
@@ -146,16 +152,16 @@ async fn reached(client: &Client, namespace: &str) -> Result<String, Failure> {
 }
 
 /// Returns the CA that the machine must trust.
-async fn authority(client: &Client, namespace: &str) -> Result<String, Failure> {
+async fn fetch_ca(client: &Client, namespace: &str) -> Result<String, Failure> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let what = format!("read the ConfigMap {namespace}/{}", outside::CA_MAP);
-    let found = called(&what, maps.get(outside::CA_MAP)).await?;
+    let found = call_api(&what, maps.get(outside::CA_MAP)).await?;
     found
         .data
         .and_then(|mut data| data.remove(outside::CA_FILE))
         .filter(|pem| pem.contains("BEGIN CERTIFICATE"))
         .ok_or_else(|| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "the aggregator has not published its CA in {namespace}/{} yet; check that it is running",
                 outside::CA_MAP
             ))
@@ -163,7 +169,7 @@ async fn authority(client: &Client, namespace: &str) -> Result<String, Failure> 
 }
 
 /// Renders the commands. All values are quoted by heredocs, or are names without special characters.
-fn script(vantage: &Vantage, name: &str, aggregator: &str, authority: &str, token: &str) -> String {
+fn render_script(vantage: &Vantage, name: &str, aggregator: &str, authority: &str, token: &str) -> String {
     let authority = authority.trim();
     format!(
         "\

@@ -18,13 +18,13 @@ use parallax_aggregator::VANTAGE_LABEL;
 use tokio::time::timeout;
 
 use crate::exit::Failure;
-use account::EnrolledVantages;
+use account::EnrolledVantage;
 
 /// Manage vantages outside the cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: VantageCommand,
+    command: VantageCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,7 +42,7 @@ struct VantageArgs {
     /// Name of the enrolled vantage.
     name: String,
     #[command(flatten)]
-    all: VantagesArgs,
+    common: VantagesArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,20 +53,20 @@ struct VantagesArgs {
 }
 
 /// Timeout of requests to the API server.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
+const API_SERVER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(15);
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::could_not)?;
+        .map_err(Failure::indeterminate)?;
     runtime.block_on(async {
         let client = Client::try_default().await.map_err(|error| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot find the cluster: {error}; set KUBECONFIG, or run `kubectl config use-context`"
             ))
         })?;
-        match args.action {
+        match args.command {
             VantageCommand::Enroll(args) => enroll::run(client, args).await,
             VantageCommand::Revoke(args) => revoke(client, &args).await,
             VantageCommand::List(args) => list(client, &args).await,
@@ -75,18 +75,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
-    let accounts = Api::<ServiceAccount>::namespaced(client, &args.all.namespace);
-    let name = account::name(&args.name)?;
-    let what = format!("delete the ServiceAccount {}/{name}", args.all.namespace);
+    let accounts = Api::<ServiceAccount>::namespaced(client, &args.common.namespace);
+    let name = account::account_name(&args.name)?;
+    let what = format!("delete the ServiceAccount {}/{name}", args.common.namespace);
     // Delete only enrolled vantages: an account of that name may belong to something else.
-    let found = called(&what, accounts.get_opt(&name)).await?;
-    if found.as_ref().and_then(EnrolledVantages::of).is_none() {
-        return Err(Failure::CouldNot(format!(
+    let found = call_api(&what, accounts.get_opt(&name)).await?;
+    if found.as_ref().and_then(EnrolledVantage::from_account).is_none() {
+        return Err(Failure::Indeterminate(format!(
             "no vantage {} is enrolled in the namespace {}; see `parallax vantage list`",
-            args.name, args.all.namespace
+            args.name, args.common.namespace
         )));
     }
-    called(&what, accounts.delete(&name, &DeleteParams::default())).await?;
+    call_api(&what, accounts.delete(&name, &DeleteParams::default())).await?;
     super::print(&format!(
         "{} is revoked; its token stops working within a minute\n",
         args.name
@@ -97,8 +97,12 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.namespace);
     let labelled = ListParams::default().labels(VANTAGE_LABEL);
     let what = format!("list the ServiceAccounts in {}", args.namespace);
-    let found = called(&what, accounts.list(&labelled)).await?;
-    let mut rows: Vec<_> = found.items.iter().filter_map(EnrolledVantages::of).collect();
+    let found = call_api(&what, accounts.list(&labelled)).await?;
+    let mut rows: Vec<_> = found
+        .items
+        .iter()
+        .filter_map(EnrolledVantage::from_account)
+        .collect();
     rows.sort_by_key(|enrolled| enrolled.vantage.to_string());
     if rows.is_empty() {
         return super::print("no vantage is enrolled\n");
@@ -106,7 +110,7 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let now = Timestamp::now();
     let mut text = format!("{:<40} UNTIL\n", "VANTAGE");
     for enrolled in rows {
-        let until = match enrolled.until {
+        let until = match enrolled.expires {
             Some(until) if until <= now => format!("{until} (expired)"),
             Some(until) => until.to_string(),
             None => "unknown".to_owned(),
@@ -118,13 +122,13 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
 }
 
 /// Calls the API server, with a timeout and errors that name the operation.
-async fn called<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
-    match timeout(PATIENCE, call).await {
-        Err(_) => Err(Failure::CouldNot(format!(
+async fn call_api<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+    match timeout(API_SERVER_TIMEOUT, call).await {
+        Err(_) => Err(Failure::Indeterminate(format!(
             "cannot {what}: no response from the API server"
         ))),
         Ok(done) => done.map_err(|error| {
-            Failure::CouldNot(match error {
+            Failure::Indeterminate(match error {
                 kube::Error::Api(status) => format!("cannot {what}: {}", status.message),
                 other => format!("cannot {what}: {other}"),
             })

@@ -3,9 +3,9 @@
 use std::{str::FromStr, time::Duration};
 
 /// Kubernetes issues no shorter one.
-const SHORTEST: Duration = Duration::from_mins(10);
+const MIN_TTL: Duration = Duration::from_mins(10);
 /// An arbitrary limit: a token this old has been forgotten.
-const LONGEST: Duration = Duration::from_hours(24 * 366);
+const MAX_TTL: Duration = Duration::from_hours(24 * 366);
 
 /// A validity within the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl FromStr for BoundedTtl {
         };
         let number: u64 = text[..text.len() - 1].parse().map_err(|_| expected())?;
         let time = Duration::from_secs(number.checked_mul(unit).ok_or_else(expected)?);
-        if (SHORTEST..=LONGEST).contains(&time) {
+        if (MIN_TTL..=MAX_TTL).contains(&time) {
             Ok(Self(time))
         } else {
             Err(expected())

@@ -6,8 +6,8 @@ use hickory_proto::rr::RecordType;
 
 use super::check;
 use crate::servers::{
-    Refusing, Server, answer,
-    dns::{Dns, Say},
+    RefusingPort, Server, answer,
+    dns::{Dns, ScriptedResponse},
     request,
 };
 
@@ -21,12 +21,12 @@ fn ok() -> Server {
 
 #[test]
 fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_address_a_no() {
-    let (server, _dead) = Refusing::beside(ok);
+    let (server, _dead) = RefusingPort::server_and_refusing_port(ok);
     let port = server.addr.port();
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let url = format!("http://shop.example.test:{port}/");
     let said = check([&resolver(&dns), &url]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "✓ http://shop.example.test",
@@ -34,9 +34,9 @@ fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_addres
             "IPv6 does not work: connection refused; clients that prefer it",
         ],
     );
-    check([&resolver(&dns), "--every-address", &url]).holds(1, &["IPv6 does not work"]);
-    check([&resolver(&dns), "-6", &url]).holds(1, &["✗", "connection refused"]);
-    check([&resolver(&dns), "-4", &url]).holds(0, &["answers 200"]);
+    check([&resolver(&dns), "--every-address", &url]).assert_output(1, &["IPv6 does not work"]);
+    check([&resolver(&dns), "-6", &url]).assert_output(1, &["✗", "connection refused"]);
+    check([&resolver(&dns), "-4", &url]).assert_output(0, &["answers 200"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_address_that_accepts_and_then_fails_is_a_no_because_its_clients_have_no_se
         format!("--connect-to={}", bad.addr),
         "http://shop.example.test/".to_owned(),
     ];
-    check(args).holds(1, &["before the first byte of a response", "✓ 200"]);
+    check(args).assert_output(1, &["before the first byte of a response", "✓ 200"]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn addresses_that_answer_differently_are_a_finding() {
         format!("--connect-to={}", other.addr),
         "http://shop.example.test/".to_owned(),
     ];
-    check(args).holds(
+    check(args).assert_output(
         0,
         &[
             "the addresses answer differently: 200 at 127.0.0.1:",
@@ -97,7 +97,7 @@ fn a_forced_address_keeps_the_host_of_the_url() {
         "--expect-status=200".to_owned(),
         "http://shop.example.test/".to_owned(),
     ]);
-    said.holds(0, &["✓ http://shop.example.test/ answers 200"]);
+    said.assert_output(0, &["✓ http://shop.example.test/ answers 200"]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_redirect_to_another_host_asks_the_same_resolver() {
     let port = server.addr.port();
     let dns = Dns::always(&["127.0.0.1"], &[]);
     let said = check([resolver(&dns), format!("http://shop.example.test:{port}/{port}")]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "answers 200 after a redirect",
@@ -126,15 +126,15 @@ fn a_redirect_to_another_host_asks_the_same_resolver() {
 fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
     let server = Server::http(|_| answer("302 Found", "Location: http://gone.example.test/\r\n", ""));
     let dns = Dns::start(|name, record| match (name, record) {
-        ("gone.example.test", _) => Say::NoSuchName,
-        (_, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Addresses(&[]),
+        ("gone.example.test", _) => ScriptedResponse::NoSuchName,
+        (_, RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        _ => ScriptedResponse::Addresses(&[]),
     });
     let said = check([
         resolver(&dns),
         format!("http://shop.example.test:{}/", server.addr.port()),
     ]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             ": gone.example.test does not exist",
@@ -145,43 +145,44 @@ fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
 
 #[test]
 fn the_profiles_differ_where_ipv6_is_dead() {
-    let (server, _dead) = Refusing::beside(ok);
+    let (server, _dead) = RefusingPort::server_and_refusing_port(ok);
     let port = server.addr.port();
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let url = format!("http://shop.example.test:{port}/");
     let as_client = |profile: &str| check([&resolver(&dns), &format!("--profile={profile}"), &url]);
-    as_client("cert-manager").holds(
+    as_client("cert-manager").assert_output(
         0,
         &["was fetched in", "as cert-manager's self check: races", "[::1]:"],
     );
-    as_client("pebble").holds(1, &[": connection refused", "uses the first address only"]);
-    as_client("ca").holds(1, &["private or reserved addresses only"]);
+    as_client("pebble").assert_output(1, &[": connection refused", "uses the first address only"]);
+    as_client("ca").assert_output(1, &["private or reserved addresses only"]);
 }
 
 #[test]
-fn a_profile_compares_the_answer_only_where_it_is_told_what_to_expect() {
+fn profile_compares_content_only_with_expect_body() {
     let server = Server::http(|_| answer("200 OK", "", "token.key"));
     let fetched = |extra: &[&str]| {
         let url = server.url("/.well-known/acme-challenge/token");
         check([&["--profile=cert-manager", &url], extra].concat())
     };
-    fetched(&[]).holds(0, &["does not compare the content; see --expect-body"]);
-    fetched(&["--expect-body=token.key"]).holds(0, &["was fetched"]);
-    fetched(&["--expect-body=another"]).holds(1, &["content of the response is not what was expected"]);
+    fetched(&[]).assert_output(0, &["does not compare the content; see --expect-body"]);
+    fetched(&["--expect-body=token.key"]).assert_output(0, &["was fetched"]);
+    fetched(&["--expect-body=another"])
+        .assert_output(1, &["content of the response is not what was expected"]);
 }
 
 #[test]
 fn caa_records_that_forbid_the_authority_fail_its_profile_in_its_own_words() {
     let dns = Dns::start(|name, record| match (name, record) {
-        ("example.test", RecordType::CAA) => Say::Issue("ca.example.net"),
-        (_, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Addresses(&[]),
+        ("example.test", RecordType::CAA) => ScriptedResponse::Issue("ca.example.net"),
+        (_, RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        _ => ScriptedResponse::Addresses(&[]),
     });
     let as_ca = |extra: &[&str]| {
         let url = "http://shop.example.test/";
         check([&[&*resolver(&dns), "--profile=ca", url], extra].concat())
     };
-    as_ca(&[]).holds(
+    as_ca(&[]).assert_output(
         1,
         &[
             "the CAA records of example.test allow ca.example.net only, not letsencrypt.org",
@@ -191,20 +192,20 @@ fn caa_records_that_forbid_the_authority_fail_its_profile_in_its_own_words() {
         ],
     );
     let allowed = as_ca(&["--caa-issuer=ca.example.net"]);
-    allowed.holds(1, &["ca.example.net may issue, according to example.test"]);
-    allowed.lacks("prevents issuance");
+    allowed.assert_output(1, &["ca.example.net may issue, according to example.test"]);
+    allowed.assert_lacks("prevents issuance");
 }
 
 #[test]
 fn a_resolver_that_fails_on_caa_records_fails_the_authority_and_no_other_client() {
     let dns = Dns::start(|_, record| match record {
-        RecordType::CAA => Say::Fails,
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Addresses(&[]),
+        RecordType::CAA => ScriptedResponse::Fails,
+        RecordType::A => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        _ => ScriptedResponse::Addresses(&[]),
     });
     let server = Server::http(|_| answer("200 OK", "", "token.key"));
     let url = format!("http://shop.example.test:{}/", server.addr.port());
-    check([&resolver(&dns), "--profile=cert-manager", &url]).holds(0, &["was fetched"]);
+    check([&resolver(&dns), "--profile=cert-manager", &url]).assert_output(0, &["was fetched"]);
     check([&resolver(&dns), "--profile=ca", &url])
-        .holds(1, &["SERVFAIL looking up CAA for shop.example.test"]);
+        .assert_output(1, &["SERVFAIL looking up CAA for shop.example.test"]);
 }

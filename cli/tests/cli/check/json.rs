@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::check;
 use crate::servers::{
-    Refusing, Server, answer,
+    RefusingPort, Server, answer,
     dns::Dns,
     tls::{Ca, VALID},
 };
 
 /// Replaces values that differ between runs or machines, so that only their presence is compared.
-fn settled(value: &mut Value) {
+fn normalize(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             // Not every kernel reports these.
@@ -29,10 +29,10 @@ fn settled(value: &mut Value) {
                 if name.ends_with("_us") {
                     *value = "[time]".into();
                 }
-                settled(value);
+                normalize(value);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settled),
+        Value::Array(items) => items.iter_mut().for_each(normalize),
         _ => {}
     }
 }
@@ -48,7 +48,7 @@ fn documents(args: &[String], ports: &[(u16, &str)]) -> Vec<Value> {
     out.lines()
         .map(|line| {
             let mut document = serde_json::from_str(line).unwrap();
-            settled(&mut document);
+            normalize(&mut document);
             document
         })
         .collect()
@@ -57,7 +57,7 @@ fn documents(args: &[String], ports: &[(u16, &str)]) -> Vec<Value> {
 #[test]
 fn an_https_url_with_a_redirect_and_a_dead_address_keeps_its_form() {
     let ca = Ca::new();
-    let (server, _dead) = Refusing::beside(|| {
+    let (server, _dead) = RefusingPort::server_and_refusing_port(|| {
         ca.server(&["shop.example.test"], VALID, |path| match path {
             "/" => answer("302 Found", "Server: shop\r\nLocation: /next\r\n", ""),
             _ => answer("200 OK", "Content-Type: text/plain\r\n", "hello"),
@@ -89,7 +89,7 @@ fn a_fetch_as_another_client_keeps_its_form() {
 #[test]
 fn each_url_is_a_document_on_a_line_of_its_own_in_the_order_of_the_arguments() {
     let server = Server::http(|_| answer("200 OK", "", ""));
-    let closed = Refusing::new();
+    let closed = RefusingPort::new();
     let refused = format!("tcp://{}", closed.addr);
     let said = check(["--json", &refused, &server.url("/a"), &server.url("/b")]);
     assert_eq!(said.code, Some(1));

@@ -12,14 +12,14 @@ use std::{ffi::OsStr, process::Output};
 use crate::commands::{parallax, text};
 
 /// The output and exit code of a run.
-pub(crate) struct Said {
+pub(crate) struct CheckOutput {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) code: Option<i32>,
 }
 
-impl Said {
-    fn of(output: &Output) -> Self {
+impl CheckOutput {
+    fn from_output(output: &Output) -> Self {
         Self {
             out: text(&output.stdout),
             err: text(&output.stderr),
@@ -29,7 +29,7 @@ impl Said {
 
     /// Asserts the exit code and that the output contains all of the words.
     #[track_caller]
-    fn holds(&self, code: i32, words: &[&str]) {
+    fn assert_output(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         for word in words {
             assert!(self.out.contains(word), "expected {word:?} in:\n{}", self.out);
@@ -37,7 +37,7 @@ impl Said {
     }
 
     #[track_caller]
-    fn lacks(&self, word: &str) {
+    fn assert_lacks(&self, word: &str) {
         assert!(
             !self.out.contains(word),
             "did not expect {word:?} in:\n{}",
@@ -47,16 +47,16 @@ impl Said {
 }
 
 /// A timeout that no server of these tests reaches.
-const AMPLE: &str = "--timeout=30s";
+const AMPLE_TIMEOUT: &str = "--timeout=30s";
 
 /// Keeps the hosts file of the machine that runs the tests out of them.
-const NO_HOSTS: &str = "--hosts-file=/dev/null";
+const NO_HOSTS_FILE: &str = "--hosts-file=/dev/null";
 
 /// Runs `parallax check` with [`AMPLE`] and [`NO_HOSTS`], unless the test sets these flags.
-fn check<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
+fn check<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> CheckOutput {
     let mut command = parallax();
     command.arg("check").args(args);
-    for default in [AMPLE, NO_HOSTS] {
+    for default in [AMPLE_TIMEOUT, NO_HOSTS_FILE] {
         let flag = default.split_inclusive('=').next().unwrap();
         if !command
             .get_args()
@@ -65,5 +65,5 @@ fn check<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
             command.arg(default);
         }
     }
-    Said::of(&command.output().unwrap())
+    CheckOutput::from_output(&command.output().unwrap())
 }

@@ -7,7 +7,7 @@ use hickory_proto::rr::RecordType;
 use super::check;
 use crate::servers::{
     Server, answer,
-    dns::{Dns, Say},
+    dns::{Dns, ScriptedResponse},
 };
 
 /// Creates a file in a new folder.
@@ -25,7 +25,7 @@ fn a_name_is_resolved_and_nothing_more() {
         format!("--resolver={}", dns.addr),
         "dns://shop.example.test".to_owned(),
     ]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "resolves to 2 addresses",
@@ -39,14 +39,14 @@ fn a_name_without_an_address_of_the_only_family_wanted_is_a_no() {
     let dns = Dns::always(&["192.0.2.1"], &[]);
     let resolver = format!("--resolver={}", dns.addr);
     for url in ["dns://shop.example.test", "http://shop.example.test/"] {
-        check([&resolver, "-6", url]).holds(1, &["the name has no IPv6 address"]);
+        check([&resolver, "-6", url]).assert_output(1, &["the name has no IPv6 address"]);
     }
-    check([&resolver, "-4", "dns://shop.example.test"]).holds(0, &[]);
+    check([&resolver, "-4", "dns://shop.example.test"]).assert_output(0, &[]);
 }
 
 #[test]
 fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
-    let dns = Dns::start(|_, _| Say::NoSuchName);
+    let dns = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let (_folder, conf) = file(&format!(
         "nameserver [127.0.0.1]:{}\nsearch shop.svc.cluster.local\noptions ndots:5\n",
         dns.addr.port()
@@ -55,7 +55,7 @@ fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
         format!("--resolv-conf={}", conf.display()),
         "http://web.shop/".to_owned(),
     ]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             "web.shop does not exist; tried web.shop.shop.svc.cluster.local, web.shop",
@@ -68,9 +68,9 @@ fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
 fn the_way_through_the_search_list_is_said_also_where_it_ends_well() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let dns = Dns::start(|name, record| match (name, record) {
-        ("web.shop.svc.cluster.local", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-        ("web.shop.svc.cluster.local", _) => Say::Addresses(&[]),
-        _ => Say::NoSuchName,
+        ("web.shop.svc.cluster.local", RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        ("web.shop.svc.cluster.local", _) => ScriptedResponse::Addresses(&[]),
+        _ => ScriptedResponse::NoSuchName,
     });
     let (_folder, conf) = file(&format!(
         "nameserver [127.0.0.1]:{}\nsearch absent.test shop.svc.cluster.local\noptions ndots:5\n",
@@ -78,7 +78,7 @@ fn the_way_through_the_search_list_is_said_also_where_it_ends_well() {
     ));
     let url = format!("http://web:{}/", server.addr.port());
     let said = check([format!("--resolv-conf={}", conf.display()), url]);
-    said.holds(
+    said.assert_output(
         0,
         &["searched as web.absent.test, then web.shop.svc.cluster.local"],
     );
@@ -89,7 +89,7 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let port = server.addr.port();
     let here = Dns::always(&["127.0.0.1"], &[]);
-    let nowhere = Dns::start(|_, _| Say::NoSuchName);
+    let nowhere = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let args = |strict: bool| {
         let mut args = vec![
             format!("--resolver={}", here.addr),
@@ -103,8 +103,8 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
         "{} returns no address (the name does not exist), but {} does",
         nowhere.addr, here.addr
     );
-    check(args(false)).holds(0, &[&words, "answers 200"]);
-    check(args(true)).holds(1, &[&words]);
+    check(args(false)).assert_output(0, &[&words, "answers 200"]);
+    check(args(true)).assert_output(1, &[&words]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn of_several_resolvers_each_that_differs_is_named() {
         .map(|dns| format!("--resolver={}", dns.addr))
         .collect();
     args.push("dns://shop.example.test".to_owned());
-    check(args).holds(
+    check(args).assert_output(
         0,
         &[
             &format!(
@@ -136,21 +136,21 @@ fn of_several_resolvers_each_that_differs_is_named() {
 fn a_family_that_fails_is_said_though_the_other_one_has_addresses() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let dns = Dns::start(|_, record| match record {
-        RecordType::A => Say::Addresses(&["127.0.0.1"]),
-        _ => Say::Fails,
+        RecordType::A => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        _ => ScriptedResponse::Fails,
     });
     let url = format!("http://shop.example.test:{}/", server.addr.port());
     let said = check([format!("--resolver={}", dns.addr), url]);
-    said.holds(0, &["the AAAA query fails", "the resolver failed", "musl"]);
+    said.assert_output(0, &["the AAAA query fails", "the resolver failed", "musl"]);
 }
 
 #[test]
 fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs() {
     // After a response without addresses glibc tries the next name of the search list, musl does not.
     let dns = Dns::start(|name, record| match (name, record) {
-        ("web.b.test", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-        ("web.a.test" | "web.b.test", _) => Say::Addresses(&[]),
-        _ => Say::NoSuchName,
+        ("web.b.test", RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        ("web.a.test" | "web.b.test", _) => ScriptedResponse::Addresses(&[]),
+        _ => ScriptedResponse::NoSuchName,
     });
     let (_folder, conf) = file(&format!(
         "nameserver [127.0.0.1]:{}\nsearch a.test b.test\n",
@@ -160,7 +160,7 @@ fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs()
         format!("--resolv-conf={}", conf.display()),
         "dns://web".to_owned(),
     ]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "resolves to 1 address\n",
@@ -171,22 +171,22 @@ fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs()
 
 #[test]
 fn a_silent_resolver_is_a_no_that_names_it() {
-    let dns = Dns::start(|_, _| Say::Nothing);
+    let dns = Dns::start(|_, _| ScriptedResponse::Nothing);
     let said = check([
         &format!("--resolver={}", dns.addr),
         "--timeout=200ms",
         "dns://shop.example.test",
     ]);
-    said.holds(
+    said.assert_output(
         1,
         &["the resolver does not answer in time", &dns.addr.to_string()],
     );
 }
 
 #[test]
-fn the_hosts_file_has_the_last_word_and_the_difference_is_said() {
+fn hosts_file_takes_precedence_and_differences_are_reported() {
     let server = Server::http(|_| answer("200 OK", "", ""));
-    let dns = Dns::start(|_, _| Say::NoSuchName);
+    let dns = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let (_conf_folder, conf) = file(&format!("nameserver [127.0.0.1]:{}\n", dns.addr.port()));
     let (_hosts_folder, hosts) = file("127.0.0.1 shop.example.test\n");
     let said = check([
@@ -194,16 +194,16 @@ fn the_hosts_file_has_the_last_word_and_the_difference_is_said() {
         format!("--hosts-file={}", hosts.display()),
         format!("http://shop.example.test:{}/", server.addr.port()),
     ]);
-    said.holds(
+    said.assert_output(
         0,
         &["from the hosts file of this machine", "DNS has no address for it"],
     );
 }
 
 #[test]
-fn without_any_resolver_it_cannot_be_told() {
+fn without_a_resolver_the_result_is_unknown() {
     let said = check(["--resolv-conf=/dev/null", "https://shop.example.test/"]);
-    said.holds(
+    said.assert_output(
         3,
         &["? https://shop.example.test/ could not be checked: no resolver is configured"],
     );

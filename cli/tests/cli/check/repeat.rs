@@ -8,14 +8,14 @@ use std::{
     },
 };
 
-use super::{AMPLE, Said, check};
+use super::{AMPLE_TIMEOUT, CheckOutput, check};
 use crate::{
     commands::parallax,
     servers::{Server, answer},
 };
 
 #[test]
-fn looks_are_counted_and_their_times_spread_out() {
+fn passes_are_counted_with_percentiles() {
     let asked = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = std::sync::Arc::clone(&asked);
     let server = Server::http(move |_| {
@@ -23,7 +23,7 @@ fn looks_are_counted_and_their_times_spread_out() {
         answer("200 OK", "", "")
     });
     let said = check(["--repeat=4", "--interval=1ms", &server.url("/")]);
-    said.holds(
+    said.assert_output(
         0,
         &["worked 4 of 4 times", "4 ok", "median", "90 %", "first byte"],
     );
@@ -38,7 +38,7 @@ fn one_failure_of_many_is_a_no_that_says_how_often() {
         _ => answer("200 OK", "", ""),
     });
     let said = check(["--repeat=3", "--interval=1ms", &server.url("/")]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             "worked 2 of 3 times",
@@ -58,7 +58,7 @@ fn ctrl_c_ends_it_with_what_was_seen_until_then() {
     let child = parallax()
         .args([
             "check",
-            AMPLE,
+            AMPLE_TIMEOUT,
             "--repeat=10000",
             "--interval=5ms",
             &server.url("/"),
@@ -75,12 +75,12 @@ fn ctrl_c_ends_it_with_what_was_seen_until_then() {
         .status()
         .unwrap();
     assert!(interrupted.success());
-    let said = Said::of(&child.wait_with_output().unwrap());
-    said.holds(0, &["✓", "times, stopped before the remaining"]);
+    let said = CheckOutput::from_output(&child.wait_with_output().unwrap());
+    said.assert_output(0, &["✓", "times, stopped before the remaining"]);
 }
 
 #[test]
-fn ctrl_c_before_anything_was_seen_leaves_it_untold() {
+fn ctrl_c_before_the_first_pass_is_unknown() {
     let (tell, told) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let server = Server::http(move |_| {
@@ -89,7 +89,7 @@ fn ctrl_c_before_anything_was_seen_leaves_it_untold() {
         answer("200 OK", "", "")
     });
     let child = parallax()
-        .args(["check", AMPLE, &server.url("/")])
+        .args(["check", AMPLE_TIMEOUT, &server.url("/")])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -100,9 +100,9 @@ fn ctrl_c_before_anything_was_seen_leaves_it_untold() {
         .status()
         .unwrap();
     assert!(interrupted.success());
-    let said = Said::of(&child.wait_with_output().unwrap());
+    let said = CheckOutput::from_output(&child.wait_with_output().unwrap());
     drop(release);
-    said.holds(
+    said.assert_output(
         3,
         &[
             "? http://127.0.0.1:",

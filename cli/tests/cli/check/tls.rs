@@ -1,6 +1,6 @@
 //! Certificates and handshakes.
 
-use super::{Said, check};
+use super::{CheckOutput, check};
 use crate::servers::{
     Server, answer,
     tls::{Ca, VALID},
@@ -11,7 +11,7 @@ fn ok(_: &str) -> String {
 }
 
 /// Checks a URL with its connections forced to the server.
-fn look(server: &Server, roots: &Ca, url: &str, extra: &[&str]) -> Said {
+fn check_at(server: &Server, roots: &Ca, url: &str, extra: &[&str]) -> CheckOutput {
     let mut args = vec![
         format!("--connect-to={}", server.addr),
         format!("--extra-roots={}", roots.file().display()),
@@ -25,8 +25,8 @@ fn look(server: &Server, roots: &Ca, url: &str, extra: &[&str]) -> Said {
 fn a_certificate_that_verifies_is_shown_with_names_issuer_and_days_left() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test", "www.example.test"], VALID, ok);
-    let said = look(&server, &ca, "shop.example.test", &[]);
-    said.holds(
+    let said = check_at(&server, &ca, "shop.example.test", &[]);
+    said.assert_output(
         0,
         &[
             "✓ https://shop.example.test/ answers 200",
@@ -42,8 +42,8 @@ fn a_certificate_that_verifies_is_shown_with_names_issuer_and_days_left() {
 fn an_expired_certificate_says_when() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], (2020, 2021), ok);
-    let said = look(&server, &ca, "https://shop.example.test/", &[]);
-    said.holds(
+    let said = check_at(&server, &ca, "https://shop.example.test/", &[]);
+    said.assert_output(
         1,
         &[
             ": the certificate has expired on 2021-01-01, ",
@@ -58,15 +58,16 @@ fn an_expired_certificate_says_when() {
 fn a_certificate_that_is_not_valid_yet_says_from_when() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], (2080, 2090), ok);
-    look(&server, &ca, "https://shop.example.test/", &[]).holds(1, &["not valid before 2080-01-01", "clock"]);
+    check_at(&server, &ca, "https://shop.example.test/", &[])
+        .assert_output(1, &["not valid before 2080-01-01", "clock"]);
 }
 
 #[test]
 fn a_certificate_for_others_lists_whom_it_is_for() {
     let ca = Ca::new();
     let server = ca.server(&["ingress.local", "*.other.test"], VALID, ok);
-    let said = look(&server, &ca, "https://shop.example.test/", &[]);
-    said.holds(
+    let said = check_at(&server, &ca, "https://shop.example.test/", &[]);
+    said.assert_output(
         1,
         &[
             "is not for shop.example.test; it is for ingress.local, *.other.test",
@@ -76,20 +77,20 @@ fn a_certificate_for_others_lists_whom_it_is_for() {
 }
 
 #[test]
-fn an_untrusted_certificate_says_who_signed_it_and_is_accepted_when_asked_so() {
+fn untrusted_certificate_names_its_issuer_and_is_accepted_with_insecure() {
     let ca = Ca::new();
     let stranger = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
-    let said = look(&server, &stranger, "https://shop.example.test/", &[]);
-    said.holds(
+    let said = check_at(&server, &stranger, "https://shop.example.test/", &[]);
+    said.assert_output(
         1,
         &[
             "not signed by a root that this machine trusts (CN=Test Authority)",
             "no intermediate",
         ],
     );
-    let insecure = look(&server, &stranger, "https://shop.example.test/", &["-k"]);
-    insecure.holds(
+    let insecure = check_at(&server, &stranger, "https://shop.example.test/", &["-k"]);
+    insecure.assert_output(
         0,
         &[
             "answers 200",
@@ -104,8 +105,8 @@ fn addresses_with_different_certificates_show_which_has_which() {
     let right = ca.server(&["shop.example.test"], VALID, ok);
     let old = ca.server(&["shop.example.test"], (2020, 2021), ok);
     let also = format!("--connect-to={}", old.addr);
-    let said = look(&right, &ca, "https://shop.example.test/", &[&also]);
-    said.holds(
+    let said = check_at(&right, &ca, "https://shop.example.test/", &[&also]);
+    said.assert_output(
         1,
         &[
             &format!("presented by {}", right.addr),
@@ -119,17 +120,17 @@ fn addresses_with_different_certificates_show_which_has_which() {
 fn a_certificate_with_fewer_days_than_demanded_is_a_no() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
-    look(&server, &ca, "https://shop.example.test/", &["--days-left=30"]).holds(0, &[]);
-    let said = look(&server, &ca, "https://shop.example.test/", &["--days-left=65000"]);
-    said.holds(1, &["expires sooner than required"]);
+    check_at(&server, &ca, "https://shop.example.test/", &["--days-left=30"]).assert_output(0, &[]);
+    let said = check_at(&server, &ca, "https://shop.example.test/", &["--days-left=65000"]);
+    said.assert_output(1, &["expires sooner than required"]);
 }
 
 #[test]
 fn a_handshake_is_enough_for_tls() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
-    let said = look(&server, &ca, "tls://shop.example.test:443", &[]);
-    said.holds(
+    let said = check_at(&server, &ca, "tls://shop.example.test:443", &[]);
+    said.assert_output(
         0,
         &[
             "✓ tls://shop.example.test:443 completes a TLS handshake",
@@ -142,22 +143,22 @@ fn a_handshake_is_enough_for_tls() {
 fn a_plain_request_to_a_tls_port_is_found_out() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
-    look(&server, &ca, "http://shop.example.test/", &[])
-        .holds(1, &["a handshake succeeds (tried); use https://"]);
+    check_at(&server, &ca, "http://shop.example.test/", &[])
+        .assert_output(1, &["a handshake succeeds (tried); use https://"]);
 }
 
 #[test]
 fn http2_is_spoken_when_asked_for() {
     let ca = Ca::new();
     let server = ca.http2(&["shop.example.test"]);
-    let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
-    said.holds(0, &["answers 200", "ALPN h2", "answer      HTTP/2, "]);
+    let said = check_at(&server, &ca, "https://shop.example.test/", &["--http2"]);
+    said.assert_output(0, &["answers 200", "ALPN h2", "answer      HTTP/2, "]);
 }
 
 #[test]
 fn a_server_without_http2_is_a_no_where_http2_is_asked_for() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
-    let said = look(&server, &ca, "https://shop.example.test/", &["--http2"]);
-    said.holds(1, &["did not agree to HTTP/2", "leave out --http2"]);
+    let said = check_at(&server, &ca, "https://shop.example.test/", &["--http2"]);
+    said.assert_output(1, &["did not agree to HTTP/2", "leave out --http2"]);
 }

@@ -6,10 +6,10 @@ use std::{
     sync::{Mutex, mpsc},
 };
 
-use super::{Said, check};
+use super::{CheckOutput, check};
 use crate::{
     commands::{parallax, run},
-    servers::{Refusing, Server, answer, request},
+    servers::{RefusingPort, Server, answer, request},
 };
 
 fn ok() -> Server {
@@ -17,10 +17,10 @@ fn ok() -> Server {
 }
 
 #[test]
-fn a_url_that_answers_is_said_so_with_the_time_of_each_phase() {
+fn working_url_shows_the_time_of_each_phase() {
     let server = ok();
     let said = check([server.url("/")]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "✓ http://127.0.0.1:",
@@ -31,12 +31,12 @@ fn a_url_that_answers_is_said_so_with_the_time_of_each_phase() {
             "total",
         ],
     );
-    said.holds(0, &["answer      HTTP/1.1, shop, text/plain, 5 bytes"]);
+    said.assert_output(0, &["answer      HTTP/1.1, shop, text/plain, 5 bytes"]);
     assert!(said.err.is_empty(), "{}", said.err);
 }
 
 #[test]
-fn where_nobody_looks_there_is_neither_colour_nor_progress() {
+fn no_colour_and_no_progress_without_a_terminal() {
     let server = ok();
     let said = check(["--repeat=3", "--interval=0ms", &server.url("/")]);
     assert!(
@@ -49,9 +49,9 @@ fn where_nobody_looks_there_is_neither_colour_nor_progress() {
 
 #[test]
 fn a_refused_connection_is_a_no_with_its_likely_reason() {
-    let closed = Refusing::new();
+    let closed = RefusingPort::new();
     let said = check([format!("tcp://{}", closed.addr)]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             "✗ tcp://127.0.0.1:",
@@ -66,7 +66,7 @@ fn a_refused_connection_is_a_no_with_its_likely_reason() {
 #[test]
 fn a_plain_port_that_accepts_is_enough_for_tcp() {
     let server = Server::start(drop);
-    check([format!("tcp://{}", server.addr)]).holds(0, &["✓ tcp://", "accepts connections"]);
+    check([format!("tcp://{}", server.addr)]).assert_output(0, &["✓ tcp://", "accepts connections"]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn impossible_flags_are_usage_errors_that_name_them() {
         ),
         (&["check", "x.test", "--extra-roots=/dev/null"], "PEM"),
     ] {
-        let said = Said::of(&run(args));
+        let said = CheckOutput::from_output(&run(args));
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
         assert!(said.err.contains(words), "{args:?}: {}", said.err);
     }
@@ -115,7 +115,7 @@ fn an_answer_below_500_is_one_unless_more_is_expected() {
         "/gone" => answer("404 Not Found", "", ""),
         _ => answer("503 Service Unavailable", "", ""),
     });
-    check([server.url("/gone")]).holds(
+    check([server.url("/gone")]).assert_output(
         0,
         &[
             "answers 404 in",
@@ -124,18 +124,18 @@ fn an_answer_below_500_is_one_unless_more_is_expected() {
         ],
     );
     let strict = check(["--expect-status=2xx", &server.url("/gone")]);
-    strict.holds(1, &["✗", "answers 404"]);
-    strict.lacks("is stricter");
-    check([server.url("/")]).holds(1, &["answers 503", "no working backend"]);
+    strict.assert_output(1, &["✗", "answers 404"]);
+    strict.assert_lacks("is stricter");
+    check([server.url("/")]).assert_output(1, &["answers 503", "no working backend"]);
 }
 
 #[test]
 fn content_that_is_not_as_expected_is_a_no() {
     let server = ok();
-    check(["--contains=ell", &server.url("/")]).holds(0, &[]);
+    check(["--contains=ell", &server.url("/")]).assert_output(0, &[]);
     check(["--contains=moon", &server.url("/")])
-        .holds(1, &["content of the response is not what was expected"]);
-    check(["--expect-body=hello", &server.url("/")]).holds(0, &[]);
+        .assert_output(1, &["content of the response is not what was expected"]);
+    check(["--expect-body=hello", &server.url("/")]).assert_output(0, &[]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn redirects_are_followed_each_with_its_own_line_and_the_last_answer_counts() {
         _ => answer("200 OK", "", "end"),
     });
     let said = check(["--expect-status=200", "--contains=end", &server.url("/")]);
-    said.holds(
+    said.assert_output(
         0,
         &[
             "after 2 redirects",
@@ -155,7 +155,7 @@ fn redirects_are_followed_each_with_its_own_line_and_the_last_answer_counts() {
         ],
     );
     let unfollowed = check(["--no-follow", &server.url("/")]);
-    unfollowed.holds(0, &["answers 301", "Location: /next"]);
+    unfollowed.assert_output(0, &["answers 301", "Location: /next"]);
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn redirects_in_a_circle_without_end_or_to_other_schemes_are_a_no() {
         };
         answer("302 Found", &format!("Location: {to}\r\n"), "")
     });
-    check([server.url("/circle")]).holds(1, &["redirects form a loop", "X-Forwarded-Proto"]);
-    check([server.url("/endless")]).holds(1, &["too many redirects (at most 10 are followed)"]);
-    check([server.url("/scheme")]).holds(
+    check([server.url("/circle")]).assert_output(1, &["redirects form a loop", "X-Forwarded-Proto"]);
+    check([server.url("/endless")]).assert_output(1, &["too many redirects (at most 10 are followed)"]);
+    check([server.url("/scheme")]).assert_output(
         1,
         &[
             "redirected to the unsupported scheme ftp",
@@ -190,14 +190,14 @@ fn a_server_that_waits_for_a_proxy_header_is_found_out() {
         }
     });
     let said = check([server.url("/")]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             "before the first byte of a response",
             "expects a PROXY header: it responds if one is sent (tried)",
         ],
     );
-    check(["--proxy-header=tcp", &server.url("/")]).holds(0, &["PROXY", "answers 200"]);
+    check(["--proxy-header=tcp", &server.url("/")]).assert_output(0, &["PROXY", "answers 200"]);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn plain_http_on_a_port_that_was_taken_for_tls_is_found_out() {
         }
     });
     let said = check([format!("https://{}/", server.addr)]);
-    said.holds(
+    said.assert_output(
         1,
         &[
             "does not speak TLS",
@@ -228,14 +228,14 @@ fn what_a_server_writes_cannot_act_on_the_terminal() {
     // A C1 control character is allowed in a header. In UTF-8 it starts an escape sequence.
     let server = Server::http(|_| answer("200 OK", "Server: \u{9b}31mred\u{202e}\r\n", ""));
     let said = check([server.url("/")]);
-    said.holds(0, &["\\u{202e}"]);
+    said.assert_output(0, &["\\u{202e}"]);
     assert!(!said.out.contains(['\u{9b}', '\u{202e}']), "{}", said.out);
     let json = check(["--json", &server.url("/")]);
     assert!(!json.out.contains(['\u{9b}', '\u{202e}']), "{}", json.out);
 }
 
 #[test]
-fn several_urls_are_looked_at_together_and_said_in_order() {
+fn several_urls_are_checked_concurrently_and_reported_in_order() {
     let (tell, told) = mpsc::channel();
     let told = Mutex::new(told);
     // The first server responds only after the second got its request, so sequential checks would hang.
@@ -249,7 +249,7 @@ fn several_urls_are_looked_at_together_and_said_in_order() {
     });
     let urls = [first.url("/first"), second.url("/second")];
     let said = check(&urls);
-    said.holds(1, &["answers 200", "answers 503"]);
+    said.assert_output(1, &["answers 200", "answers 503"]);
     assert!(said.out.find("/first") < said.out.find("/second"), "{}", said.out);
 }
 

@@ -37,7 +37,7 @@ struct Held {
     pods: Vec<Value>,
     service: bool,
     /// Credential of the last request.
-    shown: Option<String>,
+    credential: Option<String>,
     tokens: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn pod(name: &str, ready: bool) -> Value {
 
 impl ApiServer {
     /// Starts a server whose Pods all forward to this aggregator.
-    pub(super) async fn before(aggregator: SocketAddr) -> Self {
+    pub(super) async fn forwarding_to(aggregator: SocketAddr) -> Self {
         let held = Held {
             pods: vec![pod("agg-a", true)],
             service: true,
@@ -97,7 +97,7 @@ impl ApiServer {
     }
 
     /// Rejects requests with this path suffix from now on.
-    pub(super) fn refuses(&self, what: &str, code: u16) {
+    pub(super) fn reject(&self, what: &str, code: u16) {
         self.change(|held| {
             held.refusals.clear();
             held.refusals.insert(what.to_owned(), code);
@@ -116,12 +116,12 @@ impl ApiServer {
     }
 
     /// Returns the credential of the last request to the API server.
-    pub(super) fn shown(&self) -> Option<String> {
-        self.shared.held.lock().unwrap().shown.clone()
+    pub(super) fn last_credential(&self) -> Option<String> {
+        self.shared.held.lock().unwrap().credential.clone()
     }
 
     /// Returns the accounts for which tokens were requested, with their validity.
-    pub(super) fn tokens(&self) -> Vec<String> {
+    pub(super) fn requested_tokens(&self) -> Vec<String> {
         self.shared.held.lock().unwrap().tokens.clone()
     }
 }
@@ -138,7 +138,7 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
     let shown = shown.map(|shown| shown.to_str().unwrap().to_owned());
     {
         let mut held = shared.held.lock().unwrap();
-        held.shown = shown;
+        held.credential = shown;
         let kind = path.iter().rev().find(|part| held.refusals.contains_key(*part));
         if let Some(code) = kind.map(|kind| held.refusals[kind]) {
             return status(code, "as the test has it");

@@ -42,7 +42,7 @@ impl Scene {
         let (address, cancelled) = (aggregator.local_addr(), CancellationToken::new());
         let running = Box::pin(aggregator.run(cancelled.clone()));
         Self {
-            api: ApiServer::before(address).await,
+            api: ApiServer::forwarding_to(address).await,
             folder,
             cancelled,
             aggregator: tokio::spawn(async move { running.await.unwrap() }),
@@ -96,7 +96,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
     let output = scene.kubectl(TOKEN, &["targets", "-o", "json"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
     assert!(text(&output.stdout).contains("http://shop.example.test/"));
-    assert_eq!(scene.api.shown().unwrap(), format!("Bearer {PEOPLE}"));
+    assert_eq!(scene.api.last_credential().unwrap(), format!("Bearer {PEOPLE}"));
 
     // Write actions need a token that the aggregator accepts, wherever the kubeconfig gets it from.
     let file = scene.folder.path().join("token");
@@ -158,15 +158,15 @@ async fn whoever_shows_a_certificate_reads_and_changes_things_as_an_account() {
     let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
     let output = scene.kubectl(nobody, &as_account).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    assert_eq!(scene.api.tokens(), ["ops/ann 600"]);
-    scene.api.refuses("token", 403);
+    assert_eq!(scene.api.requested_tokens(), ["ops/ann 600"]);
+    scene.api.reject("token", 403);
     let (code, said) = failed(&scene.kubectl(nobody, &as_account).await);
     assert_eq!(code, Some(2));
     assert!(
         said.contains("permission denied: cannot create serviceaccounts/token in the namespace ops"),
         "{said}"
     );
-    scene.api.refuses("token", 404);
+    scene.api.reject("token", 404);
     let (_, said) = failed(&scene.kubectl(nobody, &as_account).await);
     assert!(
         said.contains("no ServiceAccount ann in the namespace ops"),
@@ -203,7 +203,7 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
         ("portforward", 500, 3, "check whether the node is ready"),
         ("services", 500, 3, "cannot get services"),
     ] {
-        scene.api.refuses(what, code);
+        scene.api.reject(what, code);
         let (code, said) = asked().await;
         assert_eq!(code, Some(exit), "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");

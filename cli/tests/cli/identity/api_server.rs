@@ -24,7 +24,7 @@ use tokio::{sync::broadcast, task::JoinHandle};
 
 /// State of the server. Objects are stored by path.
 #[derive(Debug, Default)]
-struct Held {
+struct ApiState {
     objects: BTreeMap<String, Value>,
     /// Token → result of its review.
     tokens: BTreeMap<String, Value>,
@@ -33,7 +33,7 @@ struct Held {
 
 #[derive(Debug, Default)]
 struct Inside {
-    held: Mutex<Held>,
+    held: Mutex<ApiState>,
     away: AtomicBool,
     reviews: AtomicU64,
     /// Pod events for open watches.

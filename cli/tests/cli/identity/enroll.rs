@@ -90,7 +90,7 @@ async fn a_machine_outside_is_enrolled_probes_and_is_revoked() {
         .current_dir(folder.path())
         .spawn()
         .unwrap();
-    running.hears("internet:laptop").await;
+    running.wait_for_report("internet:laptop").await;
     machine.kill().unwrap();
     machine.wait().unwrap();
 

@@ -136,13 +136,13 @@ impl Mesh {
     }
 
     /// Copies the ConfigMap into the volume, as the kubelet does some time later.
-    pub(crate) fn mount(&self) {
+    pub(crate) fn mount_ca(&self) {
         let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
         replace(&self.file("ca.crt"), map["data"]["ca.crt"].as_str().unwrap());
     }
 
     /// Writes a token into the volume, as the kubelet does.
-    pub(crate) fn project(&self, token: &str) {
+    pub(crate) fn write_token(&self, token: &str) {
         replace(&self.file("token"), token);
     }
 
@@ -152,7 +152,7 @@ impl Mesh {
             vantage: vantage.parse().unwrap(),
             pod: "prober-uid-1".parse().unwrap(),
             aggregator: aggregator.tls.parse().unwrap(),
-            token: Some(ProberCredential::File(self.file("token"))),
+            credential: Some(ProberCredential::File(self.file("token"))),
             aggregator_roots: AggregatorRoots::Files(vec![self.file("ca.crt")]),
             role,
             echo_listen: "127.0.0.1:0".parse().unwrap(),
@@ -203,7 +203,7 @@ impl Running {
     }
 
     /// Waits until a vantage has reported something newer than now.
-    pub(crate) async fn hears(&mut self, vantage: &str) {
+    pub(crate) async fn wait_for_report(&mut self, vantage: &str) {
         let vantage: Vantage = vantage.parse().unwrap();
         let last = |view: &View| {
             let seen = view.vantages.iter().find(|seen| seen.vantage == vantage);

@@ -20,7 +20,7 @@ fn good(api: &ApiServer, mark: &str) -> String {
 
 /// A client that trusts the aggregator's CA.
 fn client(mesh: &Mesh) -> Client {
-    mesh.mount();
+    mesh.mount_ca();
     let pem = std::fs::read(mesh.file("ca.crt")).unwrap();
     let roots = Certificate::from_pem_bundle(&pem).unwrap();
     Client::builder()
@@ -72,15 +72,15 @@ async fn a_prober_is_let_in_by_its_pod_and_stays_through_new_tokens_and_a_new_ca
     let mesh = Mesh::new().await;
     let mut first = mesh.aggregator(0).await;
     // The prober starts before the CA file exists.
-    mesh.project(&good(&mesh.api, "first"));
+    mesh.write_token(&good(&mesh.api, "first"));
     let prober = mesh.prober(&first, "n1/pod", Role::Prober).await;
-    mesh.mount();
-    first.hears("n1/pod").await;
+    mesh.mount_ca();
+    first.wait_for_report("n1/pod").await;
     // The kubelet rotates the token.
     let reviews = mesh.api.reviews();
-    mesh.project(&good(&mesh.api, "second"));
+    mesh.write_token(&good(&mesh.api, "second"));
     until("the new token is shown", async || mesh.api.reviews() > reviews).await;
-    first.hears("n1/pod").await;
+    first.wait_for_report("n1/pod").await;
     // Another aggregator with another CA, at the same address.
     let port = first.port();
     first.stop().await;
@@ -92,8 +92,8 @@ async fn a_prober_is_let_in_by_its_pod_and_stays_through_new_tokens_and_a_new_ca
         2,
         "the former one stays a while"
     );
-    mesh.mount();
-    second.hears("n1/pod").await;
+    mesh.mount_ca();
+    second.wait_for_report("n1/pod").await;
     prober.stop().await;
     second.stop().await;
 }
@@ -250,7 +250,7 @@ async fn a_responder_learns_the_nonce_and_reports_nothing() {
     assert_eq!(snapshot["assignments"], json!([]));
     let nonce = snapshot["settings"]["echo_nonce"].as_str().unwrap().to_owned();
     drop(stream);
-    mesh.project(&token);
+    mesh.write_token(&token);
     let responder = mesh.prober(&running, "n1/pod", Role::Responder).await;
     let echo = format!("{}/.well-known/parallax/echo", responder.echo);
     until("the responder answers to the nonce", async || {

@@ -302,7 +302,7 @@ fn the_printed_configuration_is_one_that_the_aggregator_takes() {
             );
             let published = format!("{}/parallax-ca", set["metadata"]["namespace"].as_str().unwrap());
             assert!(
-                tls.publish.iter().any(|place| place.to_string() == published),
+                tls.publish_to.iter().any(|place| place.to_string() == published),
                 "{values}: {published}"
             );
         }

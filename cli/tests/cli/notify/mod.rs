@@ -28,7 +28,7 @@ fn sort(message: &Value) -> &str {
 /// Accepted messages by thread.
 fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
     let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
-    for message in receiver.taken() {
+    for message in receiver.accepted() {
         let thread = message.body["data"]["thread"].as_str().unwrap().to_owned();
         threads.entry(thread).or_default().push(message);
     }
@@ -36,7 +36,7 @@ fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
 }
 
 /// Asserts that each thread starts with its opening and ends with its recovery; returns the number of duplicates.
-fn told_in_order(receiver: &Receiver) -> usize {
+fn assert_ordered(receiver: &Receiver) -> usize {
     let mut twice = 0;
     for (thread, messages) in threads(receiver) {
         let mut told: Vec<(&str, &str)> = messages
@@ -68,7 +68,7 @@ fn told_in_order(receiver: &Receiver) -> usize {
 
 async fn well(pair: &Pair, name: &str, target: &str) {
     until("the target is well", async || {
-        let state = pair.own(name).await;
+        let state = pair.own_state(name).await;
         let rows = state["matrix"].as_array().unwrap();
         rows.iter().any(|row| {
             let cells = row["cells"].as_array().unwrap();
@@ -92,30 +92,30 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
         receiver.address,
         secret.display()
     );
-    let mut pair = Pair::with(&[&target], &notify).await;
-    let (leader, standby) = pair.parts().await;
+    let mut pair = Pair::start_with(&[&target], &notify).await;
+    let (leader, standby) = pair.leader_and_standby().await;
     well(&pair, &leader, &target).await;
     well(&pair, &standby, &target).await;
 
-    receiver.answers(503);
+    receiver.respond_with(503);
     drop(server);
     until("the leader has tried to tell", async || {
         !receiver.all().is_empty()
     })
     .await;
     pair.kill(&leader);
-    receiver.answers(204);
+    receiver.respond_with(204);
     let tried = receiver.all().remove(0);
     assert_eq!(sort(&tried.body), "incident.opened");
     until(
         "the next leader tells what the former one could not, under its own name",
-        async || receiver.taken().iter().any(|message| message.id == tried.id),
+        async || receiver.accepted().iter().any(|message| message.id == tried.id),
     )
     .await;
     // The mesh of this fixture has no echoes, so the network may be a second incident.
     let of_target = |message: &Message| message.body["data"]["targets"][0] == target.as_str();
     until("the opening is delivered", async || {
-        receiver.taken().iter().any(of_target)
+        receiver.accepted().iter().any(of_target)
     })
     .await;
     until("the deliveries are recorded", async || {
@@ -129,7 +129,7 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
             .is_some_and(|text| text.contains("\"heard\":{\"oncall\""))
     })
     .await;
-    let state = pair.own(&standby).await;
+    let state = pair.own_state(&standby).await;
     assert_eq!(
         state["notifications"]["receivers"][0]["state"], "well",
         "{}",
@@ -140,7 +140,7 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     pair.kill(&standby);
     pair.start_again(&leader).await;
     until("it leads and knows the incident", async || {
-        let state = pair.own(&leader).await;
+        let state = pair.own_state(&leader).await;
         state["replica"]["part"] == "leads"
             && state["incidents"]
                 .as_array()
@@ -157,7 +157,7 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     .await;
     // Longer than the interval of the check: nothing else follows.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let twice = told_in_order(&receiver);
+    let twice = assert_ordered(&receiver);
     assert!(twice <= 2, "at most one duplicate per kill: {twice}");
     pair.stop().await;
 }
@@ -165,7 +165,7 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
 #[tokio::test(flavor = "multi_thread")]
 async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_what_it_found() {
     let (good, bad) = (Receiver::start().await, Receiver::start().await);
-    bad.answers(500);
+    bad.respond_with(500);
     let tried = |receivers: &[(&str, &Receiver)]| {
         let webhooks: Vec<String> = receivers
             .iter()
@@ -184,7 +184,7 @@ async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_wha
     let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good)]));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with("one (webhook): delivered in "), "{said}");
-    assert_eq!(good.taken()[0].body["data"]["test"], true);
+    assert_eq!(good.accepted()[0].body["data"]["test"], true);
     let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
     assert_eq!(code, Some(1), "{said}");
     assert!(

@@ -57,7 +57,7 @@ impl Receiver {
     }
 
     /// Sets the status of the following responses.
-    pub(super) fn answers(&self, code: u16) {
+    pub(super) fn respond_with(&self, code: u16) {
         self.inside.lock().unwrap().answer = Some(StatusCode::from_u16(code).unwrap());
     }
 
@@ -67,7 +67,7 @@ impl Receiver {
     }
 
     /// Returns the accepted messages.
-    pub(super) fn taken(&self) -> Vec<Message> {
+    pub(super) fn accepted(&self) -> Vec<Message> {
         let mut all = self.all();
         all.retain(|message| message.taken);
         all

@@ -115,7 +115,7 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
         assert_eq!(got, Some(code), "{args:?}: {err}");
         assert!(err.contains(expected), "{args:?}: {err}");
     }
-    api.refuse("get", "clusterissuers", 403, "clusterissuers is forbidden");
+    api.reject("get", "clusterissuers", 403, "clusterissuers is forbidden");
     let (code, err) = refused(&[HOST, "--cluster-issuer", "nginx"], &api, folder.path());
     assert_eq!(code, Some(3));
     assert!(
@@ -159,7 +159,7 @@ fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
         "{err}"
     );
     bench.stop();
-    let dns = Dns::start(|_, _| Say::NoSuchName);
+    let dns = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}/\n"
     ));

@@ -37,7 +37,7 @@ impl Controller {
     }
 
     /// Starts a controller with the bench's real aggregator.
-    pub(super) fn of(bench: &Bench, more: &[&str]) -> Self {
+    pub(super) fn with_bench(bench: &Bench, more: &[&str]) -> Self {
         let server = format!("http://{}/", bench.up.page);
         let port = bench.api.entry.port().to_string();
         let more = [more, &["--port", &port]].concat();
@@ -45,12 +45,12 @@ impl Controller {
     }
 
     /// Starts a controller with an aggregator whose runs all pass at once.
-    pub(super) fn passing(api: &Api, folder: &std::path::Path, more: &[&str]) -> Self {
+    pub(super) fn with_passing_aggregator(api: &Api, folder: &std::path::Path, more: &[&str]) -> Self {
         Self::start(api, folder, &format!("http://{}/", api.aggregator), more)
     }
 
     /// Waits until an object is finished, and returns its status.
-    pub(super) fn over(&self, api: &Api, name: &str) -> Value {
+    pub(super) fn wait_finished(&self, api: &Api, name: &str) -> Value {
         self.until(&format!("{name} is over"), || {
             condition(&api.status_in("shop", name), "Complete")["status"] == "True"
         });
@@ -103,7 +103,7 @@ pub(super) fn condition<'a>(status: &'a Value, sort: &str) -> &'a Value {
 }
 
 /// Returns status and reason of a condition.
-pub(super) fn says(status: &Value, sort: &str) -> (String, String) {
+pub(super) fn status_and_reason(status: &Value, sort: &str) -> (String, String) {
     let condition = condition(status, sort);
     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     (text("status"), text("reason"))
@@ -124,12 +124,12 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
     bench.api.put("clusterissuers", issuer(&nginx()));
     let spec = json!({"hosts": [HOST], "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer"}, "profile": "pebble"});
     bench.api.apply("web", &spec);
-    let controller = Controller::of(&bench, &[]);
-    let status = controller.over(&bench.api, "web");
+    let controller = Controller::with_bench(&bench, &[]);
+    let status = controller.wait_finished(&bench.api, "web");
     for sort in ["Ready", "SelfCheckPassed", "CAPassed"] {
-        assert_eq!(says(&status, sort), is("True", "Passed"), "{status}");
+        assert_eq!(status_and_reason(&status, sort), is("True", "Passed"), "{status}");
     }
-    assert_eq!(says(&status, "Stalled").0, "False", "{status}");
+    assert_eq!(status_and_reason(&status, "Stalled").0, "False", "{status}");
     assert_eq!(status["observedGeneration"], 1);
     assert!(
         status["startTime"].is_string() && status["completionTime"].is_string(),
@@ -145,7 +145,7 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
     assert_eq!(host["runs"].as_array().unwrap().len(), 2, "{host}");
     let unseen = status["notChecked"].to_string();
     assert!(unseen.contains("secondary validation"), "{unseen}");
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     for resource in ["pods", "services", "ingresses"] {
         let made = &bench.api.created(resource)[0];
         let owner = &made["metadata"]["ownerReferences"];
@@ -178,16 +178,19 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
 #[test]
 fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_nothing() {
     let bench = Bench::start();
-    bench.api.held().routes_wait = true;
+    bench.api.held().routes_ignored = true;
     let mut spec = simple(HOST);
     spec["readySeconds"] = 1.into();
     bench.api.apply("web", &spec);
     let looked = json!({"hosts": [HOST], "noCreate": true, "profile": "pebble"});
-    let controller = Controller::of(&bench, &["--parallel", "1"]);
-    let status = controller.over(&bench.api, "web");
-    assert_eq!(says(&status, "Ready").0, "False", "{status}");
-    assert_eq!(says(&status, "SelfCheckPassed"), is("False", "Failed"));
-    assert_eq!(says(&status, "Stalled").0, "True", "{status}");
+    let controller = Controller::with_bench(&bench, &["--parallel", "1"]);
+    let status = controller.wait_finished(&bench.api, "web");
+    assert_eq!(status_and_reason(&status, "Ready").0, "False", "{status}");
+    assert_eq!(
+        status_and_reason(&status, "SelfCheckPassed"),
+        is("False", "Failed")
+    );
+    assert_eq!(status_and_reason(&status, "Stalled").0, "True", "{status}");
     let group = &status["hosts"][0]["selfCheck"]["failing"][0];
     assert_eq!(group["causes"][0]["id"], "F19", "{status}");
     assert!(
@@ -203,14 +206,18 @@ fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_
     );
     let made = bench.api.held().created.len();
     bench.api.apply("looked", &looked);
-    let status = controller.over(&bench.api, "looked");
-    assert_eq!(says(&status, "Ready"), is("True", "Passed"), "{status}");
+    let status = controller.wait_finished(&bench.api, "looked");
+    assert_eq!(
+        status_and_reason(&status, "Ready"),
+        is("True", "Passed"),
+        "{status}"
+    );
     assert!(
         status["notChecked"].to_string().contains("nothing was created"),
         "{status}"
     );
     assert_eq!(bench.api.held().created.len(), made);
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     drop(controller);
     bench.stop();
 }
@@ -224,15 +231,15 @@ fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_pas
     drop(closed);
     api.apply("web", &simple(HOST));
     let controller = Controller::start(&api, folder.path(), &nowhere, &[]);
-    let status = controller.over(&api, "web");
+    let status = controller.wait_finished(&api, "web");
     assert_eq!(
-        says(&status, "Ready"),
+        status_and_reason(&status, "Ready"),
         is("Unknown", "AggregatorUnreachable"),
         "{status}"
     );
     assert_eq!(status["attempts"], 6);
     assert_eq!(api.created("pods").len(), 6);
-    assert_eq!(api.left(), Vec::<String>::new());
+    assert_eq!(api.leftovers(), Vec::<String>::new());
     controller.kill();
 
     // Between two attempts, the status gives the reason and the time of the next attempt.
@@ -243,19 +250,19 @@ fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_pas
     });
     let status = api.status_in("shop", "slow");
     assert_eq!(
-        says(&status, "Ready"),
+        status_and_reason(&status, "Ready"),
         is("Unknown", "AggregatorUnreachable"),
         "{status}"
     );
-    assert_eq!(says(&status, "Complete").0, "False", "{status}");
+    assert_eq!(status_and_reason(&status, "Complete").0, "False", "{status}");
     let message = condition(&status, "Ready")["message"].as_str().unwrap();
     assert!(message.contains("next attempt in 60 s"), "{message}");
     // A change of the spec does not wait for the next attempt.
     let mut changed = simple(HOST);
     changed["hosts"][0] = "*.example.test".into();
     api.apply("slow", &changed);
-    let status = controller.over(&api, "slow");
-    assert_eq!(says(&status, "Ready").1, "InvalidHost", "{status}");
+    let status = controller.wait_finished(&api, "slow");
+    assert_eq!(status_and_reason(&status, "Ready").1, "InvalidHost", "{status}");
     assert_eq!(status["attempts"], 1, "counted anew: {status}");
 }
 
@@ -266,7 +273,8 @@ fn only_the_namespaces_that_are_named_are_followed() {
     for namespace in ["shop", "pay", "other"] {
         api.apply_in(namespace, "web", &simple(HOST));
     }
-    let controller = Controller::passing(&api, folder.path(), &["--watch", "shop", "--watch", "pay"]);
+    let controller =
+        Controller::with_passing_aggregator(&api, folder.path(), &["--watch", "shop", "--watch", "pay"]);
     for namespace in ["shop", "pay"] {
         controller.until(namespace, || {
             condition(&api.status_in(namespace, "web"), "Complete")["status"] == "True"

@@ -1,7 +1,7 @@
 //! Objects without a verdict: each gets a reason, and nothing is created or left behind.
 
 use super::{
-    controller::{Controller, condition, is, says, simple},
+    controller::{Controller, condition, is, simple, status_and_reason},
     *,
 };
 
@@ -93,16 +93,24 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
     for (name, spec, ..) in &table {
         api.apply(name, spec);
     }
-    let controller = Controller::passing(&api, folder.path(), &[]);
+    let controller = Controller::with_passing_aggregator(&api, folder.path(), &[]);
     for (name, _, reason, words, again) in &table {
-        let status = controller.over(&api, name);
-        assert_eq!(says(&status, "Ready"), is("Unknown", reason), "{name}: {status}");
+        let status = controller.wait_finished(&api, name);
+        assert_eq!(
+            status_and_reason(&status, "Ready"),
+            is("Unknown", reason),
+            "{name}: {status}"
+        );
         let message = condition(&status, "Ready")["message"].as_str().unwrap();
         assert!(message.contains(words), "{name}: {message}");
         for sort in ["SelfCheckPassed", "CAPassed"] {
-            assert_eq!(says(&status, sort), is("Unknown", "NotAsked"), "{name}");
+            assert_eq!(
+                status_and_reason(&status, sort),
+                is("Unknown", "NotAsked"),
+                "{name}"
+            );
         }
-        assert_eq!(says(&status, "Stalled").0, "True", "{name}");
+        assert_eq!(status_and_reason(&status, "Stalled").0, "True", "{name}");
         assert_eq!(status["attempts"], if *again { 6 } else { 1 }, "{name}: {status}");
         assert!(status["completionTime"].is_string(), "{name}");
     }
@@ -162,14 +170,14 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
     .into_iter()
     .enumerate()
     {
-        api.refuse(verb, resource, status, words);
+        api.reject(verb, resource, status, words);
         let name = format!("refused-{n}");
         api.apply(&name, &simple(HOST));
-        let said = controller.over(&api, &name);
-        assert_eq!(says(&said, "Ready"), is("Unknown", reason), "{said}");
+        let said = controller.wait_finished(&api, &name);
+        assert_eq!(status_and_reason(&said, "Ready"), is("Unknown", reason), "{said}");
         let message = condition(&said, "Ready")["message"].as_str().unwrap();
         assert!(message.contains(expected), "{message}");
-        assert_eq!(api.left(), Vec::<String>::new(), "{expected}");
+        assert_eq!(api.leftovers(), Vec::<String>::new(), "{expected}");
         api.allow();
     }
 }

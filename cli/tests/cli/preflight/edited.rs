@@ -38,7 +38,7 @@ fn the_path_is_there_while_it_is_asked_for_and_the_ingress_is_then_as_it_was() {
         assert!(out.contains("an additional path in Ingress web"), "{out}");
         assert!(out.contains("✓ self check: passes on 1 of 1 vantages"), "{out}");
         assert_eq!(kept(&bench.api), before);
-        assert_eq!(bench.api.left(), Vec::<String>::new());
+        assert_eq!(bench.api.leftovers(), Vec::<String>::new());
         assert!(
             bench.api.created("ingresses").is_empty(),
             "no separate Ingress is created"
@@ -56,14 +56,14 @@ fn without_the_flag_it_is_never_touched_and_without_the_right_the_rule_is_named(
     assert!(err.contains("only with --edit-in-place"), "{err}");
     bench
         .api
-        .refuse("patch", "ingresses", 403, "ingresses is forbidden");
+        .reject("patch", "ingresses", 403, "ingresses is forbidden");
     let (code, _, err) = said(&bench.preflight(&FLAGS));
     assert_eq!(code, Some(3), "{err}");
     assert!(
         err.contains("{apiGroups: [\"networking.k8s.io\"], resources: [ingresses], verbs: [patch]}"),
         "{err}"
     );
-    bench.api.refuse(
+    bench.api.reject(
         "patch",
         "ingresses",
         400,
@@ -75,7 +75,7 @@ fn without_the_flag_it_is_never_touched_and_without_the_right_the_rule_is_named(
         err.contains("\"validate.example.test\" denied the request: no such path"),
         "{err}"
     );
-    assert_eq!((kept(&bench.api), bench.api.left()), (before, Vec::new()));
+    assert_eq!((kept(&bench.api), bench.api.leftovers()), (before, Vec::new()));
     bench.stop();
 }
 
@@ -83,10 +83,14 @@ fn without_the_flag_it_is_never_touched_and_without_the_right_the_rule_is_named(
 fn what_others_write_at_the_same_time_is_neither_lost_nor_in_the_way() {
     let bench = Bench::start();
     shop(&bench.api, HOST);
-    bench.api.held().meddling = 4;
+    bench.api.held().concurrent_writes = 4;
     let (code, out, err) = said(&bench.preflight(&FLAGS));
     assert_eq!(code, Some(0), "{out}{err}");
-    assert_eq!(bench.api.held().meddling, 0, "the concurrent write happened");
+    assert_eq!(
+        bench.api.held().concurrent_writes,
+        0,
+        "the concurrent write happened"
+    );
     let object = bench.api.object("ingresses", "shop", "web");
     let paths = object["spec"]["rules"][0]["http"]["paths"].as_array().unwrap();
     let names: Vec<&str> = paths.iter().map(|path| path["path"].as_str().unwrap()).collect();
@@ -96,7 +100,7 @@ fn what_others_write_at_the_same_time_is_neither_lost_nor_in_the_way() {
 
 /// Starts a preflight whose responder never becomes ready, and waits until the path exists.
 fn held_up(bench: &Bench) -> std::process::Child {
-    bench.api.held().pods_wait = true;
+    bench.api.held().pods_stay_pending = true;
     let child = bench
         .command(&["preflight", "-n", "shop", "--image", "i", "--lifetime", "1"])
         .args(FLAGS)
@@ -118,7 +122,7 @@ fn an_interrupt_takes_the_path_out_again() {
         .unwrap();
     assert!(told.success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!((kept(&bench.api), bench.api.left()), (before, Vec::new()));
+    assert_eq!((kept(&bench.api), bench.api.leftovers()), (before, Vec::new()));
     bench.stop();
 }
 
@@ -131,7 +135,7 @@ fn the_path_of_one_that_was_killed_is_taken_out_by_the_next_after_its_deadline_a
     child.kill().unwrap();
     child.wait().unwrap();
     assert_ne!(kept(&bench.api), before);
-    bench.api.held().pods_wait = false;
+    bench.api.held().pods_stay_pending = false;
     // Wait until its deadline has passed.
     std::thread::sleep(Duration::from_millis(1_100));
     // The path of a running preflight: its Service carries the deadline.
@@ -156,6 +160,6 @@ fn the_path_of_one_that_was_killed_is_taken_out_by_the_next_after_its_deadline_a
         .unwrap()
         .push(running);
     assert_eq!(kept(&bench.api), expected);
-    assert_eq!(bench.api.left(), ["services/parallax-preflight-running"]);
+    assert_eq!(bench.api.leftovers(), ["services/parallax-preflight-running"]);
     bench.stop();
 }

@@ -111,7 +111,7 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
     assert!(err.contains("expected challenge/NAMESPACE/NAME"), "{err}");
     bench
         .api
-        .refuse("get", "challenges", 403, "challenges is forbidden");
+        .reject("get", "challenges", 403, "challenges is forbidden");
     let (code, _, err) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(3));
     assert!(err.contains("resources: [challenges], verbs: [get]"), "{err}");
@@ -119,7 +119,7 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
     bench.api.put("challenges", challenge("t0ken.thumb", ""));
     bench
         .api
-        .refuse("list", "deployments", 403, "deployments is forbidden");
+        .reject("list", "deployments", 403, "deployments is forbidden");
     let (code, out, _) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(0));
     let rule =

@@ -19,7 +19,7 @@ fn a_synthetic_solver_is_made_as_cert_manager_would_asked_for_and_removed() {
     assert!(out.contains("✓ CA: by the CA's rules it passes from"), "{out}");
     assert!(out.contains("after the last object was created"), "{out}");
     assert!(!out.contains("nothing was created"), "{out}");
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     let ingress = &bench.api.created("ingresses")[0];
     assert_eq!(ingress["spec"]["ingressClassName"], "nginx");
     assert_eq!(ingress["metadata"]["namespace"], "shop");
@@ -53,7 +53,7 @@ fn a_certificate_names_hosts_issuer_and_overrides_and_a_route_is_waited_for() {
     );
     assert!(document["hosts"][0]["propagationMs"].is_u64());
     assert_eq!(bench.api.created("httproutes").len(), 1);
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     bench.stop();
 }
 
@@ -106,7 +106,7 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
             "resources: [pods], verbs: [get]",
         ),
     ] {
-        bench.api.refuse(verb, resource, status, words);
+        bench.api.reject(verb, resource, status, words);
         let (code, out, err) = said(&class());
         assert_eq!(code, Some(3), "{verb} {resource}: {out}{err}");
         assert!(err.contains(expected), "{verb} {resource}: {err}");
@@ -115,40 +115,40 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
             "the API server's message is quoted verbatim: {err}"
         );
         bench.api.allow();
-        assert_eq!(bench.api.left(), Vec::<String>::new(), "{verb} {resource}");
+        assert_eq!(bench.api.leftovers(), Vec::<String>::new(), "{verb} {resource}");
     }
-    bench.api.held().pods_wait = true;
+    bench.api.held().pods_stay_pending = true;
     let (code, _, err) = said(&class());
     assert_eq!(code, Some(3), "{err}");
     assert!(err.contains("is not ready after 2 s"), "{err}");
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     // No controller adopts the Ingress: another controller answers 404.
-    bench.api.held().pods_wait = false;
-    bench.api.held().routes_wait = true;
+    bench.api.held().pods_stay_pending = false;
+    bench.api.held().routes_ignored = true;
     let (code, out, err) = said(&class());
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(
         out.contains("F19") && out.contains("wrong status code '404', expected '200'"),
         "{out}"
     );
-    assert_eq!(bench.api.left(), Vec::<String>::new());
-    bench.api.held().routes_wait = false;
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
+    bench.api.held().routes_ignored = false;
     // Deleting fails too: the error lists what is left and when it may be deleted.
-    bench.api.refuse("delete", "ingresses", 500, "later");
+    bench.api.reject("delete", "ingresses", 500, "later");
     let (code, _, err) = said(&class());
     assert_eq!(code, Some(3), "{err}");
     assert!(
         err.contains("still exist") && err.contains("kubectl -n shop delete ingresses,services,pods"),
         "{err}"
     );
-    assert_eq!(bench.api.left().len(), 1);
+    assert_eq!(bench.api.leftovers().len(), 1);
     bench.stop();
 }
 
 #[test]
 fn an_interrupt_removes_what_was_created() {
     let bench = Bench::start();
-    bench.api.held().pods_wait = true;
+    bench.api.held().pods_stay_pending = true;
     let port = bench.api.entry.port().to_string();
     let mut child = bench
         .command(&[
@@ -173,14 +173,14 @@ fn an_interrupt_removes_what_was_created() {
         .unwrap();
     assert!(told.success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     bench.stop();
 }
 
 #[test]
 fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_them_all() {
     let bench = Bench::start();
-    bench.api.held().pods_wait = true;
+    bench.api.held().pods_stay_pending = true;
     let hosts = [
         "d.example.test",
         "a.example.test",
@@ -202,7 +202,7 @@ fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_the
     assert!(told.success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!(bench.api.created("ingresses").len(), 3, "the fourth had to wait");
-    assert_eq!(bench.api.left(), Vec::<String>::new());
+    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
     bench.stop();
 }
 
@@ -210,7 +210,7 @@ fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_the
 fn the_report_keeps_the_order_of_the_hosts_and_too_many_runs_are_waited_for() {
     let api = Api::start();
     let folder = tempfile::tempdir().unwrap();
-    api.held().busy = 2;
+    api.held().rejected_runs = 2;
     let hosts = [
         "d.example.test",
         "a.example.test",
@@ -226,7 +226,7 @@ fn the_report_keeps_the_order_of_the_hosts_and_too_many_runs_are_waited_for() {
         .unwrap();
     let (code, out, err) = said(&output);
     assert_eq!(code, Some(0), "{out}{err}");
-    assert_eq!(api.held().busy, 0, "it was refused, and asked again");
+    assert_eq!(api.held().rejected_runs, 0, "it was refused, and asked again");
     let document: Value = serde_json::from_str(&out).unwrap();
     let told: Vec<&str> = document["hosts"]
         .as_array()
@@ -269,13 +269,13 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
     for n in 0..100 {
         let last = api.held().requests + n % whole;
         // The next request takes effect but gets no response; the client is killed there.
-        api.held().silent_after = Some(last);
+        api.held().max_answered_requests = Some(last);
         let mut child = start();
         until(|| api.held().requests > last);
         child.kill().unwrap();
         child.wait().unwrap();
-        api.held().silent_after = None;
-        left += usize::from(!api.left().is_empty());
+        api.held().max_answered_requests = None;
+        left += usize::from(!api.leftovers().is_empty());
     }
     assert!(
         left > 10,
@@ -284,7 +284,7 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
     // Wait until the last deadline has passed.
     std::thread::sleep(Duration::from_millis(1_100));
     assert_eq!(start().wait().unwrap().code(), Some(0));
-    assert_eq!(api.left(), Vec::<String>::new());
+    assert_eq!(api.leftovers(), Vec::<String>::new());
 }
 
 #[test]
@@ -303,6 +303,6 @@ fn what_is_left_of_another_preflight_is_removed_only_after_its_deadline() {
         err.contains("removed Service shop/old, left over from an earlier preflight"),
         "{err}"
     );
-    assert_eq!(bench.api.left(), ["pods/running"]);
+    assert_eq!(bench.api.leftovers(), ["pods/running"]);
     bench.stop();
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     commands::{config, parallax, text},
-    servers::dns::{Dns, Say},
+    servers::dns::{Dns, ScriptedResponse},
     up::Up,
 };
 use api::Api;
@@ -195,9 +195,9 @@ fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbid
     let api = Api::start();
     let port = api.entry.port().to_string();
     let dns = Dns::start(|name, record| match (name, record) {
-        (HOST, RecordType::A) => Say::Addresses(&["127.0.0.1"]),
-        ("example.test", RecordType::CAA) => Say::Issue("pki.goog"),
-        _ => Say::Addresses(&[]),
+        (HOST, RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
+        ("example.test", RecordType::CAA) => ScriptedResponse::Issue("pki.goog"),
+        _ => ScriptedResponse::Addresses(&[]),
     });
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{port}/\nruns: {{allow: [127.0.0.0/8]}}\n"

@@ -29,7 +29,7 @@ fn all(state: &Value, target: &str, word: &str) -> bool {
 /// Waits until both see the target as ok.
 async fn both_see_well(pair: &Pair, [leader, standby]: [&str; 2], target: &str) {
     until("both see the target well", async || {
-        all(&pair.own(leader).await, target, "ok") && all(&pair.own(standby).await, target, "ok")
+        all(&pair.own_state(leader).await, target, "ok") && all(&pair.own_state(standby).await, target, "ok")
     })
     .await;
 }
@@ -39,7 +39,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (server, later) = (Server::start(), Server::start());
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
-    let (leader, standby) = pair.parts().await;
+    let (leader, standby) = pair.leader_and_standby().await;
     both_see_well(&pair, [&leader, &standby], &target).await;
 
     // The standby forwards requests to the leader.
@@ -61,10 +61,10 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
 
     drop(server);
     until("both have the incident", async || {
-        open(&pair.own(&leader).await).is_some() && open(&pair.own(&standby).await).is_some()
+        open(&pair.own_state(&leader).await).is_some() && open(&pair.own_state(&standby).await).is_some()
     })
     .await;
-    let (first, second) = (pair.own(&leader).await, pair.own(&standby).await);
+    let (first, second) = (pair.own_state(&leader).await, pair.own_state(&standby).await);
     let (first, second) = (open(&first).unwrap(), open(&second).unwrap());
     assert_eq!(first["id"], second["id"], "both call it the same");
 
@@ -81,8 +81,10 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (status, _, window) = pair.post(&leader, "/v1/maintenance", &request).await;
     assert_eq!((status, &window["persisted"]), (201, &json!(true)), "{window}");
 
-    let epoch = pair.own(&leader).await["replica"]["epoch"].as_u64().unwrap();
-    let killed = pair.own(&standby).await["at"].as_u64().unwrap();
+    let epoch = pair.own_state(&leader).await["replica"]["epoch"]
+        .as_u64()
+        .unwrap();
+    let killed = pair.own_state(&standby).await["at"].as_u64().unwrap();
     pair.kill(&leader);
     // Reads are answered throughout; writes are rejected with the reason until there is a leader.
     until("the other one leads", async || {
@@ -92,7 +94,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
         state["replica"]["part"] == "leads"
     })
     .await;
-    let state = pair.own(&standby).await;
+    let state = pair.own_state(&standby).await;
     assert!(
         state["replica"]["epoch"].as_u64().unwrap() > epoch,
         "{}",
@@ -106,7 +108,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let new = format!("tcp://{}", later.address);
     pair.targets(&[&target, &new]);
     until("the probers follow the plan of the new leader", async || {
-        all(&pair.own(&standby).await, &new, "ok")
+        all(&pair.own_state(&standby).await, &new, "ok")
     })
     .await;
 
@@ -130,29 +132,29 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     let server = Server::start();
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
-    let (leader, standby) = pair.parts().await;
+    let (leader, standby) = pair.leader_and_standby().await;
     both_see_well(&pair, [&leader, &standby], &target).await;
     drop(server);
     until("the leader has the incident", async || {
-        open(&pair.own(&leader).await).is_some()
+        open(&pair.own_state(&leader).await).is_some()
     })
     .await;
-    let first = pair.own(&leader).await;
+    let first = pair.own_state(&leader).await;
     let first = open(&first).unwrap();
 
     pair.kill(&standby);
-    let killed = pair.own(&leader).await["at"].as_i64().unwrap();
+    let killed = pair.own_state(&leader).await["at"].as_i64().unwrap();
     pair.start_again(&standby).await;
     assert!(
-        pair.own(&standby).await["replica"]["warming_until_us"].is_i64(),
+        pair.own_state(&standby).await["replica"]["warming_until_us"].is_i64(),
         "visible until it knows"
     );
     // Evidence from before its start counts once something fails after the start.
     until("it has the incident, too", async || {
-        open(&pair.own(&standby).await).is_some()
+        open(&pair.own_state(&standby).await).is_some()
     })
     .await;
-    let state = pair.own(&standby).await;
+    let state = pair.own_state(&standby).await;
     let incidents = state["incidents"].as_array().unwrap();
     assert_eq!(incidents.len(), 1, "one, and no other: {incidents:?}");
     let again = open(&state).unwrap_or_else(|| panic!("it knows what began before: {incidents:?}"));
@@ -188,7 +190,7 @@ async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_s
     let server = Server::start();
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
-    let (leader, standby) = pair.parts().await;
+    let (leader, standby) = pair.leader_and_standby().await;
     both_see_well(&pair, [&leader, &standby], &target).await;
     let mut command = pair.command(&standby, &["run", &target, "--rounds", "10"]);
     let running = tokio::task::spawn_blocking(move || command.output().unwrap());
@@ -215,11 +217,11 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     let server = Server::start();
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
-    let (leader, standby) = pair.parts().await;
+    let (leader, standby) = pair.leader_and_standby().await;
     // The API server becomes unavailable, and with it the Lease: the leader steps down, and no other takes over.
     pair.mesh.api.away(true);
     until("there is no leader", async || {
-        pair.own(&leader).await["replica"]["part"] == "stands_by"
+        pair.own_state(&leader).await["replica"]["part"] == "stands_by"
     })
     .await;
     let (status, _, said) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
@@ -236,10 +238,10 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
         "{page}"
     );
     pair.mesh.api.away(false);
-    let (leader, standby) = pair.parts().await;
+    let (leader, standby) = pair.leader_and_standby().await;
     pair.terminate(&leader);
     until("the other one leads", async || {
-        pair.own(&standby).await["replica"]["part"] == "leads"
+        pair.own_state(&standby).await["replica"]["part"] == "leads"
     })
     .await;
     pair.stop().await;

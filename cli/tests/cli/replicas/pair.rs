@@ -55,11 +55,11 @@ pub(crate) struct Pair {
 impl Pair {
     /// Starts two aggregators and three probers that report to both.
     pub(crate) async fn start(targets: &[&str]) -> Self {
-        Self::with(targets, "").await
+        Self::start_with(targets, "").await
     }
 
     /// The same with additional configuration lines.
-    pub(crate) async fn with(targets: &[&str], more: &str) -> Self {
+    pub(crate) async fn start_with(targets: &[&str], more: &str) -> Self {
         let mesh = Mesh::new().await;
         for node in NODES {
             mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
@@ -90,7 +90,7 @@ impl Pair {
             let replica = pair.replica(name, 0).await;
             pair.replicas.insert(name.to_owned(), replica);
         }
-        pair.trusted(2).await;
+        pair.mount_published_cas(2).await;
         for node in NODES {
             let prober = pair.prober(node).await;
             pair.probers.push(prober);
@@ -99,14 +99,14 @@ impl Pair {
     }
 
     /// Waits until this many CAs are published, and mounts them for the probers as the kubelet does.
-    async fn trusted(&self, authorities: usize) {
+    async fn mount_published_cas(&self, authorities: usize) {
         until("all have published their CA", async || {
             let map = self.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
             let bundle = map["data"]["ca.crt"].as_str().unwrap_or("");
             bundle.matches("BEGIN CERTIFICATE").count() == authorities
         })
         .await;
-        self.mesh.mount();
+        self.mesh.mount_ca();
     }
 
     /// Restarts a killed aggregator under the same name and without state.
@@ -121,7 +121,7 @@ impl Pair {
         fs::remove_file(self.mesh.file(&format!("{name}.db"))).unwrap();
         let replica = self.replica(name, port).await;
         self.replicas.insert(name.to_owned(), replica);
-        self.trusted(3).await;
+        self.mount_published_cas(3).await;
     }
 
     /// Sets the targets of both.
@@ -207,7 +207,7 @@ impl Pair {
             vantage: format!("{node}/pod").parse().unwrap(),
             pod: format!("prober-uid-{node}").parse().unwrap(),
             aggregator: urls[0].clone(),
-            token: Some(ProberCredential::File(path)),
+            credential: Some(ProberCredential::File(path)),
             aggregator_roots: AggregatorRoots::Files(vec![self.mesh.file("ca.crt")]),
             role: Role::Prober,
             echo_listen: "127.0.0.1:0".parse().unwrap(),
@@ -219,7 +219,7 @@ impl Pair {
         let agent = Agent::bind(config)
             .await
             .unwrap()
-            .also_reporting_to(urls[1..].to_vec())
+            .with_replicas(urls[1..].to_vec())
             .unwrap();
         let cancelled = CancellationToken::new();
         Prober {
@@ -229,12 +229,12 @@ impl Pair {
     }
 
     /// Returns leader and standby, once both agree.
-    pub(crate) async fn parts(&self) -> (String, String) {
+    pub(crate) async fn leader_and_standby(&self) -> (String, String) {
         let mut found = None;
         until("one leads and the other knows it", async || {
             let mut parts = BTreeMap::new();
             for name in self.replicas.keys() {
-                let replica = self.own(name).await["replica"].clone();
+                let replica = self.own_state(name).await["replica"].clone();
                 let known = replica["leader"].as_str().map(ToOwned::to_owned);
                 parts.insert(
                     replica["part"].as_str().unwrap().to_owned(),
@@ -258,7 +258,7 @@ impl Pair {
     }
 
     /// Returns an aggregator's own state.
-    pub(crate) async fn own(&self, name: &str) -> Value {
+    pub(crate) async fn own_state(&self, name: &str) -> Value {
         let request = self.client.get(self.url(name, "/v1/state"));
         answer(request.header("parallax-forwarded-by", "test")).await.2
     }

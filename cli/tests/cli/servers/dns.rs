@@ -14,7 +14,7 @@ use hickory_proto::{
 };
 
 /// A scripted response.
-pub(crate) enum Say {
+pub(crate) enum ScriptedResponse {
     Addresses(&'static [&'static str]),
     /// A CAA record that allows this authority to issue.
     Issue(&'static str),
@@ -30,7 +30,7 @@ pub(crate) struct Dns {
 
 impl Dns {
     /// Starts the server. The script gets the name without its trailing dot.
-    pub(crate) fn start(script: impl Fn(&str, RecordType) -> Say + Send + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&str, RecordType) -> ScriptedResponse + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
@@ -57,7 +57,9 @@ impl Dns {
 
     /// Answers every name with the same addresses; the first list is IPv4, the second IPv6.
     pub(crate) fn always(v4: &'static [&'static str], v6: &'static [&'static str]) -> Self {
-        Self::start(move |_, record| Say::Addresses(if record == RecordType::A { v4 } else { v6 }))
+        Self::start(move |_, record| {
+            ScriptedResponse::Addresses(if record == RecordType::A { v4 } else { v6 })
+        })
     }
 }
 
@@ -74,21 +76,21 @@ impl Drop for Dns {
     }
 }
 
-fn reply(query: &Message, script: &impl Fn(&str, RecordType) -> Say) -> Option<Message> {
+fn reply(query: &Message, script: &impl Fn(&str, RecordType) -> ScriptedResponse) -> Option<Message> {
     let question = &query.queries[0];
     let name = question.name().to_ascii();
     let mut answer = Message::response(query.metadata.id, OpCode::Query);
     answer.add_query(question.clone());
     match script(name.trim_end_matches('.'), question.query_type()) {
-        Say::Nothing => return None,
-        Say::NoSuchName => answer.metadata.response_code = ResponseCode::NXDomain,
-        Say::Fails => answer.metadata.response_code = ResponseCode::ServFail,
-        Say::Issue(authority) => {
+        ScriptedResponse::Nothing => return None,
+        ScriptedResponse::NoSuchName => answer.metadata.response_code = ResponseCode::NXDomain,
+        ScriptedResponse::Fails => answer.metadata.response_code = ResponseCode::ServFail,
+        ScriptedResponse::Issue(authority) => {
             let authority = Name::from_ascii(authority).unwrap();
             let caa = RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()));
             answer.add_answer(Record::from_rdata(question.name().clone(), 30, caa));
         }
-        Say::Addresses(addresses) => {
+        ScriptedResponse::Addresses(addresses) => {
             for address in addresses {
                 let data = match address.parse().unwrap() {
                     IpAddr::V4(v4) => RData::A(A(v4)),

@@ -91,18 +91,18 @@ pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 /// A reserved port that refuses connections: bound, without a listener. Released on drop.
-pub(crate) struct Refusing {
+pub(crate) struct RefusingPort {
     pub(crate) addr: SocketAddr,
     _socket: Socket,
 }
 
-impl Refusing {
+impl RefusingPort {
     pub(crate) fn new() -> Self {
         Self::at(([127, 0, 0, 1], 0).into()).unwrap()
     }
 
     /// Starts a server on IPv4 whose port refuses on IPv6.
-    pub(crate) fn beside(start: impl Fn() -> Server) -> (Server, Self) {
+    pub(crate) fn server_and_refusing_port(start: impl Fn() -> Server) -> (Server, Self) {
         loop {
             let server = start();
             // The same number may be in use on IPv6.

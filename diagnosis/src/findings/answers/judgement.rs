@@ -15,10 +15,10 @@ use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
 use super::{
     AnswerSource, FormerAnswer, NameAnswers,
-    address_character::{self, AddressKind, KnownAddresses, NamedServices},
+    address_kind::{self, AddressKind, KnownAddresses, NamedServices},
     resolver_answers::{RecentRounds, RoundAnswers},
     windows::ChangeWindows,
-    wording::AccusedResolver,
+    wording::DeviatingResolver,
 };
 use crate::{
     findings::{Finding, FindingKind, Severity},
@@ -27,47 +27,47 @@ use crate::{
 };
 
 /// Number of rounds for which an answer must have kept its kind.
-const STABLE: usize = 2;
+const STABLE_ROUNDS: usize = 2;
 
 /// Number of changes of kind within the window that are more than a move from one place to another.
-const CHANGES: usize = 3;
+const MIN_CHANGES: usize = 3;
 
 /// Number of rounds with answers that both sides need if their difference is the only evidence.
-const LONG: usize = 4;
+const MIN_ROUNDS: usize = 4;
 
 /// Number of hosts of the same Service that make an internal answer the norm.
-const SIBLINGS: usize = 2;
+const MIN_SIBLINGS: usize = 2;
 
 /// Maximum number of distinct answers per name whose kind is cached.
-const SEEN: usize = 16;
+const MAX_CACHED_KINDS: usize = 16;
 
 /// Upper limit of the TTL that excuses an old answer.
-const LONGEST_TTL: Micros = Micros::from_secs(3600);
+const MAX_TTL: Micros = Micros::from_secs(3600);
 
 /// TTL of an answer without one; the longest that `CoreDNS` caches an answer (`cache 30`, the default of most
 /// distributions).
-const USUAL_TTL: u32 = 30;
+const DEFAULT_TTL: u32 = 30;
 
 /// How long after a change a cache may serve answers from before it. The margin of two rounds covers resolvers that
 /// learn of the change later than this process, and answers from any moment of a round.
-pub(super) fn excuse(ttl: Option<u32>, interval: Micros) -> Micros {
-    let ttl = Micros::from_secs(ttl.unwrap_or(USUAL_TTL).into()).min(LONGEST_TTL);
+pub(super) fn cache_allowance(ttl: Option<u32>, interval: Micros) -> Micros {
+    let ttl = Micros::from_secs(ttl.unwrap_or(DEFAULT_TTL).into()).min(MAX_TTL);
     Micros(ttl.0.saturating_add(interval.0.saturating_mul(2)))
 }
 
 /// One resolver's answers at one vantage, classified.
 #[derive(Debug)]
 pub(super) struct ClassifiedAnswers<'a> {
-    pub(super) asking: &'a AnswerSource,
+    pub(super) source: &'a AnswerSource,
     pub(super) vantage: &'a Vantage,
-    told: &'a RecentRounds,
-    pub(super) nature: Arc<AddressKind>,
+    rounds: &'a RecentRounds,
+    pub(super) kind: Arc<AddressKind>,
     /// All addresses of the rounds since the answer has this kind.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
     /// Whether it is a former address whose TTL has not expired.
     pub(super) cached: bool,
     changes: usize,
-    kept: usize,
+    stable_rounds: usize,
     since: Round,
 }
 
@@ -78,11 +78,11 @@ pub(super) type AnswerDeviation<'a> = (&'a ClassifiedAnswers<'a>, Vec<String>);
 #[derive(Debug)]
 pub(super) struct NameCase<'a> {
     pub(super) name: &'a str,
-    pub(super) own: NamedServices,
+    pub(super) services: NamedServices,
     /// Answers of resolvers inside the cluster.
-    pub(super) inside: Vec<ClassifiedAnswers<'a>>,
+    pub(super) internal: Vec<ClassifiedAnswers<'a>>,
     /// Indexes of inside answers that only make sense inside the cluster.
-    overrides: Vec<usize>,
+    internal_only: Vec<usize>,
     /// Addresses in public DNS.
     pub(super) public: BTreeSet<IpAddr>,
     outside: Vec<ClassifiedAnswers<'a>>,
@@ -99,7 +99,7 @@ impl NameAnswers {
         let end = round.end(interval);
         let mut windows = std::mem::take(&mut self.windows);
         let found = self.judge(round, topology, world, interval, &mut windows);
-        windows.forget(end);
+        windows.prune(end);
         self.windows = windows;
         let windows = self.windows.findings(topology);
         found.into_iter().chain(windows).collect()
@@ -118,43 +118,45 @@ impl NameAnswers {
             .by_name(world)
             .into_iter()
             .map(|(name, askings)| {
-                let own = owners.own(topology, name);
+                let own = owners.services_of(topology, name);
                 self.case((name, askings), own, topology, (world, known), interval)
             })
             .collect();
         let habits = SiblingAnswers::of(&cases);
         let end = round.end(interval);
         for case in &cases {
-            windows.take(case, round, interval);
+            windows.add(case, round, interval);
         }
         let mut found = Vec::new();
         for case in &cases {
             let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<AnswerDeviation<'_>>> = BTreeMap::new();
-            for read in &case.inside {
-                if let Some((kind, evidence)) = case.accuse(read, &habits, end, interval) {
+            for read in &case.internal {
+                if let Some((kind, evidence)) = case.deviation(read, &habits, end, interval) {
                     accused
-                        .entry((read.asking.resolver, kind))
+                        .entry((read.source.resolver, kind))
                         .or_default()
                         .push((read, evidence));
                 }
             }
             for read in &case.outside {
-                if read.kept >= STABLE && !read.union.is_empty() && read.union.iter().all(|a| is_private(*a))
+                if read.stable_rounds >= STABLE_ROUNDS
+                    && !read.union.is_empty()
+                    && read.union.iter().all(|a| is_private(*a))
                 {
                     accused
-                        .entry((read.asking.resolver, FindingKind::PrivatePublished))
+                        .entry((read.source.resolver, FindingKind::PrivatePublished))
                         .or_default()
                         .push((read, Vec::new()));
                 }
             }
             for ((resolver, kind), reads) in accused {
                 let since = reads.iter().map(|(read, _)| read.since).min().unwrap_or(round);
-                let accused = AccusedResolver {
+                let accused = DeviatingResolver {
                     case,
                     resolver,
                     kind,
                     severity: Severity::Warning,
-                    reads: &reads,
+                    deviations: &reads,
                     since: since.start(interval),
                 };
                 found.push(accused.finding(topology));
@@ -181,24 +183,24 @@ impl NameAnswers {
             .iter()
             .filter_map(|(asking, told)| {
                 let vantage = world.vantages.name(asking.vantage);
-                read(asking, vantage, told, interval, &mut natures)
+                classify(asking, vantage, told, interval, &mut natures)
             })
-            .partition(|read| topology.public_resolvers().contains(&read.asking.resolver.ip()));
+            .partition(|read| topology.public_resolvers().contains(&read.source.resolver.ip()));
         let public = outside
             .iter()
-            .filter(|read| read.kept >= STABLE)
-            .flat_map(|read| read.told.union())
+            .filter(|read| read.stable_rounds >= STABLE_ROUNDS)
+            .flat_map(|read| read.rounds.union())
             .collect();
         let mut case = NameCase {
             name,
-            own,
-            inside,
-            overrides: Vec::new(),
+            services: own,
+            internal: inside,
+            internal_only: Vec::new(),
             public,
             outside,
         };
-        let read = 0..case.inside.len();
-        case.overrides = read.filter(|i| case.is_override(&case.inside[*i])).collect();
+        let read = 0..case.internal.len();
+        case.internal_only = read.filter(|i| case.is_override(&case.internal[*i])).collect();
         case
     }
 }
@@ -216,75 +218,75 @@ impl<'a> AnswerKinds<'_, 'a> {
         if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
             return Arc::clone(nature);
         }
-        let nature = Arc::new(address_character::of(said, self.own, self.known, self.former));
-        if self.seen.len() < SEEN {
+        let nature = Arc::new(address_kind::of(said, self.own, self.known, self.former));
+        if self.seen.len() < MAX_CACHED_KINDS {
             self.seen.push((said, Arc::clone(&nature)));
         }
         nature
     }
 }
 
-fn read<'a>(
+fn classify<'a>(
     asking: &'a AnswerSource,
     vantage: &'a Vantage,
     told: &'a RecentRounds,
     interval: Micros,
     natures: &mut AnswerKinds<'_, 'a>,
 ) -> Option<ClassifiedAnswers<'a>> {
-    let excused = excuse(told.ttl(), interval);
+    let excused = cache_allowance(told.ttl(), interval);
     // A cached answer from before a change is not a change of kind.
     let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
-        (AddressKind::Gone(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
+        (AddressKind::Former(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
         _ => false,
     };
     let sort = |nature: &AddressKind, round| {
         if cached(nature, round) {
             AddressKind::INSIDE
         } else {
-            nature.sort()
+            nature.group()
         }
     };
     let mut runs = told.runs();
     let newest = runs.next()?;
     let last = told.last();
-    let mut nature = natures.of(&newest.said);
+    let mut nature = natures.of(&newest.answer);
     let is_cached = cached(&nature, last);
     let first_sort = sort(&nature, last);
-    let mut union = Cow::Borrowed(&newest.said.addresses);
+    let mut union = Cow::Borrowed(&newest.answer.addresses);
     let (mut changes, mut kept, mut broken) = (0, newest.rounds, false);
     let (mut later, mut older) = (first_sort, newest.rounds);
     for run in runs {
-        let this = natures.of(&run.said);
-        let this_sort = sort(&this, told.back(older));
+        let this = natures.of(&run.answer);
+        let this_sort = sort(&this, told.round_before(older));
         older += run.rounds;
         changes += usize::from(later != this_sort);
         later = this_sort;
         broken |= first_sort != this_sort;
         if !broken {
-            union.to_mut().extend(run.said.addresses.iter().copied());
+            union.to_mut().extend(run.answer.addresses.iter().copied());
             kept += run.rounds;
             // A former address, seen before the change, must not become the worst kind of the window.
-            if !matches!(*this, AddressKind::Gone(..)) || matches!(*nature, AddressKind::Gone(..)) {
+            if !matches!(*this, AddressKind::Former(..)) || matches!(*nature, AddressKind::Former(..)) {
                 nature = nature.max(this);
             }
         }
     }
     Some(ClassifiedAnswers {
-        asking,
+        source: asking,
         vantage,
-        told,
-        nature,
+        rounds: told,
+        kind: nature,
         union,
         cached: is_cached,
         changes,
-        kept,
-        since: told.back(kept - 1)?,
+        stable_rounds: kept,
+        since: told.round_before(kept - 1)?,
     })
 }
 
 impl NameCase<'_> {
     /// Returns what is wrong with one resolver's answers at one vantage, with the additional evidence.
-    fn accuse(
+    fn deviation(
         &self,
         read: &ClassifiedAnswers<'_>,
         habits: &SiblingAnswers<'_, '_>,
@@ -294,22 +296,22 @@ impl NameCase<'_> {
         if read.cached {
             return None;
         }
-        if read.changes >= CHANGES {
+        if read.changes >= MIN_CHANGES {
             return Some((FindingKind::FlappingAnswer, Vec::new()));
         }
-        if read.kept < STABLE {
+        if read.stable_rounds < STABLE_ROUNDS {
             return None;
         }
-        match &*read.nature {
-            AddressKind::Gone(_, _, until) => {
+        match &*read.kind {
+            AddressKind::Former(_, _, until) => {
                 // A cache may serve the old answer until its TTL has expired.
-                let excused = excuse(read.told.ttl(), interval);
+                let excused = cache_allowance(read.rounds.ttl(), interval);
                 return (end > until.plus(excused)).then(|| (FindingKind::StaleAnswer, Vec::new()));
             }
-            AddressKind::Strange(_) if self.own.is_known() && !self.in_public(read) => {
+            AddressKind::UnknownPrivate(_) if self.services.is_known() && !self.in_public(read) => {
                 return Some((FindingKind::StaleAnswer, Vec::new()));
             }
-            AddressKind::Other(service) if self.own.is_known() => {
+            AddressKind::OtherService(service) if self.services.is_known() => {
                 return Some((
                     FindingKind::ShadowedName,
                     vec![format!(
@@ -321,13 +323,13 @@ impl NameCase<'_> {
             }
             _ => {}
         }
-        self.missing(read, habits)
+        self.missing_internal(read, habits)
             .or_else(|| self.shadowed(read))
-            .or_else(|| self.differing(read))
+            .or_else(|| self.disjoint(read))
     }
 
     /// Other vantages get an internal address; this one gets the public answer or none.
-    fn missing(
+    fn missing_internal(
         &self,
         read: &ClassifiedAnswers<'_>,
         habits: &SiblingAnswers<'_, '_>,
@@ -336,18 +338,18 @@ impl NameCase<'_> {
             return None;
         }
         let insiders: Vec<&ClassifiedAnswers<'_>> = self
-            .overrides
+            .internal_only
             .iter()
-            .map(|i| &self.inside[*i])
+            .map(|i| &self.internal[*i])
             .filter(|other| other.union.is_disjoint(&read.union))
             .collect();
         if !insiders.is_empty() {
             return Some((
                 FindingKind::MissingOverride,
-                insiders.iter().map(|other| other.says()).collect(),
+                insiders.iter().map(|other| other.evidence_line()).collect(),
             ));
         }
-        if *read.nature == AddressKind::Nothing {
+        if *read.kind == AddressKind::NoAddress {
             return None;
         }
         let siblings = habits.siblings(self, read)?;
@@ -356,25 +358,25 @@ impl NameCase<'_> {
             vec![format!(
                 "this resolver returns internal addresses for the other names of {}: {}",
                 self.stands_for(),
-                crate::wording::listed(&siblings)
+                crate::wording::join_names(&siblings)
             )],
         ))
     }
 
     /// Public DNS or other resolvers return the cluster's fronts, but this resolver returns something else.
     fn shadowed(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
-        if *read.nature != AddressKind::Global || !self.own.is_known() {
+        if *read.kind != AddressKind::Global || !self.services.is_known() {
             return None;
         }
-        let own = |union: &BTreeSet<IpAddr>| self.own.all().any(|address| union.contains(address));
+        let own = |union: &BTreeSet<IpAddr>| self.services.all().any(|address| union.contains(address));
         if own(&read.union) || !self.public.is_disjoint(&read.union) {
             return None;
         }
         let mut evidence: Vec<String> = self
-            .inside
+            .internal
             .iter()
-            .filter(|other| other.kept >= STABLE && own(&other.union))
-            .map(ClassifiedAnswers::says)
+            .filter(|other| other.stable_rounds >= STABLE_ROUNDS && own(&other.union))
+            .map(ClassifiedAnswers::evidence_line)
             .collect();
         if own(&self.public) {
             evidence.push(format!("the public answer is {}", addresses(&self.public)));
@@ -383,24 +385,24 @@ impl NameCase<'_> {
     }
 
     /// Two internal answers are disjoint, and nothing shows which is right.
-    fn differing(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
+    fn disjoint(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
         let private = |read: &ClassifiedAnswers<'_>| {
             matches!(
-                &*read.nature,
-                AddressKind::Strange(_) | AddressKind::Other(_) | AddressKind::Node(_)
+                &*read.kind,
+                AddressKind::UnknownPrivate(_) | AddressKind::OtherService(_) | AddressKind::Node(_)
             )
         };
-        if self.own.is_known() || !private(read) || read.told.len() < LONG {
+        if self.services.is_known() || !private(read) || read.rounds.len() < MIN_ROUNDS {
             return None;
         }
-        let own = read.told.union();
+        let own = read.rounds.union();
         let others: Vec<String> = self
-            .inside
+            .internal
             .iter()
             .filter(|other| {
-                private(other) && other.told.len() >= LONG && other.told.union().is_disjoint(&own)
+                private(other) && other.rounds.len() >= MIN_ROUNDS && other.rounds.union().is_disjoint(&own)
             })
-            .map(ClassifiedAnswers::says)
+            .map(ClassifiedAnswers::evidence_line)
             .collect();
         (!others.is_empty()).then_some((FindingKind::DifferingAnswers, others))
     }
@@ -411,61 +413,61 @@ impl NameCase<'_> {
 
     /// Reports whether the answer is the public one, or could be.
     fn as_from_outside(&self, read: &ClassifiedAnswers<'_>) -> bool {
-        *read.nature == AddressKind::Nothing
+        *read.kind == AddressKind::NoAddress
             || self.in_public(read)
             || (!read.union.is_empty() && read.union.iter().all(|a| !is_private(*a)))
     }
 
     /// Reports whether a stable, non-empty answer only makes sense inside the cluster.
     fn is_override(&self, read: &ClassifiedAnswers<'_>) -> bool {
-        read.kept >= STABLE
+        read.stable_rounds >= STABLE_ROUNDS
             && !read.union.is_empty()
             && !self.in_public(read)
-            && !matches!(&*read.nature, AddressKind::Gone(..))
-            && (!self.own.is_known() || read.nature.is_own())
+            && !matches!(&*read.kind, AddressKind::Former(..))
+            && (!self.services.is_known() || read.kind.is_own())
             && read.union.iter().all(|a| is_private(*a))
     }
 
     pub(super) fn stands_for(&self) -> String {
         let names: Vec<String> = self
-            .own
+            .services
             .services
             .iter()
             .map(|service| format!("Service {service}"))
             .collect();
-        crate::wording::listed(&names)
+        crate::wording::join_names(&names)
     }
 }
 
 impl ClassifiedAnswers<'_> {
     /// The largest observed TTL, in seconds.
     pub(super) fn ttl(&self) -> Option<u32> {
-        self.told.ttl()
+        self.rounds.ttl()
     }
 
     /// "10.96.0.10:53 answers n1/pod with 10.96.0.50".
-    pub(super) fn says(&self) -> String {
+    pub(super) fn evidence_line(&self) -> String {
         let what = if self.union.is_empty() {
             "no address".to_owned()
         } else {
             addresses(&self.union)
         };
         let as_name = self
-            .told
+            .rounds
             .newest()
             .and_then(|said| said.asked_as.as_ref())
             .map(|name| format!(" (for {name}, from the search list)"))
             .unwrap_or_default();
         format!(
             "{} answers {} with {what}{as_name}",
-            self.asking.resolver, self.vantage
+            self.source.resolver, self.vantage
         )
     }
 }
 
 pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
     let words: Vec<String> = set.iter().map(ToString::to_string).collect();
-    crate::wording::listed(&words)
+    crate::wording::join_names(&words)
 }
 
 /// Answers for the other names of each Service.
@@ -479,11 +481,11 @@ impl<'a, 'n> SiblingAnswers<'a, 'n> {
     fn of(cases: &'a [NameCase<'n>]) -> Self {
         let mut services: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for case in cases {
-            for service in &case.own.services {
+            for service in &case.services.services {
                 services.entry(service).or_default().push(case);
             }
         }
-        services.retain(|_, cases| cases.iter().any(|case| !case.overrides.is_empty()));
+        services.retain(|_, cases| cases.iter().any(|case| !case.internal_only.is_empty()));
         Self { services }
     }
 
@@ -494,19 +496,19 @@ impl<'a, 'n> SiblingAnswers<'a, 'n> {
             return None;
         }
         let mut siblings = Vec::new();
-        for other in self.services.get(case.own.services.first()?)? {
+        for other in self.services.get(case.services.services.first()?)? {
             let same = other
-                .inside
-                .binary_search_by_key(&read.asking, |other| other.asking);
+                .internal
+                .binary_search_by_key(&read.source, |other| other.source);
             let Ok(at) = same else { continue };
             if other.name == case.name {
                 continue;
             }
-            if !other.overrides.contains(&at) {
+            if !other.internal_only.contains(&at) {
                 return None;
             }
             siblings.push(other.name.to_owned());
         }
-        (siblings.len() >= SIBLINGS).then_some(siblings)
+        (siblings.len() >= MIN_SIBLINGS).then_some(siblings)
     }
 }

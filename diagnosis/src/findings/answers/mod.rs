@@ -3,7 +3,7 @@
 //! Addresses are judged by their kind (an address of the name's own Service, of another Service, unknown, or outside
 //! the cluster), and answer sets by their union over the window, so rotation and subsets of one pool do not differ.
 
-mod address_character;
+mod address_kind;
 mod judgement;
 mod resolver_answers;
 mod windows;
@@ -20,14 +20,14 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 use self::{
-    address_character::{AddressOwners, KnownAddresses},
+    address_kind::{AddressOwners, KnownAddresses},
     resolver_answers::{AnswerLog, RecentRounds, RoundAnswers},
     windows::ChangeWindows,
 };
 use super::ObservedFacts;
 use crate::{
     evidence::{
-        routes::{Routes, plain},
+        routes::{Routes, normalize_name},
         row::Row,
     },
     ids::{NameIx, NameRegistry, VantageIx},
@@ -35,13 +35,13 @@ use crate::{
 };
 
 /// Rounds without an answer after which a resolver's answers at a vantage are dropped.
-const FORGOTTEN: i64 = 24;
+const FORGET_ROUNDS: i64 = 24;
 
 /// Maximum number of resolvers per name and vantage; a machine usually has three.
-const RESOLVERS: usize = 8;
+const MAX_RESOLVERS: usize = 8;
 
 /// Maximum number of former addresses that are remembered; the newest are kept.
-const FORMER: usize = 4096;
+const MAX_FORMER: usize = 4096;
 
 /// A resolver and the vantage that queried it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,8 +78,8 @@ struct AnswerGroup {
 /// The answers for one name.
 #[derive(Debug, Default)]
 struct NameHistory {
-    askings: BTreeMap<AnswerSource, RecentRounds>,
-    sayings: AnswerLog,
+    rounds_by_source: BTreeMap<AnswerSource, RecentRounds>,
+    answer_log: AnswerLog,
 }
 
 /// The DNS answers for one name.
@@ -104,7 +104,8 @@ pub struct NameAnswer {
     pub meaning: String,
     /// The name that was finally queried, if the search list changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_as: Option<String>,
+    #[serde(rename = "asked_as")]
+    pub queried_name: Option<String>,
     /// The smallest observed TTL, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u32>,
@@ -115,7 +116,7 @@ pub struct NameAnswer {
 impl NameAnswers {
     /// Adds an observation of a closed round. Only answers matter: a failing resolver is handled by the diagnosis and
     /// shows nothing about the name.
-    pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
+    pub(super) fn add(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
         let nothing = row.failure().is_some_and(leads_nowhere);
@@ -128,67 +129,76 @@ impl NameAnswers {
             row.name(routes)
                 .is_some_and(|name| routes.may_be_cached(name, row.at))
         };
-        if nothing && (routes.leads_nowhere(row.target) || cached()) {
+        if nothing && (routes.has_no_endpoints(row.target) || cached()) {
             return;
         }
-        let Some(asked) = routes.of(row.target).plain else {
+        let Some(asked) = routes.of(row.target).normalized_name else {
             return;
         };
-        let NameHistory { askings, sayings } = self.names.entry(asked).or_default();
+        let NameHistory {
+            rounds_by_source: askings,
+            answer_log: sayings,
+        } = self.names.entry(asked).or_default();
         let asking = AnswerSource {
             resolver: answer.resolver,
             vantage: row.client,
         };
         let asked_as = other_name(world.names.name(asked), answer);
         let mut take =
-            |told: &mut RecentRounds| told.take(round, answer, nothing, asked_as.as_deref(), sayings);
+            |told: &mut RecentRounds| told.add(round, answer, nothing, asked_as.as_deref(), sayings);
         if let Some(told) = askings.get_mut(&asking) {
             take(told);
             return;
         }
         let resolvers = askings.keys().filter(|known| known.vantage == asking.vantage);
-        if resolvers.count() < RESOLVERS {
+        if resolvers.count() < MAX_RESOLVERS {
             take(askings.entry(asking).or_default());
         }
     }
 
     /// Drops answers that are too old, negative answers that a cache may still hold, and names that no target uses.
-    pub(super) fn forget(&mut self, round: Round, routes: &Routes, interval: Micros) {
+    pub(super) fn prune(&mut self, round: Round, routes: &Routes, interval: Micros) {
         let names = routes.names();
-        let cached = routes.cached_absences();
-        self.names.retain(|name, NameHistory { askings, .. }| {
-            let cached = cached.get(name);
-            askings.retain(|_, told| {
-                let excused = |last: Round| {
-                    let absent = told.newest().is_some_and(|said| said.nothing);
-                    absent && cached.is_some_and(|until| last.start(interval) <= *until)
-                };
-                told.last()
-                    .is_some_and(|last| last.0 > round.0 - FORGOTTEN && !excused(last))
-            });
-            names.contains(name) && !askings.is_empty()
-        });
+        let cached = routes.negative_cache_times();
+        self.names.retain(
+            |name,
+             NameHistory {
+                 rounds_by_source: askings,
+                 ..
+             }| {
+                let cached = cached.get(name);
+                askings.retain(|_, told| {
+                    let excused = |last: Round| {
+                        let absent = told.newest().is_some_and(|said| said.nothing);
+                        absent && cached.is_some_and(|until| last.start(interval) <= *until)
+                    };
+                    told.last()
+                        .is_some_and(|last| last.0 > round.0 - FORGET_ROUNDS && !excused(last))
+                });
+                names.contains(name) && !askings.is_empty()
+            },
+        );
     }
 
     /// Drops all answers; former addresses are kept.
-    pub(super) fn start_over(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.names.clear();
     }
 
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
-        let after = address_character::addresses(new);
-        for (address, service) in address_character::addresses(old) {
+        let after = address_kind::addresses(new);
+        for (address, service) in address_kind::addresses(old) {
             if !after.contains_key(&address) {
                 self.former.insert(address, FormerAnswer { service, until: at });
             }
         }
         self.former.retain(|address, _| !after.contains_key(address));
         self.forget_oldest_former();
-        self.learn(new);
+        self.set_topology(new);
     }
 
     fn forget_oldest_former(&mut self) {
-        let over = self.former.len().saturating_sub(FORMER);
+        let over = self.former.len().saturating_sub(MAX_FORMER);
         if over == 0 {
             return;
         }
@@ -226,7 +236,7 @@ impl NameAnswers {
     }
 
     /// Reads addresses and names from a topology.
-    pub(super) fn learn(&mut self, topology: &Topology) {
+    pub(super) fn set_topology(&mut self, topology: &Topology) {
         self.known = KnownAddresses::of(topology);
         self.owners = AddressOwners::of(topology);
     }
@@ -238,10 +248,10 @@ impl NameAnswers {
     }
 
     /// Adds the IPv6 addresses in the answers to the facts.
-    pub(super) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
+    pub(super) fn add_facts(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
         for (name, answers) in &self.names {
             let v6: BTreeSet<IpAddr> = answers
-                .askings
+                .rounds_by_source
                 .values()
                 .filter_map(RecentRounds::newest)
                 .flat_map(|said| said.addresses.iter().copied())
@@ -261,7 +271,7 @@ impl NameAnswers {
     ) -> BTreeMap<&'a str, &'a BTreeMap<AnswerSource, RecentRounds>> {
         let named = self.names.iter();
         named
-            .map(|(name, answers)| (world.names.name(*name).as_str(), &answers.askings))
+            .map(|(name, answers)| (world.names.name(*name).as_str(), &answers.rounds_by_source))
             .collect()
     }
 
@@ -270,7 +280,7 @@ impl NameAnswers {
         self.by_name(world)
             .into_iter()
             .map(|(name, askings)| {
-                let own = self.owners.own(topology, name);
+                let own = self.owners.services_of(topology, name);
                 let mut together: BTreeMap<(SocketAddr, &RoundAnswers), AnswerGroup> = BTreeMap::new();
                 for (asking, told) in askings {
                     if let Some(said) = told.newest() {
@@ -290,8 +300,8 @@ impl NameAnswers {
                             resolver,
                             public: topology.public_resolvers().contains(&resolver.ip()),
                             addresses: said.addresses.iter().copied().collect(),
-                            meaning: address_character::of(said, &own, &self.known, &self.former).to_string(),
-                            asked_as: said.asked_as.clone(),
+                            meaning: address_kind::of(said, &own, &self.known, &self.former).to_string(),
+                            queried_name: said.asked_as.clone(),
                             ttl_s: ttl,
                         },
                     )
@@ -315,7 +325,7 @@ fn name_of(probe: &ProbeSpec) -> Option<String> {
 fn other_name(asked: &str, answer: &DnsAnswer) -> Option<String> {
     let answered = answer.name.trim_end_matches('.');
     let same = answered.is_empty() || answered.eq_ignore_ascii_case(asked);
-    (!same).then(|| plain(answered).chars().take(253).collect())
+    (!same).then(|| normalize_name(answered).chars().take(253).collect())
 }
 
 /// Targets whose probes resolve the name.
@@ -324,7 +334,8 @@ fn targets_of(topology: &Topology, name: &str) -> Vec<TargetId> {
         .targets()
         .iter()
         .filter(|(_, placed)| {
-            placed.dial.is_none() && name_of(&placed.target.probe).is_some_and(|own| plain(&own) == name)
+            placed.dial_address.is_none()
+                && name_of(&placed.target.probe).is_some_and(|own| normalize_name(&own) == name)
         })
         .map(|(id, _)| id.clone())
         .collect()

@@ -9,14 +9,14 @@ use std::{
 use parallax_model::{DnsAnswer, Round};
 
 /// Number of rounds over which answers are combined.
-pub(super) const WINDOW: usize = 12;
+pub(super) const WINDOW_ROUNDS: usize = 12;
 
 /// Maximum number of addresses read from one answer; an answer in one UDP packet has fewer.
-const ADDRESSES: usize = 64;
+const MAX_ADDRESSES: usize = 64;
 
 /// Maximum number of distinct answers per name that all vantages share; further answers, as of an endlessly rotating
 /// pool, are stored per vantage.
-const SAYINGS: usize = 32;
+const MAX_SHARED_ANSWERS: usize = 32;
 
 /// The answers of one round.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -31,14 +31,14 @@ pub(super) struct RoundAnswers {
 impl RoundAnswers {
     pub(super) fn of(answer: &DnsAnswer, nothing: bool, asked_as: Option<String>) -> Self {
         Self {
-            addresses: answer.addresses.iter().copied().take(ADDRESSES).collect(),
+            addresses: answer.addresses.iter().copied().take(MAX_ADDRESSES).collect(),
             nothing,
             asked_as,
         }
     }
 
     /// Compares without building a value: nearly every answer is the same as in the previous round.
-    fn is(&self, answer: &DnsAnswer, nothing: bool, asked_as: Option<&str>) -> bool {
+    fn matches(&self, answer: &DnsAnswer, nothing: bool, asked_as: Option<&str>) -> bool {
         self.nothing == nothing
             && self.asked_as.as_deref() == asked_as
             && self.addresses.len() == answer.addresses.len()
@@ -50,7 +50,7 @@ impl RoundAnswers {
 
     /// Merges two answers of one round. An address takes precedence over "nothing", because a query for the other
     /// family may find none.
-    fn and(&self, other: &Self) -> Self {
+    fn merge(&self, other: &Self) -> Self {
         let addresses: BTreeSet<IpAddr> = self.addresses.union(&other.addresses).copied().collect();
         Self {
             nothing: (self.nothing || other.nothing) && addresses.is_empty(),
@@ -65,15 +65,15 @@ impl RoundAnswers {
 pub(super) struct AnswerLog(Vec<Arc<RoundAnswers>>);
 
 impl AnswerLog {
-    fn keep(&mut self, said: RoundAnswers) -> Arc<RoundAnswers> {
+    fn intern(&mut self, said: RoundAnswers) -> Arc<RoundAnswers> {
         if let Some(known) = self.0.iter().find(|known| ***known == said) {
             return Arc::clone(known);
         }
-        if self.0.len() >= SAYINGS {
+        if self.0.len() >= MAX_SHARED_ANSWERS {
             self.0.retain(|said| Arc::strong_count(said) > 1);
         }
         let said = Arc::new(said);
-        if self.0.len() < SAYINGS {
+        if self.0.len() < MAX_SHARED_ANSWERS {
             self.0.push(Arc::clone(&said));
         }
         said
@@ -84,7 +84,7 @@ impl AnswerLog {
 #[derive(Debug, Clone)]
 pub(super) struct AnswerRun {
     pub(super) rounds: usize,
-    pub(super) said: Arc<RoundAnswers>,
+    pub(super) answer: Arc<RoundAnswers>,
 }
 
 /// The last rounds with an answer.
@@ -97,7 +97,7 @@ pub(super) struct RecentRounds {
 
 impl RecentRounds {
     /// Adds an answer of a round that is not earlier than any known round.
-    pub(super) fn take(
+    pub(super) fn add(
         &mut self,
         round: Round,
         answer: &DnsAnswer,
@@ -108,24 +108,24 @@ impl RecentRounds {
         let again = self
             .runs
             .back()
-            .is_some_and(|run| run.said.is(answer, nothing, asked_as));
+            .is_some_and(|run| run.answer.matches(answer, nothing, asked_as));
         let new = || RoundAnswers::of(answer, nothing, asked_as.map(ToOwned::to_owned));
         match self.rounds.back_mut() {
             Some((last, ttl)) if *last == round => {
                 *ttl = (*ttl).max(answer.ttl_s);
                 if !again && let Some(before) = self.end_run() {
-                    self.run_on(sayings.keep(before.and(&new())));
+                    self.extend_run(sayings.intern(before.merge(&new())));
                 }
             }
             _ => {
                 self.rounds.push_back((round, answer.ttl_s));
                 match self.runs.back_mut().filter(|_| again) {
                     Some(run) => run.rounds += 1,
-                    None => self.run_on(sayings.keep(new())),
+                    None => self.extend_run(sayings.intern(new())),
                 }
             }
         }
-        while self.rounds.len() > WINDOW {
+        while self.rounds.len() > WINDOW_ROUNDS {
             self.rounds.pop_front();
             let first = self.runs.front_mut();
             if first.is_some_and(|run| {
@@ -140,7 +140,7 @@ impl RecentRounds {
     /// Removes the last round from its run.
     fn end_run(&mut self) -> Option<Arc<RoundAnswers>> {
         let run = self.runs.back_mut()?;
-        let said = Arc::clone(&run.said);
+        let said = Arc::clone(&run.answer);
         run.rounds -= 1;
         if run.rounds == 0 {
             self.runs.pop_back();
@@ -148,10 +148,13 @@ impl RecentRounds {
         Some(said)
     }
 
-    fn run_on(&mut self, said: Arc<RoundAnswers>) {
-        match self.runs.back_mut().filter(|run| run.said == said) {
+    fn extend_run(&mut self, said: Arc<RoundAnswers>) {
+        match self.runs.back_mut().filter(|run| run.answer == said) {
             Some(run) => run.rounds += 1,
-            None => self.runs.push_back(AnswerRun { rounds: 1, said }),
+            None => self.runs.push_back(AnswerRun {
+                rounds: 1,
+                answer: said,
+            }),
         }
     }
 
@@ -160,7 +163,7 @@ impl RecentRounds {
     }
 
     pub(super) fn newest(&self) -> Option<&Arc<RoundAnswers>> {
-        self.runs.back().map(|run| &run.said)
+        self.runs.back().map(|run| &run.answer)
     }
 
     /// The TTL of the newest answer, in seconds.
@@ -174,7 +177,7 @@ impl RecentRounds {
     }
 
     /// The round that many rounds before the newest; `None` if there are fewer rounds.
-    pub(super) fn back(&self, rounds: usize) -> Option<Round> {
+    pub(super) fn round_before(&self, rounds: usize) -> Option<Round> {
         let at = self.rounds.len().checked_sub(rounds + 1)?;
         self.rounds.get(at).map(|(round, _)| *round)
     }
@@ -185,7 +188,7 @@ impl RecentRounds {
 
     /// All addresses of the window.
     pub(super) fn union(&self) -> BTreeSet<IpAddr> {
-        let addresses = self.runs.iter().flat_map(|run| &run.said.addresses);
+        let addresses = self.runs.iter().flat_map(|run| &run.answer.addresses);
         addresses.copied().collect()
     }
 

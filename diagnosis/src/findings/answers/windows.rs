@@ -10,7 +10,7 @@ use std::{
 
 use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
-use super::{address_character::AddressKind, judgement::NameCase, targets_of};
+use super::{address_kind::AddressKind, judgement::NameCase, targets_of};
 use crate::{
     findings::{Finding, FindingKind, Severity},
     topology::Topology,
@@ -18,12 +18,12 @@ use crate::{
 };
 
 /// Minimum length; a shorter window only reflects the order in which a cluster learns of a change.
-const LEAST: Micros = Micros::from_secs(1);
+const MIN_WINDOW: Micros = Micros::from_secs(1);
 /// How long a closed window is shown; shorter than the `for` duration of the alert on findings.
-const SHOWN: Micros = Micros::from_secs(300);
+const SHOWN_FOR: Micros = Micros::from_secs(300);
 
 /// Maximum number of names whose windows are kept.
-const NAMES: usize = 256;
+const MAX_NAMES: usize = 256;
 
 /// The window of one name after the latest change.
 #[derive(Debug, Clone)]
@@ -45,9 +45,9 @@ pub(super) struct ChangeWindows(BTreeMap<String, ChangeWindow>);
 
 impl ChangeWindows {
     /// Adds the answers for one name.
-    pub(super) fn take(&mut self, case: &NameCase<'_>, round: Round, interval: Micros) {
-        for read in &case.inside {
-            let AddressKind::Gone(address, service, until) = &*read.nature else {
+    pub(super) fn add(&mut self, case: &NameCase<'_>, round: Round, interval: Micros) {
+        for read in &case.internal {
+            let AddressKind::Former(address, service, until) = &*read.kind else {
                 continue;
             };
             if !read.cached {
@@ -55,7 +55,7 @@ impl ChangeWindows {
                 self.0.remove(case.name);
                 return;
             }
-            if !self.0.contains_key(case.name) && self.0.len() >= NAMES {
+            if !self.0.contains_key(case.name) && self.0.len() >= MAX_NAMES {
                 return;
             }
             let window = self
@@ -72,21 +72,21 @@ impl ChangeWindows {
                 });
             window.last = window.last.max(round.end(interval));
             window.addresses.insert(*address);
-            window.resolvers.insert(read.asking.resolver);
+            window.resolvers.insert(read.source.resolver);
             window.vantages.insert(read.vantage.clone());
             window.ttl = window.ttl.max(read.ttl());
         }
     }
 
     /// Drops windows that closed more than [`SHOWN`] ago.
-    pub(super) fn forget(&mut self, end: EventTime) {
-        self.0.retain(|_, window| end - window.last <= SHOWN);
+    pub(super) fn prune(&mut self, end: EventTime) {
+        self.0.retain(|_, window| end - window.last <= SHOWN_FOR);
     }
 
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
         let windows = self.0.iter();
         windows
-            .filter(|(_, window)| window.last - window.change >= LEAST)
+            .filter(|(_, window)| window.last - window.change >= MIN_WINDOW)
             .map(|(name, window)| {
                 let resolvers: Vec<String> = window.resolvers.iter().map(ToString::to_string).collect();
                 let addresses: Vec<String> = window.addresses.iter().map(ToString::to_string).collect();
@@ -101,17 +101,17 @@ impl ChangeWindows {
                         "{name} resolved to former addresses of Service {} for up to {length} after the Service lost \
                          them{ttl}: {} served cached answers",
                         window.service,
-                        crate::wording::listed(&resolvers),
+                        crate::wording::join_names(&resolvers),
                     ),
                     vantages: window.vantages.iter().cloned().collect(),
-                    evidence: vec![format!("former addresses in answers: {}", crate::wording::listed(&addresses))],
+                    evidence: vec![format!("former addresses in answers: {}", crate::wording::join_names(&addresses))],
                     remedies: vec![
                         Remedy::new(
                             "keep terminating Pods serving until the TTL has expired (a preStop hook that sleeps)",
                             None,
                             "rollouts and drains take that much longer",
                         )
-                        .not_when("clients cache resolved addresses beyond the TTL"),
+                        .with_ineffective_when("clients cache resolved addresses beyond the TTL"),
                         Remedy::new(
                             "shorten the TTL of cluster names (`ttl` of CoreDNS's kubernetes plugin, and `cache`)",
                             Some("kubectl -n kube-system edit configmap coredns".to_owned()),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use parallax_model::{EventTime, Vantage};
 
 use super::{
-    address_character::AddressKind,
+    address_kind::AddressKind,
     judgement::{AnswerDeviation, NameCase, addresses},
     targets_of,
 };
@@ -16,25 +16,33 @@ use crate::{
 };
 
 /// Maximum number of evidence lines.
-const LINES: usize = 8;
+const MAX_EVIDENCE_LINES: usize = 8;
 
 /// A resolver whose answers for one name are wrong in one way.
-pub(super) struct AccusedResolver<'a> {
+pub(super) struct DeviatingResolver<'a> {
     pub(super) case: &'a NameCase<'a>,
     pub(super) resolver: SocketAddr,
     pub(super) kind: FindingKind,
     pub(super) severity: Severity,
-    pub(super) reads: &'a [AnswerDeviation<'a>],
+    pub(super) deviations: &'a [AnswerDeviation<'a>],
     pub(super) since: EventTime,
 }
 
-impl AccusedResolver<'_> {
+impl DeviatingResolver<'_> {
     pub(super) fn finding(&self, topology: &Topology) -> Finding {
         let name = self.case.name;
-        let mut vantages: Vec<Vantage> = self.reads.iter().map(|(read, _)| read.vantage.clone()).collect();
+        let mut vantages: Vec<Vantage> = self
+            .deviations
+            .iter()
+            .map(|(read, _)| read.vantage.clone())
+            .collect();
         vantages.sort();
-        let mut evidence: Vec<String> = self.reads.iter().map(|(read, _)| read.says()).collect();
-        for (_, lines) in self.reads {
+        let mut evidence: Vec<String> = self
+            .deviations
+            .iter()
+            .map(|(read, _)| read.evidence_line())
+            .collect();
+        for (_, lines) in self.deviations {
             for line in lines {
                 if !evidence.contains(line) {
                     evidence.push(line.clone());
@@ -45,9 +53,9 @@ impl AccusedResolver<'_> {
             evidence.push(format!("the public answer is {}", addresses(&self.case.public)));
         }
         evidence.dedup();
-        if evidence.len() > LINES {
-            let more = evidence.len() - LINES;
-            evidence.truncate(LINES);
+        if evidence.len() > MAX_EVIDENCE_LINES {
+            let more = evidence.len() - MAX_EVIDENCE_LINES;
+            evidence.truncate(MAX_EVIDENCE_LINES);
             evidence.push(format!("and {more} more"));
         }
         Finding {
@@ -66,9 +74,9 @@ impl AccusedResolver<'_> {
 
     fn sentence(&self, topology: &Topology) -> String {
         let name = self.case.name;
-        let who = self.who();
+        let who = self.clients();
         let resolver = resolver_words(topology, self.resolver);
-        let Some((read, evidence)) = self.reads.first() else {
+        let Some((read, evidence)) = self.deviations.first() else {
             return String::new();
         };
         let told = if read.union.is_empty() {
@@ -82,10 +90,9 @@ impl AccusedResolver<'_> {
                  address elsewhere: {}",
                 evidence.first().map_or("", String::as_str)
             ),
-            FindingKind::StaleAnswer => format!(
-                "{resolver} gives {who} a stale address for {name}: {}",
-                read.nature
-            ),
+            FindingKind::StaleAnswer => {
+                format!("{resolver} gives {who} a stale address for {name}: {}", read.kind)
+            }
             FindingKind::ShadowedName => format!(
                 "{resolver} resolves {name} to {told} for {who}, which shadows what the name stands for: {}",
                 evidence.first().map_or("", String::as_str)
@@ -93,7 +100,7 @@ impl AccusedResolver<'_> {
             FindingKind::FlappingAnswer => format!(
                 "{resolver} gives {who} alternating answers for {name}, currently {}: its replicas or upstreams \
                  disagree",
-                read.nature
+                read.kind
             ),
             FindingKind::DifferingAnswers => format!(
                 "{resolver} resolves {name} to {told} for {who}, but the name resolves differently elsewhere: {}",
@@ -107,25 +114,25 @@ impl AccusedResolver<'_> {
         }
     }
 
-    fn who(&self) -> String {
+    fn clients(&self) -> String {
         let names: Vec<String> = self
-            .reads
+            .deviations
             .iter()
             .map(|(read, _)| read.vantage.to_string())
             .collect();
-        crate::wording::listed(&names)
+        crate::wording::join_names(&names)
     }
 
     fn remedies(&self, topology: &Topology) -> Vec<Remedy> {
         let name = self.case.name;
         let place = ConfigurationSite::of(topology, self.resolver);
         let edit = |action: String, price: &str| {
-            Remedy::new(action, Some(place.command()), price).not_when(
+            Remedy::new(action, Some(place.command()), price).with_ineffective_when(
                 "clients query another resolver: Pods with dnsPolicy: Default or hostNetwork, or NodeLocal DNSCache \
                  with its own configuration",
             )
         };
-        let rule = self.case.own.services.first().map_or_else(
+        let rule = self.case.services.services.first().map_or_else(
             || format!("an entry for {name} with its internal address in the hosts plugin, with fallthrough"),
             |service| {
                 format!(
@@ -152,14 +159,14 @@ impl AccusedResolver<'_> {
                     Some("kubectl -n kube-system edit configmap coredns".to_owned()),
                     "in-cluster clients use the load balancer again, with all of its possible failures (F1–F10)",
                 )
-                .not_when("the public path does not work from inside, which may be why the override exists"),
+                .with_ineffective_when("the public path does not work from inside, which may be why the override exists"),
             ],
             FindingKind::StaleAnswer => vec![
                 edit(
                     format!(
                         "correct or remove the entry for {name} {}: the name now {}",
                         place.at(),
-                        self.today()
+                        self.current_meaning()
                     ),
                     "CoreDNS reloads within 30 seconds; caches keep the old answer for its TTL",
                 ),
@@ -175,7 +182,7 @@ impl AccusedResolver<'_> {
                     None,
                     "the Deployment's Pods restart; short names of other namespaces stop resolving",
                 )
-                .not_when("the rule also matches the full name"),
+                .with_ineffective_when("the rule also matches the full name"),
             ],
             FindingKind::FlappingAnswer => vec![
                 Remedy::new(
@@ -183,7 +190,7 @@ impl AccusedResolver<'_> {
                     Some("kubectl -n kube-system rollout restart deployment coredns".to_owned()),
                     "lookups are slower for some seconds while the replicas restart one by one",
                 )
-                .not_when("the resolver forwards to several upstreams that differ: then fix the upstreams"),
+                .with_ineffective_when("the resolver forwards to several upstreams that differ: then fix the upstreams"),
                 compare(),
             ],
             FindingKind::DifferingAnswers => vec![compare()],
@@ -193,28 +200,31 @@ impl AccusedResolver<'_> {
                     None,
                     "the name is then reachable from the internet: do this only if that is intended",
                 )
-                .not_when("the name is meant for internal use only"),
+                .with_ineffective_when("the name is meant for internal use only"),
                 Remedy::new(
                     "use DNS-01 validation instead of HTTP-01",
                     None,
                     "the issuer needs credentials for the DNS zone",
                 )
-                .not_when("the zone cannot be changed automatically"),
+                .with_ineffective_when("the zone cannot be changed automatically"),
             ],
             FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => Vec::new(),
         }
     }
 
     /// What the name stands for now, according to the topology.
-    fn today(&self) -> String {
-        let now: Vec<String> = self.case.own.all().map(IpAddr::to_string).collect();
-        match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
+    fn current_meaning(&self) -> String {
+        let now: Vec<String> = self.case.services.all().map(IpAddr::to_string).collect();
+        match (
+            now.is_empty(),
+            self.deviations.first().map(|(read, _)| &*read.kind),
+        ) {
             (false, _) => format!(
                 "stands for {} ({})",
-                crate::wording::listed(&now),
+                crate::wording::join_names(&now),
                 self.case.stands_for()
             ),
-            (true, Some(AddressKind::Gone(_, service, _))) => {
+            (true, Some(AddressKind::Former(_, service, _))) => {
                 format!("stands for nothing; the address belonged to Service {service}")
             }
             (true, _) => "stands for nothing in this cluster".to_owned(),
@@ -229,7 +239,7 @@ enum ConfigurationSite {
     /// The cluster's own resolver.
     Cluster,
     /// Another resolver.
-    Elsewhere(IpAddr),
+    Other(IpAddr),
 }
 
 impl ConfigurationSite {
@@ -245,7 +255,7 @@ impl ConfigurationSite {
         {
             Self::Cluster
         } else {
-            Self::Elsewhere(address)
+            Self::Other(address)
         }
     }
 
@@ -253,7 +263,7 @@ impl ConfigurationSite {
         match self {
             Self::NodeLocal => "in the NodeLocal DNSCache configuration".to_owned(),
             Self::Cluster => "in the CoreDNS configuration".to_owned(),
-            Self::Elsewhere(address) => {
+            Self::Other(address) => {
                 format!("at the resolver {address} (the cluster's CoreDNS or an external resolver)")
             }
         }
@@ -262,7 +272,7 @@ impl ConfigurationSite {
     fn command(&self) -> String {
         let map = match self {
             Self::NodeLocal => "node-local-dns",
-            Self::Cluster | Self::Elsewhere(_) => "coredns",
+            Self::Cluster | Self::Other(_) => "coredns",
         };
         format!("kubectl -n kube-system edit configmap {map}")
     }
@@ -272,6 +282,6 @@ fn resolver_words(topology: &Topology, resolver: SocketAddr) -> String {
     match ConfigurationSite::of(topology, resolver) {
         ConfigurationSite::NodeLocal => format!("the node-local resolver {}", resolver.ip()),
         ConfigurationSite::Cluster => format!("the cluster resolver {}", resolver.ip()),
-        ConfigurationSite::Elsewhere(_) => format!("the resolver {}", resolver.ip()),
+        ConfigurationSite::Other(_) => format!("the resolver {}", resolver.ip()),
     }
 }

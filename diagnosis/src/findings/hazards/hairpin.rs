@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Hazard, HazardKind, id, listed, who};
+use super::{Hazard, HazardKind, affected_clients, id, listed};
 use crate::{findings::Severity, topology::Topology, verdict::Remedy};
 
 /// Maximum number of Services listed by name.
-const NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
     // Without bridge-nf-call-iptables, the bridge forwards within the node before NAT, which fails differently.
@@ -42,18 +42,18 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         return None;
     }
     let mut evidence = vec![format!("hairpin mode is off on {}", listed(nodes))];
-    evidence.extend(services.iter().take(NAMED).map(|service| {
+    evidence.extend(services.iter().take(MAX_NAMED).map(|service| {
         format!(
             "Service {} has {} in total: one in {} calls from its own Pods returns to the caller",
             service.key,
-            crate::wording::plural(service.usable().len(), "endpoint"),
+            crate::wording::pluralize(service.usable().len(), "endpoint"),
             service.usable().len()
         )
     }));
-    if services.len() > NAMED {
-        evidence.push(format!("and {} more Services", services.len() - NAMED));
+    if services.len() > MAX_NAMED {
+        evidence.push(format!("and {} more Services", services.len() - MAX_NAMED));
     }
-    let who = who(nodes, topology, "Pods on ");
+    let who = affected_clients(nodes, topology, "Pods on ");
     let (what, fails) = if bridged {
         (
             "themselves",
@@ -77,10 +77,10 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         subject: format!("hairpin on {}", listed(nodes)),
         sentence: format!(
             "{} that call {what} through one of {} would {fails}: hairpin mode is off there",
-            who.words,
-            crate::wording::plural(services.len(), "Service"),
+            who.description,
+            crate::wording::pluralize(services.len(), "Service"),
         ),
-        who,
+        affected: who,
         evidence,
         remedies: vec![
             Remedy::new(
@@ -88,16 +88,18 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
                 Some("kubectl -n kube-flannel edit configmap kube-flannel-cfg".to_owned()),
                 format!(
                     "takes effect only for Pods that start afterwards: restart the Pods on {}",
-                    crate::wording::plural(nodes.len(), "node")
+                    crate::wording::pluralize(nodes.len(), "node")
                 ),
             )
-            .not_when("a NetworkPolicy drops the hairpin packet, or the CNI does not use a bridge"),
+            .with_ineffective_when(
+                "a NetworkPolicy drops the hairpin packet, or the CNI does not use a bridge",
+            ),
             Remedy::new(
                 "use a headless Service where Pods call their own Service",
                 None,
                 "clients choose among the addresses themselves and notice a removed endpoint later",
             )
-            .not_when("the client keeps using the load balancer address or the ClusterIP"),
+            .with_ineffective_when("the client keeps using the load balancer address or the ClusterIP"),
         ],
     })
 }

@@ -37,7 +37,7 @@ fn hosts(topology: &Topology) -> BTreeSet<String> {
     topology
         .targets()
         .values()
-        .filter(|placed| placed.dial.is_none() && placed.entry.is_some())
+        .filter(|placed| placed.dial_address.is_none() && placed.entry.is_some())
         .filter_map(|placed| match &placed.target.probe {
             ProbeSpec::Http(http) => Some(http.host.as_str().trim_end_matches('.').to_ascii_lowercase()),
             _ => None,
@@ -52,10 +52,10 @@ fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {
         kind: HazardKind::UnservedIpv6,
         severity: Severity::Warning,
         subject: name.to_owned(),
-        who: AffectedClients {
+        affected: AffectedClients {
             nodes: Vec::new(),
-            of: topology.nodes().len(),
-            words: "IPv6 clients, above all an ACME CA".to_owned(),
+            total_nodes: topology.nodes().len(),
+            description: "IPv6 clients, above all an ACME CA".to_owned(),
         },
         sentence: format!(
             "IPv6 clients would not reach {name}: it resolves to {addresses}, which no front of this cluster serves \
@@ -71,14 +71,14 @@ fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {
                 Some(format!("dig +short AAAA {name}")),
                 "IPv6-only clients lose the name; caches keep the record for its TTL",
             )
-            .not_when("external-dns writes it from an Ingress status: then correct that status"),
+            .with_ineffective_when("external-dns writes it from an Ingress status: then correct that status"),
             Remedy::new(
                 "serve the address: a dual-stack Service (ipFamilyPolicy: PreferDualStack) and a load balancer that \
                  has the address",
                 None,
                 "one more front per port, and its share of the load balancer's quota",
             )
-            .not_when("the cluster or the provider does not support IPv6"),
+            .with_ineffective_when("the cluster or the provider does not support IPv6"),
         ],
     }
 }

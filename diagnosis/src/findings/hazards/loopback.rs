@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{BalancerAddresses, Hazard, HazardKind, all_nodes, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, affected_clients, all_nodes, id, listed};
 use crate::{
     findings::{ObservedFacts, Severity},
     topology::{IpMode, Service, Topology, TrafficPolicy, entry_nodes, is_private},
@@ -43,7 +43,7 @@ pub(super) fn hazard(
         all_nodes(topology)
     };
     // With one node in the pool, one success disproves the hazard; with more, only a failure settles the case.
-    let settled = |node: &NodeName| match facts.tried(&service.key, node) {
+    let settled = |node: &NodeName| match facts.reached_from(&service.key, node) {
         Some(true) => pool.len() == 1 || !sure,
         Some(false) => true,
         None => false,
@@ -57,7 +57,7 @@ pub(super) fn hazard(
     } else {
         format!("one time in {}", pool.len())
     };
-    let who = who(&nodes, topology, "clients on ");
+    let who = affected_clients(&nodes, topology, "clients on ");
     let mut evidence = vec![
         format!(
             "{} has ipMode: Proxy: traffic really leaves the node",
@@ -67,7 +67,7 @@ pub(super) fn hazard(
             "Service {} has externalTrafficPolicy: {}: the load balancer chooses among {}",
             service.key,
             if local { "Local" } else { "Cluster" },
-            super::super::of_nodes(&pool, topology.nodes().len())
+            super::super::node_share(&pool, topology.nodes().len())
         ),
     ];
     evidence.push(if sure {
@@ -91,10 +91,10 @@ pub(super) fn hazard(
         sentence: format!(
             "{} would time out at {} {share}: the load balancer sends them back to their own node, which drops packets \
              from its own address{policy_note}",
-            who.words,
+            who.description,
             listed(&addresses),
         ),
-        who,
+        affected: who,
         evidence,
         remedies: remedies(topology, service, &entries),
     })
@@ -108,7 +108,7 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
             Some(format!("kubectl -n {namespace} get service {name} -o wide")),
             "clients inside and outside take different paths; TLS and PROXY protocol must work on both",
         )
-        .not_when("clients use the load balancer's IP address"),
+        .with_ineffective_when("clients use the load balancer's IP address"),
     ];
     if service.external_traffic_policy == TrafficPolicy::Local {
         remedies.push(
@@ -117,10 +117,10 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
                 None,
                 format!(
                     "clients cannot run on {}",
-                    super::super::of_nodes(entries, topology.nodes().len())
+                    super::super::node_share(entries, topology.nodes().len())
                 ),
             )
-            .not_when("endpoints move between nodes, or run on every node (DaemonSet)"),
+            .with_ineffective_when("endpoints move between nodes, or run on every node (DaemonSet)"),
         );
     }
     remedies.push(
@@ -129,7 +129,7 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
             None,
             "endpoints see the load balancer's address; PROXY protocol can still carry the client's",
         )
-        .not_when("the provider's internal load balancer does not support it"),
+        .with_ineffective_when("the provider's internal load balancer does not support it"),
     );
     remedies.push(
         Remedy::new(
@@ -137,10 +137,10 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
             None,
             format!(
                 "needs a cloud network that gives Pods routable addresses; registers {} instead of nodes",
-                crate::wording::plural(service.usable().len(), "endpoint")
+                crate::wording::pluralize(service.usable().len(), "endpoint")
             ),
         )
-        .not_when("the client is itself the endpoint: it still loops back to itself"),
+        .with_ineffective_when("the client is itself the endpoint: it still loops back to itself"),
     );
     remedies
 }

@@ -64,7 +64,8 @@ pub struct Hazard {
     /// The affected Service, load balancer, name or nodes.
     pub subject: String,
     /// The clients that would fail.
-    pub who: AffectedClients,
+    #[serde(rename = "who")]
+    pub affected: AffectedClients,
     /// The hazard in one sentence.
     pub sentence: String,
     /// The facts that it is based on, each with its object.
@@ -79,9 +80,11 @@ pub struct AffectedClients {
     /// Nodes whose clients would fail; empty if the hazard does not depend on nodes.
     pub nodes: Vec<NodeName>,
     /// Number of nodes in the cluster.
-    pub of: usize,
+    #[serde(rename = "of")]
+    pub total_nodes: usize,
     /// In words: "Pods on 2 of 4 nodes (n3 and n4)".
-    pub words: String,
+    #[serde(rename = "words")]
+    pub description: String,
 }
 
 /// Returns all hazards of a cluster, worst first.
@@ -100,7 +103,7 @@ pub fn hazards(topology: &Topology, facts: &ObservedFacts) -> Vec<Hazard> {
     all.extend(node::hazards(topology));
     all.extend(ipv6::hazards(topology, facts));
     for hazard in &mut all {
-        Remedy::all_on(&mut hazard.remedies, topology);
+        Remedy::remove_unsupported_commands(&mut hazard.remedies, topology);
     }
     all.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     all
@@ -144,14 +147,14 @@ fn all_nodes(topology: &Topology) -> BTreeSet<NodeName> {
 
 fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    crate::wording::listed(&names)
+    crate::wording::join_names(&names)
 }
 
-fn who(nodes: &BTreeSet<NodeName>, topology: &Topology, before: &str) -> AffectedClients {
+fn affected_clients(nodes: &BTreeSet<NodeName>, topology: &Topology, before: &str) -> AffectedClients {
     let of = topology.nodes().len();
     AffectedClients {
         nodes: nodes.iter().cloned().collect(),
-        of,
-        words: format!("{before}{}", super::of_nodes(nodes, of)),
+        total_nodes: of,
+        description: format!("{before}{}", super::node_share(nodes, of)),
     }
 }

@@ -5,22 +5,26 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Hazard, HazardKind, id, listed, who};
+use super::{Hazard, HazardKind, affected_clients, id, listed};
 use crate::{
     findings::Severity,
-    topology::{FrontKind, IpMode, ProxyMode, Topology, nodes_with, stale},
+    topology::{FrontKind, IpMode, ProxyMode, Topology, nodes_matching, stale_kube_proxies},
     verdict::Remedy,
-    wording::plural,
+    wording::pluralize,
 };
 
 /// Fill level that makes a hazard; from 95 % the diagnosis uses it as a prior.
-const FILLING_PERCENT: u8 = 80;
+const CONNTRACK_HAZARD_PERCENT: u8 = 80;
 
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
-    [conntrack(topology), behind(topology), own_sources(topology)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        conntrack(topology),
+        outdated_kube_proxy(topology),
+        own_sources(topology),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn owned(nodes: Vec<&NodeName>) -> BTreeSet<NodeName> {
@@ -28,8 +32,8 @@ fn owned(nodes: Vec<&NodeName>) -> BTreeSet<NodeName> {
 }
 
 fn conntrack(topology: &Topology) -> Option<Hazard> {
-    let fill = |percent: Option<u8>| percent.filter(|percent| *percent >= FILLING_PERCENT);
-    let nodes = owned(nodes_with(topology, |facts| {
+    let fill = |percent: Option<u8>| percent.filter(|percent| *percent >= CONNTRACK_HAZARD_PERCENT);
+    let nodes = owned(nodes_matching(topology, |facts| {
         fill(facts.conntrack_percent).is_some()
     }));
     let first = nodes.first()?;
@@ -47,8 +51,8 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         )),
         "about 300 bytes of kernel memory per entry; kube-proxy sets the limit with --conntrack-max-per-core",
     )
-    .not_when("the number of connections keeps growing: a larger table then fills up too");
-    let who = who(&nodes, topology, "clients on ");
+    .with_ineffective_when("the number of connections keeps growing: a larger table then fills up too");
+    let who = affected_clients(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::Conntrack, "conntrack"),
         kind: HazardKind::Conntrack,
@@ -56,29 +60,29 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         subject: format!("conntrack on {}", listed(&nodes)),
         sentence: format!(
             "new connections of {} would fail intermittently: the conntrack table is nearly full there",
-            who.words
+            who.description
         ),
-        who,
+        affected: who,
         evidence,
         remedies: vec![remedy],
     })
 }
 
-fn behind(topology: &Topology) -> Option<Hazard> {
+fn outdated_kube_proxy(topology: &Topology) -> Option<Hazard> {
     let mut nodes = BTreeSet::new();
     let mut evidence = Vec::new();
     for service in topology.services().values() {
-        for (node, known, published) in stale(topology, service) {
+        for (node, known, published) in stale_kube_proxies(topology, service) {
             nodes.insert(node.name.clone());
             evidence.push(format!(
                 "kube-proxy on {} has {} of Service {} on that node, the EndpointSlices have {published}",
                 node.name,
-                plural(usize::try_from(known).unwrap_or(usize::MAX), "endpoint"),
+                pluralize(usize::try_from(known).unwrap_or(usize::MAX), "endpoint"),
                 service.key
             ));
         }
     }
-    for node in nodes_with(topology, |facts| facts.proxy_healthy == Some(false)) {
+    for node in nodes_matching(topology, |facts| facts.proxy_healthy == Some(false)) {
         nodes.insert(node.clone());
         evidence.push(format!("kube-proxy on {node} reports that it is not healthy"));
     }
@@ -90,8 +94,10 @@ fn behind(topology: &Topology) -> Option<Hazard> {
         )),
         "kube-proxy rewrites its rules once; established connections survive",
     )
-    .not_when("kube-proxy cannot reach the API server: then it restarts with the same stale rules");
-    let who = who(&nodes, topology, "clients on ");
+    .with_ineffective_when(
+        "kube-proxy cannot reach the API server: then it restarts with the same stale rules",
+    );
+    let who = affected_clients(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::StaleProxy, "kube-proxy"),
         kind: HazardKind::StaleProxy,
@@ -100,17 +106,17 @@ fn behind(topology: &Topology) -> Option<Hazard> {
         sentence: format!(
             "{} would be sent to removed endpoints, or load balancers to nodes without endpoints: kube-proxy there is \
              out of date or not healthy",
-            who.words
+            who.description
         ),
-        who,
+        affected: who,
         evidence,
         remedies: vec![remedy],
     })
 }
 
 fn own_sources(topology: &Topology) -> Option<Hazard> {
-    let nodes = owned(nodes_with(topology, |facts| {
-        facts.drops_own_sources == Some(true)
+    let nodes = owned(nodes_matching(topology, |facts| {
+        facts.drops_own_source_addresses == Some(true)
     }));
     let first = nodes.first()?;
     let services: BTreeSet<_> = topology
@@ -123,7 +129,7 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
     if topology.proxy_mode() != ProxyMode::Ipvs || services.is_empty() {
         return None;
     }
-    let who = who(
+    let who = affected_clients(
         &nodes,
         topology,
         "external clients that the load balancer sends to ",
@@ -144,9 +150,9 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
         sentence: format!(
             "{} would fail while in-cluster clients pass: the nodes drop packets from their own addresses, including \
              health checks from a load balancer address",
-            who.words
+            who.description
         ),
-        who,
+        affected: who,
         evidence,
         remedies: vec![
             Remedy::new(
@@ -156,7 +162,7 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
                 "a provider setting; with ipMode: Proxy, every in-cluster connection takes the detour through the \
                  load balancer",
             )
-            .not_when("the packets have another origin: check their source with tcpdump first"),
+            .with_ineffective_when("the packets have another origin: check their source with tcpdump first"),
         ],
     })
 }

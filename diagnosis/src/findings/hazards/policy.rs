@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{BalancerAddresses, Hazard, HazardKind, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, affected_clients, id, listed};
 use crate::{
     catalogue,
     findings::{ObservedFacts, Severity},
@@ -23,13 +23,13 @@ const NFTABLES_FIXED: (u32, u32, u32) = (1, 33, 6);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LocalPolicyHandling {
     /// Known to serve them, or nothing is known.
-    No,
+    ServesAll,
     /// Serves Pods, but not clients in the host network.
-    HostNetwork,
+    RejectsHostNetwork,
     /// Older versions in this mode apply the policy, and the version is not known.
-    Perhaps,
+    MayApply,
     /// This mode and version are known to apply the policy.
-    Yes,
+    Applies,
 }
 
 pub(super) fn hazard(
@@ -47,13 +47,13 @@ pub(super) fn hazard(
         .nodes()
         .values()
         .filter(|node| !entries.contains(&node.name))
-        .map(|node| (node.name.clone(), honours(topology.proxy_mode(), node)))
-        .filter(|(_, honours)| *honours != LocalPolicyHandling::No)
+        .map(|node| (node.name.clone(), policy_handling(topology.proxy_mode(), node)))
+        .filter(|(_, honours)| *honours != LocalPolicyHandling::ServesAll)
         .collect();
     let worst = without.iter().map(|(_, honours)| *honours).max()?;
     // Probes from Pods are no evidence about the host network.
     let tried = |node: &NodeName| {
-        worst != LocalPolicyHandling::HostNetwork && facts.tried(&service.key, node).is_some()
+        worst != LocalPolicyHandling::RejectsHostNetwork && facts.reached_from(&service.key, node).is_some()
     };
     let nodes: BTreeSet<NodeName> = without
         .iter()
@@ -68,31 +68,33 @@ pub(super) fn hazard(
         _ => "IPVS",
     };
     let (before, how, severity) = match worst {
-        LocalPolicyHandling::HostNetwork => ("clients in the host network of ", "time out", Severity::Notice),
+        LocalPolicyHandling::RejectsHostNetwork => {
+            ("clients in the host network of ", "time out", Severity::Notice)
+        }
         _ => ("Pods on ", "be refused", Severity::Warning),
     };
-    let who = who(&nodes, topology, before);
-    let entries_words = super::super::of_nodes(&entries, topology.nodes().len());
+    let who = affected_clients(&nodes, topology, before);
+    let entries_words = super::super::node_share(&entries, topology.nodes().len());
     let mut evidence = vec![
         format!("Service {} has externalTrafficPolicy: Local", service.key),
         format!("endpoints on {entries_words}"),
         format!("kube-proxy runs in {mode} mode"),
     ];
     evidence.push(match worst {
-        LocalPolicyHandling::Perhaps => {
+        LocalPolicyHandling::MayApply => {
             "its version is not known; before kubernetes#97081 (by about 1.26), it applies the policy to in-cluster \
              clients"
                 .to_owned()
         }
-        LocalPolicyHandling::HostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
+        LocalPolicyHandling::RejectsHostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
             "kube-proxy {} serves Pods on such nodes, but drops connections from the node itself (kubernetes#132456)",
             versions(topology, &nodes)
         ),
-        LocalPolicyHandling::HostNetwork => {
+        LocalPolicyHandling::RejectsHostNetwork => {
             "its version serves Pods on such nodes, but not clients with the node's own address (kubernetes#93456)"
                 .to_owned()
         }
-        LocalPolicyHandling::Yes | LocalPolicyHandling::No => {
+        LocalPolicyHandling::Applies | LocalPolicyHandling::ServesAll => {
             format!("kube-proxy {} applies the policy to in-cluster clients", versions(topology, &nodes))
         }
     });
@@ -103,30 +105,32 @@ pub(super) fn hazard(
         subject: format!("Service {}", service.key),
         sentence: format!(
             "{} would {how} at {}: Service {} has externalTrafficPolicy: Local and endpoints only on {}",
-            who.words,
+            who.description,
             listed(addresses),
             service.key,
             listed(&entries),
         ),
-        who,
+        affected: who,
         evidence,
-        remedies: catalogue::no_local::of_service(topology, service),
+        remedies: catalogue::no_local::service_remedies(topology, service),
     })
 }
 
 /// Derives the handling from the proxy mode and the node's kube-proxy version.
-fn honours(mode: ProxyMode, node: &Node) -> LocalPolicyHandling {
+fn policy_handling(mode: ProxyMode, node: &Node) -> LocalPolicyHandling {
     let version = node
         .facts
         .kube_proxy_version
         .as_ref()
         .and_then(|v| version(v.as_str()));
     match (mode, version) {
-        (ProxyMode::Ipvs, None) => LocalPolicyHandling::Perhaps,
-        (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => LocalPolicyHandling::Yes,
-        (ProxyMode::Ipvs, Some(_)) => LocalPolicyHandling::HostNetwork,
-        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => LocalPolicyHandling::HostNetwork,
-        (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => LocalPolicyHandling::No,
+        (ProxyMode::Ipvs, None) => LocalPolicyHandling::MayApply,
+        (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => LocalPolicyHandling::Applies,
+        (ProxyMode::Ipvs, Some(_)) => LocalPolicyHandling::RejectsHostNetwork,
+        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => {
+            LocalPolicyHandling::RejectsHostNetwork
+        }
+        (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => LocalPolicyHandling::ServesAll,
     }
 }
 

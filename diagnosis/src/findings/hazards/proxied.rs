@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{BalancerAddresses, Hazard, HazardKind, all_nodes, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, affected_clients, all_nodes, id, listed};
 use crate::{
     findings::{ObservedFacts, Severity},
     topology::{IpMode, Service, Topology},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Annotation values that mean off.
-const OFF: [&str; 6] = ["", "false", "off", "no", "0", "none"];
+const DISABLED_VALUES: [&str; 6] = ["", "false", "off", "no", "0", "none"];
 
 /// The annotation that enables PROXY headers. Every cloud controller has its own annotation, and all of them contain
 /// the name of the protocol; one has it in a list of attributes.
@@ -20,7 +20,7 @@ fn annotation(service: &Service) -> Option<(&String, &String)> {
     service.annotations.iter().find(|(key, value)| {
         let key = key.to_ascii_lowercase().replace(['-', '_'], "");
         let value = value.trim().to_ascii_lowercase();
-        let named = key.contains("proxyprotocol") && !OFF.contains(&value.as_str());
+        let named = key.contains("proxyprotocol") && !DISABLED_VALUES.contains(&value.as_str());
         named || value.contains("proxy_protocol_v2.enabled=true")
     })
 }
@@ -38,7 +38,7 @@ pub(super) fn hazard(
     }
     let nodes: BTreeSet<NodeName> = all_nodes(topology)
         .into_iter()
-        .filter(|node| facts.tried(&service.key, node).is_none())
+        .filter(|node| facts.reached_from(&service.key, node).is_none())
         .collect();
     // If one node gets through, the entry accepts connections with and without the header.
     let through = facts
@@ -48,7 +48,7 @@ pub(super) fn hazard(
     if nodes.is_empty() || through {
         return None;
     }
-    let who = who(&nodes, topology, "clients on ");
+    let who = affected_clients(&nodes, topology, "clients on ");
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     Some(Hazard {
         id: id(HazardKind::ProxyBypass, &service.key.to_string()),
@@ -58,11 +58,11 @@ pub(super) fn hazard(
         sentence: format!(
             "{} would be disconnected at {}: their node serves the address itself (ipMode: VIP), without the PROXY \
              header that the load balancer of Service {} adds and its endpoints require",
-            who.words,
+            who.description,
             listed(&addresses),
             service.key
         ),
-        who,
+        affected: who,
         evidence: vec![
             format!("annotation {key} of Service {} is {value:?}", service.key),
             format!("{} has ipMode: VIP", listed(&addresses)),
@@ -76,19 +76,19 @@ pub(super) fn hazard(
                 "needs Kubernetes 1.30 and a cloud controller that supports it; every in-cluster connection then takes \
                  the detour through the load balancer",
             )
-            .not_when("the load balancer may send a client back to its own node (F5–F7)"),
+            .with_ineffective_when("the load balancer may send a client back to its own node (F5–F7)"),
             Remedy::new(
                 "publish a host name instead of an IP address in the Service's status",
                 None,
                 "a cloud controller annotation and a DNS record",
             )
-            .not_when("clients use the IP address"),
+            .with_ineffective_when("clients use the IP address"),
             Remedy::new(
                 "make the endpoints accept connections with and without the header",
                 None,
                 "clients that reach the endpoints directly can forge the source address in their logs",
             )
-            .not_when("the ingress controller cannot distinguish the two (ingress-nginx)"),
+            .with_ineffective_when("the ingress controller cannot distinguish the two (ingress-nginx)"),
         ],
     })
 }

@@ -5,15 +5,16 @@ use super::{AffectedClients, Hazard, HazardKind, id};
 use crate::{
     findings::Severity,
     topology::{
-        BalancerSpec, Service, Topology, TrafficPolicy, entry_nodes,
-        quota::{BalancerLoad, fits, sum},
+        BalancerSpec, Service, Topology, TrafficPolicy,
+        balancer_quota::{BalancerLoad, fits_all_nodes, total_backends},
+        entry_nodes,
     },
     verdict::Remedy,
-    wording::plural,
+    wording::pluralize,
 };
 
 /// Share of the quota, in percent, from which the next change may exceed it.
-const NEAR: usize = 80;
+const NEAR_QUOTA_PERCENT: usize = 80;
 
 /// Returns one hazard for each load balancer that is near its quota or that a common remedy would push beyond it.
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
@@ -26,8 +27,8 @@ pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
 
 fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
-    let today = sum(topology, balancer, |service| {
-        BalancerLoad::today(topology, service)
+    let today = total_backends(topology, balancer, |service| {
+        BalancerLoad::current(topology, service)
     });
     // Backends per additional node: the ports of every Service that registers all nodes.
     let per_node = balancer
@@ -40,7 +41,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     let too_far: Vec<&Service> = balancer
         .services
         .iter()
-        .filter(|key| fits(topology, key) == Some(false))
+        .filter(|key| fits_all_nodes(topology, key) == Some(false))
         .filter_map(|key| topology.service(key))
         .filter(|service| service.external_traffic_policy == TrafficPolicy::Local)
         .collect();
@@ -50,7 +51,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         .filter(|key| topology.service(key).is_none())
         .map(|key| format!("Service {key}"))
         .collect();
-    let near = today.saturating_mul(100) >= most.saturating_mul(NEAR);
+    let near = today.saturating_mul(100) >= most.saturating_mul(NEAR_QUOTA_PERCENT);
     let severity = match (today > most, near) {
         (true, _) => Severity::Critical,
         (false, true) => Severity::Warning,
@@ -67,7 +68,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         (false, Some(0)) => "one more node does not fit".to_owned(),
         (false, Some(room)) => format!(
             "the quota is reached at {}",
-            plural(nodes.saturating_add(room), "node")
+            pluralize(nodes.saturating_add(room), "node")
         ),
         (false, None) => "more nodes do not change this while the policy is Local".to_owned(),
     };
@@ -80,7 +81,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
             .collect();
         format!(
             "; externalTrafficPolicy: Cluster for {} does not fit",
-            crate::wording::listed(&names)
+            crate::wording::join_names(&names)
         )
     };
     let left_out = if absent.is_empty() {
@@ -88,7 +89,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     } else {
         format!(
             "; {} is not in the cluster and not counted",
-            crate::wording::listed(&absent)
+            crate::wording::join_names(&absent)
         )
     };
     Some(Hazard {
@@ -96,10 +97,10 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         kind: HazardKind::Quota,
         severity,
         subject: format!("balancer {}", balancer.name),
-        who: AffectedClients {
+        affected: AffectedClients {
             nodes: Vec::new(),
-            of: nodes,
-            words: format!(
+            total_nodes: nodes,
+            description: format!(
                 "clients of load balancer {} on nodes or ports that do not fit",
                 balancer.name
             ),
@@ -115,11 +116,11 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
 
 /// Backends per Service, the current total, and the total if every node were registered for all Services.
 fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<String> {
-    let today = sum(topology, balancer, |service| {
-        BalancerLoad::today(topology, service)
+    let today = total_backends(topology, balancer, |service| {
+        BalancerLoad::current(topology, service)
     });
-    let everywhere = sum(topology, balancer, |service| {
-        BalancerLoad::everywhere(topology, service)
+    let everywhere = total_backends(topology, balancer, |service| {
+        BalancerLoad::with_all_nodes(topology, service)
     });
     let mut evidence: Vec<String> = balancer
         .services
@@ -133,7 +134,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
             format!(
                 "Service {}: {} backends ({policy})",
                 service.key,
-                BalancerLoad::today(topology, service).words()
+                BalancerLoad::current(topology, service).describe()
             )
         })
         .collect();
@@ -156,9 +157,9 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
     let mut all = Vec::new();
     let largest = services
         .iter()
-        .max_by_key(|service| (BalancerLoad::today(topology, service).backends(), &service.key));
+        .max_by_key(|service| (BalancerLoad::current(topology, service).backends(), &service.key));
     if let (Some(largest), true) = (largest, services.len() > 1) {
-        let load = BalancerLoad::everywhere(topology, largest);
+        let load = BalancerLoad::with_all_nodes(topology, largest);
         all.push(
             Remedy::new(
                 format!("give Service {} its own load balancer", largest.key),
@@ -166,14 +167,14 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                 format!(
                     "one more load balancer and address; it then has up to {} of {most} backends, and the remaining \
                      Services {}",
-                    load.words(),
-                    sum(topology, balancer, |service| BalancerLoad::today(
+                    load.describe(),
+                    total_backends(topology, balancer, |service| BalancerLoad::current(
                         topology, service
                     ))
-                    .saturating_sub(BalancerLoad::today(topology, largest).backends())
+                    .saturating_sub(BalancerLoad::current(topology, largest).backends())
                 ),
             )
-            .not_when(if load.backends() > most {
+            .with_ineffective_when(if load.backends() > most {
                 "it does not fit even on its own load balancer"
             } else {
                 "names and certificates must stay on one address"
@@ -183,9 +184,9 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
     for service in &services {
         let local = BalancerLoad {
             ports: service.ports.len(),
-            nodes: entry_nodes(service).len(),
+            registered_nodes: entry_nodes(service).len(),
         };
-        if service.external_traffic_policy == TrafficPolicy::Cluster && local.nodes < nodes {
+        if service.external_traffic_policy == TrafficPolicy::Cluster && local.registered_nodes < nodes {
             let (namespace, name) = (&service.key.namespace, &service.key.name);
             all.push(
                 Remedy::new(
@@ -195,11 +196,11 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                     )),
                     format!(
                         "{} backends instead of {}; Pods on nodes without an endpoint may then be refused (F1–F4)",
-                        local.words(),
-                        BalancerLoad::today(topology, service).words()
+                        local.describe(),
+                        BalancerLoad::current(topology, service).describe()
                     ),
                 )
-                .not_when("the provider registers every node regardless of the policy"),
+                .with_ineffective_when("the provider registers every node regardless of the policy"),
             );
         }
     }
@@ -209,7 +210,7 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
             None,
             format!("currently {most}; a support request and often a fee"),
         )
-        .not_when("the limit is the size of the load balancer and not an account quota"),
+        .with_ineffective_when("the limit is the size of the load balancer and not an account quota"),
     );
     all.push(
         Remedy::new(
@@ -223,7 +224,7 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                     .sum::<usize>()
             ),
         )
-        .not_when("the Pods have no routable addresses in the cloud network"),
+        .with_ineffective_when("the Pods have no routable addresses in the cloud network"),
     );
     all
 }

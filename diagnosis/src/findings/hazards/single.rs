@@ -2,12 +2,12 @@
 
 use parallax_model::ProbeSpec;
 
-use super::{Hazard, HazardKind, all_nodes, id, who};
+use super::{Hazard, HazardKind, affected_clients, all_nodes, id};
 use crate::{
     findings::Severity,
-    topology::{Service, Topology, TrafficPolicy, entry_nodes, quota},
+    topology::{Service, Topology, TrafficPolicy, balancer_quota, entry_nodes},
     verdict::Remedy,
-    wording::plural,
+    wording::pluralize,
 };
 
 /// Checks a Service behind a load balancer.
@@ -25,14 +25,14 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
         .targets()
         .values()
         .filter(|placed| {
-            placed.dial.is_none()
+            placed.dial_address.is_none()
                 && matches!(placed.target.probe, ProbeSpec::Http(_))
                 && placed.entry.as_ref().is_some_and(|(key, _)| *key == service.key)
         })
         .count();
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
-    let who = who(&all_nodes(topology), topology, "all clients, including those on ");
+    let who = affected_clients(&all_nodes(topology), topology, "all clients, including those on ");
     Some(Hazard {
         id: id(HazardKind::SingleNode, &service.key.to_string()),
         kind: HazardKind::SingleNode,
@@ -41,17 +41,17 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
         sentence: format!(
             "all clients would lose Service {} ({}) if node {node} failed: it runs {}",
             service.key,
-            plural(hosts, "target"),
+            pluralize(hosts, "target"),
             if pods.len() == 1 {
                 "the only endpoint".to_owned()
             } else {
                 format!("all {} endpoints", pods.len())
             },
         ),
-        who,
+        affected: who,
         evidence: vec![
-            format!("endpoints of Service {}: {} on {node}", service.key, plural(pods.len(), "Pod")),
-            format!("the cluster has {}", plural(nodes, "node")),
+            format!("endpoints of Service {}: {} on {node}", service.key, pluralize(pods.len(), "Pod")),
+            format!("the cluster has {}", pluralize(nodes, "node")),
         ],
         remedies: vec![
             Remedy::new(
@@ -63,23 +63,23 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
                     format!(
                         "one more Pod, or moving one; under policy Local, the load balancer registers one more node \
                          for each of {}",
-                        plural(service.ports.len(), "port")
+                        pluralize(service.ports.len(), "port")
                     )
                 } else {
                     "one more Pod, or moving one".to_owned()
                 },
             )
-            .not_when("the Pods need a volume or an address that only that node has"),
+            .with_ineffective_when("the Pods need a volume or an address that only that node has"),
             Remedy::new(
                 "run the endpoints as a DaemonSet",
                 None,
                 format!(
                     "{} than today, with their memory and CPU; {}",
-                    plural(nodes - 1, "more Pod"),
-                    quota::consequence(topology, service)
+                    pluralize(nodes - 1, "more Pod"),
+                    balancer_quota::describe_with_all_nodes(topology, service)
                 ),
             )
-            .not_when("the other nodes have taints that the Pods do not tolerate"),
+            .with_ineffective_when("the other nodes have taints that the Pods do not tolerate"),
         ],
     })
 }

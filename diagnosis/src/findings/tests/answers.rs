@@ -91,7 +91,7 @@ fn an_override_missing_on_one_nodes_resolver_names_resolver_and_node_after_two_r
         "{}",
         remedy.action
     );
-    assert!(remedy.not_when.is_some());
+    assert!(remedy.ineffective_when.is_some());
     assert_eq!(
         finding.targets.len(),
         2,

@@ -156,7 +156,7 @@ fn what_is_asked_at_a_strangers_front_counts_neither_for_nor_against_front_and_h
     }
     let view = view.unwrap();
     assert!(view.incidents.iter().all(|i| i.state != IncidentState::Open));
-    assert_eq!((view.incidents.len(), view.investigating.len()), (0, 0));
+    assert_eq!((view.incidents.len(), view.investigations.len()), (0, 0));
 }
 
 #[test]

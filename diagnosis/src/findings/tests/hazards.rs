@@ -75,9 +75,9 @@ fn policy_local_on_some_nodes_and_an_old_kube_proxy_in_ipvs_mode_names_who_would
         "Pods on 2 of 4 nodes (n3 and n4) would be refused at 203.0.113.10: Service ingress/nginx has \
          externalTrafficPolicy: Local and endpoints only on n1 and n2"
     );
-    let names: Vec<_> = hazard.who.nodes.iter().map(ToString::to_string).collect();
+    let names: Vec<_> = hazard.affected.nodes.iter().map(ToString::to_string).collect();
     assert_eq!(
-        (names, hazard.who.of),
+        (names, hazard.affected.total_nodes),
         (vec!["n3".to_owned(), "n4".to_owned()], 4)
     );
     assert_eq!(hazard.severity, Severity::Warning);
@@ -90,13 +90,13 @@ fn policy_local_on_some_nodes_and_an_old_kube_proxy_in_ipvs_mode_names_who_would
             .starts_with("kubectl -n ingress patch service nginx")
     );
     assert!(
-        cluster.price.contains("2 ports × 4 nodes = 8 backends"),
+        cluster.trade_off.contains("2 ports × 4 nodes = 8 backends"),
         "{}",
-        cluster.price
+        cluster.trade_off
     );
     assert!(
         cluster
-            .not_when
+            .ineffective_when
             .as_ref()
             .unwrap()
             .contains("does not fix loopback")
@@ -165,7 +165,7 @@ fn a_node_that_was_seen_to_pass_or_to_fail_is_no_hazard_any_more() {
         with(&spec, facts)
             .into_iter()
             .find(|h| h.kind.label() == "local-policy")
-            .map(|h| h.who.nodes.len())
+            .map(|h| h.affected.nodes.len())
     };
     assert_eq!(local(&seen(&["n3"])), Some(1));
     assert_eq!(local(&seen(&["n3", "n4"])), None);
@@ -281,11 +281,11 @@ fn a_way_out_that_would_not_fit_the_quota_is_said_before_it_is_taken_and_priced_
         .find(|h| h.id == "local-policy:ingress/nginx")
         .unwrap();
     assert!(
-        policy.remedies[0].price.contains(
+        policy.remedies[0].trade_off.contains(
             "2 ports × 50 nodes = 100 backends, 102 of 100 in total (quota from configuration): 2 too many"
         ),
         "{}",
-        policy.remedies[0].price
+        policy.remedies[0].trade_off
     );
 }
 
@@ -349,9 +349,9 @@ fn every_entry_on_one_node_is_a_hazard_with_the_price_of_spreading_them() {
         "all clients would lose Service ingress/nginx (1 target) if node n2 failed: it runs the only endpoint"
     );
     assert!(
-        hazard.remedies[1].price.starts_with("3 more Pods"),
+        hazard.remedies[1].trade_off.starts_with("3 more Pods"),
         "{}",
-        hazard.remedies[1].price
+        hazard.remedies[1].trade_off
     );
     assert_eq!(of(&ingress(1, &[1], "Cluster")), [], "there is no other node");
 }
@@ -431,7 +431,7 @@ fn every_remedy_of_every_hazard_has_a_price_and_says_when_it_would_not_help() {
         );
         for remedy in &hazard.remedies {
             assert!(
-                !remedy.price.is_empty() && remedy.not_when.is_some(),
+                !remedy.trade_off.is_empty() && remedy.ineffective_when.is_some(),
                 "{}: {}",
                 hazard.id,
                 remedy.action
@@ -448,7 +448,7 @@ fn a_node_that_says_itself_that_something_is_wrong_is_a_hazard_before_anybody_fa
     spec["nodes"][2]["facts"] =
         json!({"conntrackPercent": 50, "dropsOwnSources": true, "proxyHealthy": false});
     let conntrack = only(&spec, "conntrack");
-    assert_eq!(conntrack.who.nodes, vec!["n2".parse().unwrap()]);
+    assert_eq!(conntrack.affected.nodes, vec!["n2".parse().unwrap()]);
     assert_eq!(conntrack.evidence, ["the conntrack table of n2 is 90 % full"]);
     let proxy = only(&spec, "stale-proxy");
     assert_eq!(
@@ -465,7 +465,7 @@ fn a_node_that_says_itself_that_something_is_wrong_is_a_hazard_before_anybody_fa
             hazard
                 .remedies
                 .iter()
-                .all(|r| !r.price.is_empty() && r.not_when.is_some())
+                .all(|r| !r.trade_off.is_empty() && r.ineffective_when.is_some())
         );
     }
 }

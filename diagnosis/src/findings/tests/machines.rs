@@ -102,7 +102,7 @@ fn a_node_whose_pod_refuses_is_one_incident_of_its_own_front_and_no_affair_of_a_
         verdict
             .evidence
             .iter()
-            .any(|row| row.who.contains("192.168.0.1:80 of node n1")),
+            .any(|row| row.clients.contains("192.168.0.1:80 of node n1")),
         "{:?}",
         verdict.evidence
     );
@@ -115,7 +115,7 @@ fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
     let many = (0..40).map(|i| json!({"url": format!("http://h{i}.example.test/")}));
     spec["targets"].as_array_mut().unwrap().extend(many);
     let mut stage = FindingsFixture::new(&spec);
-    let front = crate::inference::unit::JudgementUnit::Front("192.168.0.1:80".parse().unwrap());
+    let front = crate::inference::judgement_unit::JudgementUnit::Front("192.168.0.1:80".parse().unwrap());
     let ok = json!({"result": "ok", "status": 200});
     stage.close(0);
     let subjects = |stage: &FindingsFixture| {
@@ -125,11 +125,24 @@ fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
     // The smallest residual doubt per subject with so many subjects.
     let least = |subjects: usize| 0.01 * 20.0 / f64::from(u32::try_from(subjects).unwrap());
     let listed = subjects(&stage);
-    assert!(stage.engine.doubt(&front).allows(least(listed) * 0.999));
+    assert!(
+        stage
+            .engine
+            .residual_doubt(&front)
+            .permits_verdict(least(listed) * 0.999)
+    );
     rounds(&mut stage, 1..2, &ok);
     assert!(
-        !stage.engine.doubt(&front).allows(least(listed) * 0.999),
+        !stage
+            .engine
+            .residual_doubt(&front)
+            .permits_verdict(least(listed) * 0.999),
         "two more are probed"
     );
-    assert!(stage.engine.doubt(&front).allows(least(listed + 2) * 0.999));
+    assert!(
+        stage
+            .engine
+            .residual_doubt(&front)
+            .permits_verdict(least(listed + 2) * 0.999)
+    );
 }

@@ -134,15 +134,20 @@ fn each_row_of_the_rules_of_kube_proxy_holds() {
 fn a_node_without_a_zone_is_narrowed_by_no_zone_hint() {
     let service = service(&["a n2 r z1", "b n3 r z2"]);
     let node = "n1".parse().unwrap();
-    assert_eq!(service.preference(&node, None), HintPreference::None);
+    assert_eq!(service.hint_preference(&node, None), HintPreference::None);
     assert_eq!(names(&service.usable_from(&node, None)), "a b");
 }
 
 #[test]
 fn a_node_that_only_drains_holds_the_service_under_policy_local_alone() {
     let service = service(&["a n1 d", "b n2 r", "c n3 u"]);
-    let holders =
-        |policy| -> Vec<String> { service.holders(policy).iter().map(ToString::to_string).collect() };
+    let holders = |policy| -> Vec<String> {
+        service
+            .entry_nodes(policy)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    };
     assert_eq!(holders(TrafficPolicy::Cluster), ["n2"]);
     assert_eq!(holders(TrafficPolicy::Local), ["n1", "n2"]);
 }
@@ -187,7 +192,7 @@ proptest! {
         }
         prop_assert!(cluster.iter().all(|e| service.usable().contains(e)));
         prop_assert!(local.iter().all(|e| e.node.as_ref() == Some(&node)));
-        let holds = service.holders(TrafficPolicy::Local).contains(&node);
+        let holds = service.entry_nodes(TrafficPolicy::Local).contains(&node);
         prop_assert_eq!(holds, !local.is_empty());
     }
 }

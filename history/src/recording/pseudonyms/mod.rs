@@ -23,13 +23,13 @@ use super::RecordError;
 /// Letters and digits that are not easily confused.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of a pseudonym after its `x`: 50 bits.
-const LENGTH: usize = 10;
+const WORD_LENGTH: usize = 10;
 /// A name with more parts becomes one word, so that the pseudonym does not exceed the maximum length of a name.
-const MOST_PARTS: usize = 40;
+const MAX_PARTS: usize = 40;
 /// Maximum number of cached address pseudonyms.
-const REMEMBERED: usize = 50_000;
+const MAX_CACHED_ADDRESSES: usize = 50_000;
 /// Suffixes of names inside a cluster, longest first.
-const CLUSTER: [&str; 4] = [
+const CLUSTER_SUFFIXES: [&str; 4] = [
     ".svc.cluster.local",
     ".pod.cluster.local",
     ".cluster.local",
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Pseudonymizer {
 impl Pseudonymizer {
     pub(super) fn new() -> Result<Self, RecordError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-            .map_err(|_| RecordError::NoRandom)?;
+            .map_err(|_| RecordError::NoRandomness)?;
         Ok(Self {
             key,
             addresses: HashMap::new(),
@@ -68,7 +68,7 @@ impl Pseudonymizer {
             .take(8)
             .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
         let mut word = String::from("x");
-        for _ in 0..LENGTH {
+        for _ in 0..WORD_LENGTH {
             // Five bits are an index below 32.
             word.push(char::from(ALPHABET[(bits & 31) as usize]));
             bits >>= 5;
@@ -81,16 +81,16 @@ impl Pseudonymizer {
         if let Ok(address) = name.parse::<IpAddr>() {
             return self.ip(address).to_string();
         }
-        let kept = CLUSTER.iter().find(|end| name.ends_with(**end)).copied();
+        let kept = CLUSTER_SUFFIXES.iter().find(|end| name.ends_with(**end)).copied();
         let (own, end) = name.split_at(name.len() - kept.map_or(0, str::len));
-        if own.split('.').count() > MOST_PARTS {
+        if own.split('.').count() > MAX_PARTS {
             return format!("{}{end}", self.word(own));
         }
-        let parts: Vec<String> = own.split('.').map(|part| self.part(part)).collect();
+        let parts: Vec<String> = own.split('.').map(|part| self.name_part(part)).collect();
         format!("{}{end}", parts.join("."))
     }
 
-    fn part(&self, part: &str) -> String {
+    fn name_part(&self, part: &str) -> String {
         if part.is_empty() {
             String::new()
         } else {
@@ -107,13 +107,13 @@ impl Pseudonymizer {
         }
         let veiled = match address {
             IpAddr::V4(v4) => {
-                let bits = self.prefixes(u128::from(v4.to_bits()) << 96, 32) >> 96;
+                let bits = self.permute_prefixes(u128::from(v4.to_bits()) << 96, 32) >> 96;
                 // The upper 96 bits are shifted away.
                 IpAddr::V4(Ipv4Addr::from_bits(bits as u32))
             }
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(self.prefixes(v6.to_bits(), 128))),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(self.permute_prefixes(v6.to_bits(), 128))),
         };
-        if self.addresses.len() >= REMEMBERED {
+        if self.addresses.len() >= MAX_CACHED_ADDRESSES {
             self.addresses.clear();
         }
         self.addresses.insert(address, veiled);
@@ -121,7 +121,7 @@ impl Pseudonymizer {
     }
 
     /// Flips each bit or not, depending on a keyed hash of the bits before it.
-    fn prefixes(&self, address: u128, length: u32) -> u128 {
+    fn permute_prefixes(&self, address: u128, length: u32) -> u128 {
         (0..length).fold(address, |veiled, i| {
             let before = if i == 0 { 0 } else { address >> (128 - i) };
             let tag = hmac::sign(&self.key, format!("address {length} {i} {before:x}").as_bytes());
@@ -135,7 +135,7 @@ impl Pseudonymizer {
     }
 
     /// The pseudonym of a target id; scheme, port and structure are kept.
-    fn id(&mut self, id: &str) -> String {
+    fn target_id(&mut self, id: &str) -> String {
         let Some((scheme, rest)) = id.split_once("://") else {
             return self.word(id);
         };
@@ -144,20 +144,23 @@ impl Pseudonymizer {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let mut out = format!("{}://{}", self.scheme(scheme), self.authority(authority));
         let segments: Vec<&str> = path.split('/').collect();
-        if segments.len() > MOST_PARTS {
+        if segments.len() > MAX_PARTS {
             out.push('/');
             out.push_str(&self.word(path));
         } else {
-            let parts: Vec<String> = segments.into_iter().map(|segment| self.part(segment)).collect();
+            let parts: Vec<String> = segments
+                .into_iter()
+                .map(|segment| self.name_part(segment))
+                .collect();
             out.push_str(&parts.join("/"));
         }
         if let Some(query) = query {
             out.push('?');
-            out.push_str(&self.part(query));
+            out.push_str(&self.name_part(query));
         }
         if let Some(fragment) = fragment {
             out.push('#');
-            let words: Vec<String> = fragment.split(',').map(|word| self.apart(word)).collect();
+            let words: Vec<String> = fragment.split(',').map(|word| self.fragment_word(word)).collect();
             out.push_str(&words.join(","));
         }
         out
@@ -171,10 +174,10 @@ impl Pseudonymizer {
     }
 
     /// The fragment distinguishes targets that probe the same name differently.
-    fn apart(&mut self, word: &str) -> String {
+    fn fragment_word(&mut self, word: &str) -> String {
         match word {
             "keep-alive" | "A" | "AAAA" | "udp" | "tcp" | "glibc" | "musl" | "" => word.to_owned(),
-            _ if says_whence(word) => word.to_owned(),
+            _ if is_silent_from(word) => word.to_owned(),
             _ => {
                 // A resolver, or an address at which the host is probed although it is not published there.
                 let addressed = ["@", "at=", "silent-at="].into_iter().find_map(|before| {
@@ -191,23 +194,23 @@ impl Pseudonymizer {
 
     fn authority(&mut self, authority: &str) -> String {
         if let Some((address, after)) = authority.strip_prefix('[').and_then(|a| a.split_once(']')) {
-            return format!("[{}]{}", self.name(address), self.port(after));
+            return format!("[{}]{}", self.name(address), self.port_suffix(after));
         }
         match authority.rsplit_once(':') {
             Some((host, port)) if !host.contains(':') => {
-                format!("{}{}", self.name(host), self.port(&format!(":{port}")))
+                format!("{}{}", self.name(host), self.port_suffix(&format!(":{port}")))
             }
             _ => self.name(authority),
         }
     }
 
     /// `:8080`; anything that is not a number becomes a pseudonym.
-    fn port(&self, after: &str) -> String {
+    fn port_suffix(&self, after: &str) -> String {
         let number = after.is_empty() || after.strip_prefix(':').is_some_and(|n| n.parse::<u16>().is_ok());
         if number {
             after.to_owned()
         } else {
-            self.part(after)
+            self.name_part(after)
         }
     }
 
@@ -215,7 +218,7 @@ impl Pseudonymizer {
     /// the case of a host name makes no difference.
     fn url(&mut self, url: &str) -> String {
         let plain = Url::parse(url).map_or_else(|_| url.to_owned(), String::from);
-        self.id(&plain)
+        self.target_id(&plain)
     }
 
     /// The pseudonym of a host as written in an Ingress, normalized to lower case like a URL.
@@ -228,7 +231,7 @@ impl Pseudonymizer {
 }
 
 /// Whether a word of the fragment lists vantages that must get no response; it contains no names.
-fn says_whence(word: &str) -> bool {
+fn is_silent_from(word: &str) -> bool {
     word.strip_prefix("silent-from=").is_some_and(|kinds| {
         kinds.split('+').all(|kind| {
             parallax_model::Whence::ALL

@@ -17,7 +17,7 @@ use super::Pseudonymizer;
 
 impl Pseudonymizer {
     /// The pseudonym of a name of any type.
-    fn veiled<T>(&mut self, name: T) -> T
+    fn typed_name<T>(&mut self, name: T) -> T
     where
         T: Into<String> + TryFrom<String, Error = InvalidName> + Clone,
     {
@@ -31,7 +31,7 @@ impl Pseudonymizer {
     }
 
     pub(in crate::recording) fn target(&mut self, target: &TargetId) -> TargetId {
-        let id = self.id(target.as_str());
+        let id = self.target_id(target.as_str());
         TargetId::new(id).unwrap_or_else(|_| {
             let word = self.word(target.as_str());
             TargetId::new(word).unwrap_or_else(|_| target.clone())
@@ -49,8 +49,8 @@ impl Pseudonymizer {
     fn service_key(&mut self, key: ServiceKey) -> ServiceKey {
         let ServiceKey { namespace, name } = key;
         ServiceKey {
-            namespace: self.veiled(namespace),
-            name: self.veiled(name),
+            namespace: self.typed_name(namespace),
+            name: self.typed_name(name),
         }
     }
 
@@ -58,18 +58,18 @@ impl Pseudonymizer {
     pub(in crate::recording) fn vantage(&mut self, vantage: &Vantage) -> Vantage {
         match vantage.clone() {
             Vantage::Cluster { node, network } => Vantage::Cluster {
-                node: self.veiled(node),
+                node: self.typed_name(node),
                 network,
             },
             Vantage::Outside { reach, name } => Vantage::Outside {
                 reach,
-                name: self.veiled(name),
+                name: self.typed_name(name),
             },
         }
     }
 
     /// Pseudonymizes an observation.
-    pub(in crate::recording) fn recorded(&mut self, recorded: &Recorded) -> Recorded {
+    pub(in crate::recording) fn recorded_observation(&mut self, recorded: &Recorded) -> Recorded {
         let Recorded {
             vantage,
             incarnation,
@@ -77,7 +77,7 @@ impl Pseudonymizer {
         } = recorded;
         Recorded {
             vantage: self.vantage(vantage),
-            incarnation: self.veiled(incarnation.clone()),
+            incarnation: self.typed_name(incarnation.clone()),
             observation: self.observation(observation.clone()),
         }
     }
@@ -85,7 +85,7 @@ impl Pseudonymizer {
     fn observation(&mut self, observation: Observation) -> Observation {
         let Observation {
             seq,
-            at,
+            started: at,
             assignment: _,
             target,
             channel,
@@ -99,27 +99,27 @@ impl Pseudonymizer {
             ttl,
             server,
             // The fingerprint of a page or certificate identifies its owner.
-            print: _,
+            fingerprint: _,
             // Only observations of runs have these, and runs are not recorded.
             challenge: _,
             names: _,
         } = observation;
         Observation {
             seq,
-            at,
+            started: at,
             assignment: None,
             target: self.target(&target),
             channel,
             front: front.map(|front| self.front(front)),
-            entry: entry.map(|pod| self.veiled(pod)),
-            dst_node: dst_node.map(|node| self.veiled(node)),
+            entry: entry.map(|pod| self.typed_name(pod)),
+            dst_node: dst_node.map(|node| self.typed_name(node)),
             outcome: self.outcome(outcome),
             times,
             dns: dns.map(|answer| self.dns(answer)),
             echo: echo.map(|echo| self.echo(echo)),
             ttl: ttl.map(|ttl| self.ttl(ttl)),
             server: server.map(|server| ServerProduct::from(self.word(server.as_str()))),
-            print: None,
+            fingerprint: None,
             challenge: None,
             names: None,
         }
@@ -170,9 +170,9 @@ impl Pseudonymizer {
             peer,
         } = echo;
         EchoIdentity {
-            pod: self.veiled(pod),
-            node: self.veiled(node),
-            instance: self.part(&instance),
+            pod: self.typed_name(pod),
+            node: self.typed_name(node),
+            instance: self.name_part(&instance),
             peer: self.socket(peer),
         }
     }
@@ -180,20 +180,20 @@ impl Pseudonymizer {
     fn ttl(&mut self, evidence: TtlEvidence) -> TtlEvidence {
         let TtlEvidence {
             address,
-            from,
+            sender: from,
             ttl,
             rtt,
         } = evidence;
         TtlEvidence {
             address: self.ip(address),
-            from: from.map(|from| self.ip(from)),
+            sender: from.map(|from| self.ip(from)),
             ttl,
             rtt,
         }
     }
 
     /// Pseudonymizes a topology.
-    pub(in crate::recording) fn spec(&mut self, spec: &TopologySpec) -> TopologySpec {
+    pub(in crate::recording) fn topology_spec(&mut self, spec: &TopologySpec) -> TopologySpec {
         let TopologySpec {
             platform,
             proxy_mode,
@@ -249,7 +249,7 @@ impl Pseudonymizer {
             preserves_client_address,
         } = balancer;
         BalancerSpec {
-            name: self.veiled(name),
+            name: self.typed_name(name),
             services: services
                 .into_iter()
                 .map(|service| self.service_key(service))
@@ -270,11 +270,11 @@ impl Pseudonymizer {
             facts,
         } = node;
         NodeSpec {
-            name: self.veiled(name),
-            zone: zone.map(|zone| self.veiled(zone)),
+            name: self.typed_name(name),
+            zone: zone.map(|zone| self.typed_name(zone)),
             addresses: addresses.into_iter().map(|address| self.ip(address)).collect(),
             prober: prober.map(|ProberSpec { pod, address }| ProberSpec {
-                pod: self.veiled(pod),
+                pod: self.typed_name(pod),
                 address: self.socket(address),
             }),
             readiness,
@@ -292,7 +292,7 @@ impl Pseudonymizer {
             ipvs_addresses,
             strict_rp_filter,
             conntrack_percent,
-            drops_own_sources,
+            drops_own_source_addresses: drops_own_sources,
             proxy_healthy,
             local_endpoints,
         } = facts;
@@ -305,7 +305,7 @@ impl Pseudonymizer {
                 .map(|addresses| addresses.into_iter().map(|address| self.ip(address)).collect()),
             strict_rp_filter,
             conntrack_percent,
-            drops_own_sources,
+            drops_own_source_addresses: drops_own_sources,
             proxy_healthy,
             local_endpoints: local_endpoints
                 .into_iter()
@@ -328,15 +328,15 @@ impl Pseudonymizer {
             health_check_node_port,
             mut annotations,
             ingress_class,
-            guarded_by,
+            network_policies: guarded_by,
             echo,
             probe,
         } = service;
         // The meaning of other annotations is unknown.
         annotations.retain(|key, value| key.contains("proxy-protocol") && value.len() <= 5);
         ServiceSpec {
-            namespace: self.veiled(namespace),
-            name: self.veiled(name),
+            namespace: self.typed_name(namespace),
+            name: self.typed_name(name),
             service_type,
             cluster_ips: cluster_ips.into_iter().map(|address| self.ip(address)).collect(),
             load_balancer: load_balancer
@@ -352,8 +352,9 @@ impl Pseudonymizer {
             endpoints: endpoints.into_iter().map(|e| self.endpoint(e)).collect(),
             health_check_node_port,
             annotations,
-            ingress_class: ingress_class.map(|class| self.veiled(class)),
-            guarded_by: guarded_by.map(|names| names.into_iter().map(|name| self.veiled(name)).collect()),
+            ingress_class: ingress_class.map(|class| self.typed_name(class)),
+            network_policies: guarded_by
+                .map(|names| names.into_iter().map(|name| self.typed_name(name)).collect()),
             echo,
             probe: self.service_probe(probe),
         }
@@ -362,16 +363,16 @@ impl Pseudonymizer {
     /// The path gets the same pseudonym as in the target's id.
     fn service_probe(&mut self, probe: ServiceProbe) -> ServiceProbe {
         let ServiceProbe {
-            wanted,
+            enabled: wanted,
             path,
             expect_status,
             interval_ms,
             pending,
         } = probe;
         ServiceProbe {
-            wanted,
+            enabled: wanted,
             path: path.map(|path| {
-                let id = self.id(&format!("http://x{path}"));
+                let id = self.target_id(&format!("http://x{path}"));
                 id.splitn(4, '/')
                     .last()
                     .map_or_else(|| path.clone(), |veiled| format!("/{veiled}"))
@@ -394,7 +395,7 @@ impl Pseudonymizer {
             target: self.target_spec(target),
             service: self.service_key(service),
             port,
-            class: class.map(|class| self.veiled(class)),
+            class: class.map(|class| self.typed_name(class)),
             origin: origin.map(|origin| self.service_key(origin)),
         }
     }
@@ -408,8 +409,8 @@ impl Pseudonymizer {
             node_port,
         } = port;
         PortSpec {
-            name: name.map(|name| self.protocol(name)),
-            app_protocol: app_protocol.map(|name| self.protocol(name)),
+            name: name.map(|name| self.port_name(name)),
+            app_protocol: app_protocol.map(|name| self.port_name(name)),
             port,
             target_port,
             node_port,
@@ -417,7 +418,7 @@ impl Pseudonymizer {
     }
 
     /// Keeps the protocol prefix of a port name, because it decides which probes are made.
-    fn protocol(&mut self, name: ObjectName) -> ObjectName {
+    fn port_name(&mut self, name: ObjectName) -> ObjectName {
         for known in ["http", "https"] {
             if name.as_str() == known {
                 return name;
@@ -431,7 +432,7 @@ impl Pseudonymizer {
                 return ObjectName::new(word).unwrap_or(name);
             }
         }
-        self.veiled(name)
+        self.typed_name(name)
     }
 
     fn endpoint(&mut self, endpoint: EndpointSpec) -> EndpointSpec {
@@ -445,15 +446,15 @@ impl Pseudonymizer {
             hints: TopologyHints { for_zones, for_nodes },
         } = endpoint;
         EndpointSpec {
-            pod: self.veiled(pod),
+            pod: self.typed_name(pod),
             address: self.ip(address),
-            node: node.map(|node| self.veiled(node)),
+            node: node.map(|node| self.typed_name(node)),
             ready,
             serving,
             terminating,
             hints: TopologyHints {
-                for_zones: for_zones.into_iter().map(|zone| self.veiled(zone)).collect(),
-                for_nodes: for_nodes.into_iter().map(|node| self.veiled(node)).collect(),
+                for_zones: for_zones.into_iter().map(|zone| self.typed_name(zone)).collect(),
+                for_nodes: for_nodes.into_iter().map(|node| self.typed_name(node)).collect(),
             },
         }
     }
@@ -468,15 +469,15 @@ impl Pseudonymizer {
             class,
         } = ingress;
         IngressSpec {
-            namespace: self.veiled(namespace),
-            name: self.veiled(name),
+            namespace: self.typed_name(namespace),
+            name: self.typed_name(name),
             service: self.service_key(service),
             hosts: hosts
                 .into_iter()
                 .map(|host| HostName::new(self.host(host.as_str())).unwrap_or(host))
                 .collect(),
             tls,
-            class: class.map(|class| self.veiled(class)),
+            class: class.map(|class| self.typed_name(class)),
         }
     }
 
@@ -520,7 +521,7 @@ impl Pseudonymizer {
             expect_body_equals: None,
             expect_body_matches: None,
             expect_headers: BTreeMap::new(),
-            expect_tls: expect_tls.map(|expected| self.tls(expected)),
+            expect_tls: expect_tls.map(|expected| self.tls_expectation(expected)),
             must_not_answer,
             must_not_answer_at: must_not_answer_at
                 .into_iter()
@@ -549,7 +550,7 @@ impl Pseudonymizer {
         }
     }
 
-    fn tls(&mut self, expected: TlsExpectation) -> TlsExpectation {
+    fn tls_expectation(&mut self, expected: TlsExpectation) -> TlsExpectation {
         let TlsExpectation {
             min_version,
             name,
@@ -558,7 +559,7 @@ impl Pseudonymizer {
         } = expected;
         TlsExpectation {
             min_version,
-            name: name.map(|name| self.veiled(name)),
+            name: name.map(|name| self.typed_name(name)),
             days_left,
             issuer: None,
         }
@@ -574,7 +575,7 @@ impl Pseudonymizer {
         RedirectPolicy {
             max,
             schemes,
-            hosts: hosts.into_iter().map(|host| self.veiled(host)).collect(),
+            hosts: hosts.into_iter().map(|host| self.typed_name(host)).collect(),
             ports,
         }
     }

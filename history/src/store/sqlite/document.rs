@@ -5,16 +5,16 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{StoredDocument, document::DocumentKind},
-    write::parsed,
+    write::parse_json_column,
 };
 
 pub(super) fn put(connection: &Connection, document: &StoredDocument) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO documents (sort, id, at, document) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![
-            document.sort.label(),
+            document.kind.label(),
             document.id,
-            document.at.0,
+            document.changed_at.0,
             document.value.to_string()
         ])
         .map(|_| ())
@@ -23,10 +23,10 @@ pub(super) fn put(connection: &Connection, document: &StoredDocument) -> rusqlit
 fn document(sort: DocumentKind) -> impl FnMut(&Row<'_>) -> rusqlite::Result<StoredDocument> {
     move |row| {
         Ok(StoredDocument {
-            sort,
+            kind: sort,
             id: row.get(0)?,
-            at: EventTime(row.get(1)?),
-            value: parsed(row, 2)?,
+            changed_at: EventTime(row.get(1)?),
+            value: parse_json_column(row, 2)?,
         })
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn list(
         .collect()
 }
 
-pub(super) fn one(
+pub(super) fn get(
     connection: &Connection,
     sort: DocumentKind,
     id: &str,
@@ -59,7 +59,7 @@ pub(super) fn one(
 }
 
 /// Removes at most `rows` documents last changed before a time. Returns whether there were any.
-pub(super) fn remove(connection: &Connection, before: i64, rows: i64) -> rusqlite::Result<bool> {
+pub(super) fn remove_older_than(connection: &Connection, before: i64, rows: i64) -> rusqlite::Result<bool> {
     let removed = connection
         .prepare_cached(
             "DELETE FROM documents WHERE (sort, id) IN (SELECT sort, id FROM documents WHERE at < ?1 ORDER BY at LIMIT ?2)",

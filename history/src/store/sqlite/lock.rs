@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{StoreError, StoreErrorKind, beside};
+use super::{StoreError, StoreErrorKind, with_suffix};
 
 /// A lock on the file, released on drop; the system releases it when the process ends.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ impl Drop for FileLock {
 }
 
 impl FileLock {
-    pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
-        let name = beside(path, ".lock");
+    pub(super) fn acquire(path: &Path) -> Result<Self, StoreError> {
+        let name = with_suffix(path, ".lock");
         let unusable = |error: std::io::Error| {
             let (sort, advice) = match error.kind() {
                 std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => (
@@ -37,7 +37,7 @@ impl FileLock {
                     "free space on its disk; the store resumes by itself",
                 ),
                 _ => (
-                    StoreErrorKind::Missing,
+                    StoreErrorKind::Unavailable,
                     "check that its volume is mounted and its folder exists",
                 ),
             };
@@ -70,7 +70,7 @@ impl FileLock {
                     &holder
                 };
                 return Err(StoreError::new(
-                    StoreErrorKind::Held,
+                    StoreErrorKind::Locked,
                     format!(
                         "cannot open the store {}: {holder} has it open; give each aggregator a store.path of its own",
                         path.display()
@@ -83,12 +83,12 @@ impl FileLock {
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", whoami()));
+            .and_then(|()| writeln!(file, "{}", process_description()));
         Ok(Self { file })
     }
 }
 
-fn whoami() -> String {
+fn process_description() -> String {
     let host = std::env::var("HOSTNAME").ok().or_else(|| {
         std::fs::read_to_string("/proc/sys/kernel/hostname")
             .ok()
@@ -108,11 +108,11 @@ mod tests {
     fn a_lock_that_is_given_up_is_free_at_once_even_where_a_child_still_holds_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.db");
-        let lock = FileLock::take(&path).unwrap();
+        let lock = FileLock::acquire(&path).unwrap();
         let held_by_a_child = lock.file.try_clone().unwrap();
-        assert!(FileLock::take(&path).is_err());
+        assert!(FileLock::acquire(&path).is_err());
         drop(lock);
-        FileLock::take(&path).unwrap();
+        FileLock::acquire(&path).unwrap();
         drop(held_by_a_child);
     }
 }

@@ -7,8 +7,8 @@ mod document;
 mod file;
 mod lock;
 mod read;
+mod retention;
 pub(super) mod schema;
-mod tidy;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl StoreOpener for SqliteFile {
         Ok((Box::new(store), said))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.options.path.display().to_string()
     }
 }
@@ -62,12 +62,12 @@ pub(super) struct SqliteStore {
 impl SqliteStore {
     /// Opens or creates the file. A corrupt file is moved aside first, once.
     pub(super) fn open(options: &StoreOptions, now: EventTime) -> Result<(Self, Vec<String>), StoreError> {
-        let lock = FileLock::take(&options.path)?;
+        let lock = FileLock::acquire(&options.path)?;
         let mut said = Vec::new();
-        let connection = match file::connect(options) {
-            Err(trouble) if trouble.sort == StoreErrorKind::Corrupt => {
+        let connection = match file::open_connection(options) {
+            Err(trouble) if trouble.kind == StoreErrorKind::Corrupt => {
                 said.push(file::move_aside(&options.path, now, &trouble)?);
-                file::connect(options)?
+                file::open_connection(options)?
             }
             connected => connected?,
         };
@@ -80,46 +80,46 @@ impl SqliteStore {
     }
 
     /// Runs an operation; an error names it.
-    fn doing<T>(
+    fn with_context<T>(
         &mut self,
         what: &str,
         run: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        run(&mut self.connection).map_err(|error| trouble(&error, what, &self.options.path))
+        run(&mut self.connection).map_err(|error| store_error(&error, what, &self.options.path))
     }
 }
 
 impl HistoryStore for SqliteStore {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
-        self.doing("write to", |connection| write::batch(connection, batch))
+        self.with_context("write to", |connection| write::write_batch(connection, batch))
     }
 
-    fn ended(
+    fn ended_incidents(
         &mut self,
         before: Option<&HistoryCursor>,
         limit: usize,
     ) -> Result<Vec<StoredIncident>, StoreError> {
-        self.doing("read incidents of", |connection| {
+        self.with_context("read incidents of", |connection| {
             read::ended(connection, before, limit)
         })
     }
 
-    fn summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError> {
-        self.doing("read incidents of", |connection| {
+    fn incident_summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError> {
+        self.with_context("read incidents of", |connection| {
             read::summaries(connection, limit)
         })
     }
 
-    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
-        self.doing("read incidents of", |connection| read::unended(connection))
+    fn unended_incidents(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
+        self.with_context("read incidents of", |connection| read::unended(connection))
     }
 
     fn incident(&mut self, id: &str) -> Result<Option<StoredIncident>, StoreError> {
-        self.doing("read an incident of", |connection| read::incident(connection, id))
+        self.with_context("read an incident of", |connection| read::incident(connection, id))
     }
 
-    fn changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError> {
-        self.doing("read verdicts of", |connection| read::changes(connection, id))
+    fn verdict_changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError> {
+        self.with_context("read verdicts of", |connection| read::changes(connection, id))
     }
 
     fn rollups(
@@ -129,7 +129,7 @@ impl HistoryStore for SqliteStore {
         span: std::ops::Range<EventTime>,
         limit: usize,
     ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError> {
-        self.doing("read roll-ups of", |connection| {
+        self.with_context("read roll-ups of", |connection| {
             read::rollups(connection, step, target, &span, limit)
         })
     }
@@ -140,39 +140,41 @@ impl HistoryStore for SqliteStore {
         before: EventTime,
         limit: usize,
     ) -> Result<Vec<serde_json::Value>, StoreError> {
-        self.doing("read failures of", |connection| {
+        self.with_context("read failures of", |connection| {
             read::failures(connection, target, before, limit)
         })
     }
 
-    fn put(&mut self, document: &StoredDocument) -> Result<(), StoreError> {
-        self.doing("write to", |connection| document::put(connection, document))
+    fn put_document(&mut self, document: &StoredDocument) -> Result<(), StoreError> {
+        self.with_context("write to", |connection| document::put(connection, document))
     }
 
     fn documents(&mut self, sort: DocumentKind, limit: usize) -> Result<Vec<StoredDocument>, StoreError> {
-        self.doing("read documents of", |connection| {
+        self.with_context("read documents of", |connection| {
             document::list(connection, sort, limit)
         })
     }
 
     fn document(&mut self, sort: DocumentKind, id: &str) -> Result<Option<StoredDocument>, StoreError> {
-        self.doing("read a document of", |connection| {
-            document::one(connection, sort, id)
+        self.with_context("read a document of", |connection| {
+            document::get(connection, sort, id)
         })
     }
 
-    fn tidy(&mut self, now: EventTime) -> Result<bool, StoreError> {
+    fn prune_step(&mut self, now: EventTime) -> Result<bool, StoreError> {
         let options = self.options.clone();
-        self.doing("tidy", |connection| tidy::step(connection, &options, now))
+        self.with_context("tidy", |connection| {
+            retention::prune_step(connection, &options, now)
+        })
     }
 
-    fn bytes(&mut self) -> Result<u64, StoreError> {
-        Ok(file::bytes(&self.options.path))
+    fn size_bytes(&mut self) -> Result<u64, StoreError> {
+        Ok(file::size_bytes(&self.options.path))
     }
 }
 
 /// Converts an error of SQLite.
-fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
+fn store_error(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
     let (sort, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (
             StoreErrorKind::Full,
@@ -183,14 +185,14 @@ fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
             "make the file and its folder writable for this user, or name another store.path",
         ),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (StoreErrorKind::Held, "stop the other program that has it open")
+            (StoreErrorKind::Locked, "stop the other program that has it open")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (
             StoreErrorKind::Corrupt,
             "it is moved aside and replaced by a new file",
         ),
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => (
-            StoreErrorKind::Missing,
+            StoreErrorKind::Unavailable,
             "check that its volume is mounted and its folder exists",
         ),
         _ => (StoreErrorKind::Other, "report this as a bug"),
@@ -202,7 +204,7 @@ fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
 }
 
 /// Appends a suffix to the file name: `history.db` and `.lock` make `history.db.lock`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -212,7 +214,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 impl SqliteStore {
     /// Sets the size limit in bytes; zero means the current size.
     pub(super) fn limit(&self, bytes: u64) -> rusqlite::Result<()> {
-        file::limit(&self.connection, bytes.max(4_096))
+        file::set_size_limit(&self.connection, bytes.max(4_096))
     }
 
     /// Makes the store behave as on a volume that became read-only.

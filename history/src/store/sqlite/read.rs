@@ -11,11 +11,11 @@ use super::{
         rollup::ProbeRollup,
         stored::{IncidentEnd, IncidentEnding, VerdictChange},
     },
-    write::parsed,
+    write::parse_json_column,
 };
 
 /// The columns of an [`IncidentSummary`]; other columns of an incident follow them.
-const SUMMARY: &str =
+const SUMMARY_COLUMNS: &str =
     "id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by";
 
 fn summary(row: &Row<'_>) -> rusqlite::Result<IncidentSummary> {
@@ -24,8 +24,8 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<IncidentSummary> {
     let end = match ended {
         None => None,
         Some(at) => Some(IncidentEnd {
-            at: EventTime(at),
-            how: match ending.as_deref() {
+            ended_at: EventTime(at),
+            ending: match ending.as_deref() {
                 Some("restart") => IncidentEnding::Restart,
                 Some("continued") => IncidentEnding::Continued {
                     by: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
@@ -47,10 +47,10 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<IncidentSummary> {
     })
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<StoredIncident> {
+fn stored_incident(row: &Row<'_>) -> rusqlite::Result<StoredIncident> {
     Ok(StoredIncident {
         summary: summary(row)?,
-        incident: parsed(row, 11)?,
+        incident: parse_json_column(row, 11)?,
     })
 }
 
@@ -60,38 +60,46 @@ pub(super) fn ended(
     limit: usize,
 ) -> rusqlite::Result<Vec<StoredIncident>> {
     let start = HistoryCursor {
-        at: EventTime(i64::MAX),
+        ended_at: EventTime(i64::MAX),
         id: None,
     };
     let before = before.unwrap_or(&start);
     let sql = format!(
-        "SELECT {SUMMARY}, incident FROM incidents WHERE ended IS NOT NULL AND (ended < ?1 OR ended = ?1 AND id > ?2) ORDER BY ended DESC, id LIMIT ?3"
+        "SELECT {SUMMARY_COLUMNS}, incident FROM incidents WHERE ended IS NOT NULL AND (ended < ?1 OR ended = ?1 AND id > ?2) ORDER BY ended DESC, id LIMIT ?3"
     );
     connection
         .prepare_cached(&sql)?
-        .query_map(params![before.at.0, before.id, count(limit)], kept)?
+        .query_map(
+            params![before.ended_at.0, before.id, limit_param(limit)],
+            stored_incident,
+        )?
         .collect()
 }
 
 pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<IncidentSummary>> {
-    let sql =
-        format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NOT NULL ORDER BY ended DESC, id LIMIT ?1");
+    let sql = format!(
+        "SELECT {SUMMARY_COLUMNS} FROM incidents WHERE ended IS NOT NULL ORDER BY ended DESC, id LIMIT ?1"
+    );
     connection
         .prepare_cached(&sql)?
-        .query_map([count(limit)], summary)?
+        .query_map([limit_param(limit)], summary)?
         .collect()
 }
 
 pub(super) fn unended(connection: &Connection) -> rusqlite::Result<Vec<IncidentSummary>> {
     // Far more than can be open at the same time.
-    let sql =
-        format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NULL ORDER BY opened DESC, id LIMIT 10000");
+    let sql = format!(
+        "SELECT {SUMMARY_COLUMNS} FROM incidents WHERE ended IS NULL ORDER BY opened DESC, id LIMIT 10000"
+    );
     connection.prepare_cached(&sql)?.query_map([], summary)?.collect()
 }
 
 pub(super) fn incident(connection: &Connection, id: &str) -> rusqlite::Result<Option<StoredIncident>> {
-    let sql = format!("SELECT {SUMMARY}, incident FROM incidents WHERE id = ?1");
-    connection.prepare_cached(&sql)?.query_row([id], kept).optional()
+    let sql = format!("SELECT {SUMMARY_COLUMNS}, incident FROM incidents WHERE id = ?1");
+    connection
+        .prepare_cached(&sql)?
+        .query_row([id], stored_incident)
+        .optional()
 }
 
 pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec<VerdictChange>> {
@@ -99,8 +107,8 @@ pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec
         .prepare_cached("SELECT at, verdict FROM verdicts WHERE incident = ?1 ORDER BY at LIMIT 1000")?
         .query_map([id], |row| {
             Ok(VerdictChange {
-                at: EventTime(row.get(0)?),
-                verdict: parsed(row, 1)?,
+                changed_at: EventTime(row.get(0)?),
+                verdict: parse_json_column(row, 1)?,
             })
         })?
         .collect()
@@ -130,7 +138,7 @@ pub(super) fn rollups(
                 step.seconds(),
                 second(span.start),
                 second(span.end),
-                count(limit)
+                limit_param(limit)
             ],
             |row| {
                 let key = RollupKey {
@@ -141,8 +149,8 @@ pub(super) fn rollups(
                     placement: Cow::Owned(row.get(2)?),
                 };
                 let rollup = ProbeRollup {
-                    results: parsed(row, 3)?,
-                    latency: parsed(row, 4)?,
+                    results: parse_json_column(row, 3)?,
+                    latency: parse_json_column(row, 4)?,
                 };
                 Ok((key, rollup))
             },
@@ -161,10 +169,10 @@ pub(super) fn failures(
             "SELECT recorded FROM failures WHERE target = (SELECT number FROM targets WHERE id = ?1) AND at < ?2
              ORDER BY at DESC, number DESC LIMIT ?3",
         )?
-        .query_map(params![target, before.0, count(limit)], |row| parsed(row, 0))?
+        .query_map(params![target, before.0, limit_param(limit)], |row| parse_json_column(row, 0))?
         .collect()
 }
 
-fn count(limit: usize) -> i64 {
+fn limit_param(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{StoreError, StoreErrorKind, trouble};
+use super::{StoreError, StoreErrorKind, store_error};
 
 /// "Prlx": the `application_id`, which identifies the file as a Parallax store.
-pub(super) const APPLICATION: i32 = 0x5072_6c78;
+pub(super) const APPLICATION_ID: i32 = 0x5072_6c78;
 
 /// `STEPS[n]` migrates version n to n + 1; the last one leads to the current version.
-pub(in crate::store) const STEPS: &[&str] = &[
+pub(in crate::store) const MIGRATIONS: &[&str] = &[
     "
 CREATE TABLE incidents (
     id TEXT NOT NULL PRIMARY KEY,
@@ -77,15 +77,15 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
 }
 
 /// Checks that the file belongs to Parallax and has no newer version.
-pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let failed = |error: rusqlite::Error| trouble(&error, "open", path);
+pub(super) fn check_ownership(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let failed = |error: rusqlite::Error| store_error(&error, "open", path);
     let application: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
         .map_err(failed)?;
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(failed)?;
-    if application != APPLICATION && (application != 0 || tables > 0) {
+    if application != APPLICATION_ID && (application != 0 || tables > 0) {
         return Err(StoreError::new(
             StoreErrorKind::Foreign,
             format!(
@@ -95,13 +95,13 @@ pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), StoreErr
         ));
     }
     let version = version(connection).map_err(failed)?;
-    if version > STEPS.len() {
+    if version > MIGRATIONS.len() {
         return Err(StoreError::new(
             StoreErrorKind::Foreign,
             format!(
                 "cannot use the store {}: a newer version wrote it (schema {version}, this one knows {}); use that version, or name another store.path",
                 path.display(),
-                STEPS.len()
+                MIGRATIONS.len()
             ),
         ));
     }
@@ -118,7 +118,7 @@ pub(in crate::store) fn migrate(connection: &mut Connection, steps: &[&str]) -> 
     for step in &steps[from..] {
         transaction.execute_batch(step)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(
         None,
         "user_version",

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Runs a test against a new store of each back end.
-fn each_back_end(test: impl Fn(&mut dyn HistoryStore)) {
+fn for_each_back_end(test: impl Fn(&mut dyn HistoryStore)) {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
     assert!(said.is_empty(), "{said:?}");
@@ -23,28 +23,31 @@ fn ids(kept: &[StoredIncident]) -> Vec<&str> {
 
 #[test]
 fn an_incident_is_read_as_it_was_written_and_a_later_state_replaces_an_earlier_one() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         let open = incident("i-1", IncidentState::Open);
         store.write(&with_incidents([open.clone()])).unwrap();
         let kept = store.incident("i-1").unwrap().unwrap();
         assert_eq!(kept.incident, serde_json::to_value(&open).unwrap());
-        assert_eq!(kept.summary, IncidentSummary::of(&open, NOW));
-        assert_eq!(store.unended().unwrap(), [IncidentSummary::of(&open, NOW)]);
-        assert!(store.ended(None, 10).unwrap().is_empty());
+        assert_eq!(kept.summary, IncidentSummary::from_incident(&open, NOW));
+        assert_eq!(
+            store.unended_incidents().unwrap(),
+            [IncidentSummary::from_incident(&open, NOW)]
+        );
+        assert!(store.ended_incidents(None, 10).unwrap().is_empty());
 
         let over = closed("i-1", NOW);
         store.write(&with_incidents([over.clone()])).unwrap();
-        assert!(store.unended().unwrap().is_empty());
-        let kept = store.ended(None, 10).unwrap();
+        assert!(store.unended_incidents().unwrap().is_empty());
+        let kept = store.ended_incidents(None, 10).unwrap();
         assert_eq!(ids(&kept), ["i-1"]);
-        assert_eq!(kept[0].summary, IncidentSummary::of(&over, NOW));
+        assert_eq!(kept[0].summary, IncidentSummary::from_incident(&over, NOW));
         assert_eq!(store.incident("i-2").unwrap(), None);
     });
 }
 
 #[test]
 fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_at_once() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         let all: Vec<_> = (0..25)
             .map(|i| closed(&format!("i-{i:02}"), NOW.minus(Micros::from_secs(i / 10))))
             .collect();
@@ -52,7 +55,7 @@ fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_
         let mut seen = Vec::new();
         let mut before: Option<HistoryCursor> = None;
         loop {
-            let page = store.ended(before.as_ref(), 7).unwrap();
+            let page = store.ended_incidents(before.as_ref(), 7).unwrap();
             let Some(last) = page.last() else { break };
             // Through the text form of the API.
             before = last
@@ -63,27 +66,27 @@ fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_
         }
         let expected: Vec<_> = (0..25).map(|i| format!("i-{i:02}")).collect();
         assert_eq!(seen, expected);
-        assert_eq!(store.summaries(3).unwrap().len(), 3);
+        assert_eq!(store.incident_summaries(3).unwrap().len(), 3);
     });
 }
 
 #[test]
 fn changes_of_a_verdict_are_kept_in_order() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         let incident = incident("i-1", IncidentState::Open);
         let mut batch = WriteBatch::default();
         for i in [2, 1] {
             let mut verdict = incident.verdict.clone();
             verdict.sentence = format!("sentence {i}");
-            batch.changes.push_back(ChangeRow {
+            batch.changes.push_back(VerdictRow {
                 incident: "i-1".to_owned(),
-                at: NOW.plus(Micros::from_secs(i)),
+                changed_at: NOW.plus(Micros::from_secs(i)),
                 verdict,
             });
         }
         store.write(&batch).unwrap();
         let said: Vec<_> = store
-            .changes("i-1")
+            .verdict_changes("i-1")
             .unwrap()
             .iter()
             .map(|change| change.verdict["sentence"].as_str().unwrap().to_owned())
@@ -94,7 +97,7 @@ fn changes_of_a_verdict_are_kept_in_order() {
 
 #[test]
 fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_end_keeps_it() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         store
             .write(&with_incidents([
                 incident("i-1", IncidentState::Open),
@@ -102,8 +105,8 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
             ]))
             .unwrap();
         let end = |how| IncidentEnd {
-            at: NOW.minus(Micros(5)),
-            how,
+            ended_at: NOW.minus(Micros(5)),
+            ending: how,
         };
         let batch = WriteBatch {
             ends: vec![
@@ -117,7 +120,7 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
         };
         store.write(&batch).unwrap();
         let how = |store: &mut dyn HistoryStore, id: &str| {
-            store.incident(id).unwrap().unwrap().summary.end.unwrap().how
+            store.incident(id).unwrap().unwrap().summary.end.unwrap().ending
         };
         assert_eq!(
             how(store, "i-1"),
@@ -132,7 +135,7 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
 
 #[test]
 fn failures_of_a_target_are_read_newest_first_from_before_a_time() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         let batch = WriteBatch {
             failures: (0..5)
                 .map(|i| failure(i, EventTime(NOW.0 + i64::try_from(i).unwrap())))
@@ -162,7 +165,7 @@ fn failures_of_a_target_are_read_newest_first_from_before_a_time() {
 }
 
 /// Counts as the engine task may produce them: minute, target, result and time.
-fn counted() -> impl Strategy<Value = Vec<(i64, u8, bool, u64)>> {
+fn observations() -> impl Strategy<Value = Vec<(i64, u8, bool, u64)>> {
     prop::collection::vec((0_i64..200, 0_u8..3, any::<bool>(), 1_u64..5_000_000), 0..60)
 }
 
@@ -171,9 +174,9 @@ proptest! {
 
     #[test]
     fn roll_ups_add_up_to_what_was_counted_in_however_many_parts_they_came(
-        parts in prop::collection::vec(counted(), 1..4)
+        parts in prop::collection::vec(observations(), 1..4)
     ) {
-        each_back_end(|store| {
+        for_each_back_end(|store| {
             let mut whole: std::collections::BTreeMap<RollupKey, ProbeRollup> = std::collections::BTreeMap::new();
             for part in &parts {
                 let mut batch = WriteBatch::default();
@@ -212,7 +215,7 @@ proptest! {
         id in "[a-z0-9]{1,16}", sentence in any::<String>(), member in any::<String>(), factor in 1e-6_f64..1e6,
         since in any::<i64>(), digits in 0.0_f64..=1.0
     ) {
-        each_back_end(|store| {
+        for_each_back_end(|store| {
             let mut one = closed(&id, NOW);
             one.verdict.sentence.clone_from(&sentence);
             one.verdict.region.members = vec![member.clone()];
@@ -221,7 +224,7 @@ proptest! {
             one.since = EventTime(since);
             store.write(&with_incidents([one.clone()])).unwrap();
             let kept = store.incident(&id).unwrap().unwrap();
-            assert_eq!(&kept.summary, &IncidentSummary::of(&one, NOW));
+            assert_eq!(&kept.summary, &IncidentSummary::from_incident(&one, NOW));
             let text = |value: &serde_json::Value| serde_json::to_string(value).unwrap();
             let written: serde_json::Value = serde_json::from_str(&serde_json::to_string(&one).unwrap()).unwrap();
             assert_eq!(text(&kept.incident), text(&written));
@@ -231,36 +234,59 @@ proptest! {
 
 #[test]
 fn a_document_is_replaced_as_a_whole_and_kept_as_long_after_its_last_change_as_an_incident() {
-    each_back_end(|store| {
+    for_each_back_end(|store| {
         let document = |sort, id: &str, at| StoredDocument {
-            sort,
+            kind: sort,
             id: id.to_owned(),
-            at,
+            changed_at: at,
             value: serde_json::json!({"id": id, "at": at}),
         };
         let old = NOW.minus(Micros::from_secs(3_650 * 86_400));
-        store.put(&document(DocumentKind::Handling, "i-1", old)).unwrap();
         store
-            .put(&document(DocumentKind::Window, "i-1", NOW.minus(Micros(5))))
+            .put_document(&document(DocumentKind::IncidentActions, "i-1", old))
+            .unwrap();
+        store
+            .put_document(&document(
+                DocumentKind::MaintenanceWindow,
+                "i-1",
+                NOW.minus(Micros(5)),
+            ))
             .unwrap();
         assert!(store.documents(DocumentKind::Run, 10).unwrap().is_empty());
         assert_eq!(
-            store.document(DocumentKind::Handling, "i-1").unwrap(),
-            Some(document(DocumentKind::Handling, "i-1", old))
+            store.document(DocumentKind::IncidentActions, "i-1").unwrap(),
+            Some(document(DocumentKind::IncidentActions, "i-1", old))
         );
-        store.put(&document(DocumentKind::Handling, "i-1", NOW)).unwrap();
-        store.put(&document(DocumentKind::Handling, "i-0", old)).unwrap();
-        let handled = store.documents(DocumentKind::Handling, 10).unwrap();
+        store
+            .put_document(&document(DocumentKind::IncidentActions, "i-1", NOW))
+            .unwrap();
+        store
+            .put_document(&document(DocumentKind::IncidentActions, "i-0", old))
+            .unwrap();
+        let handled = store.documents(DocumentKind::IncidentActions, 10).unwrap();
         assert_eq!(
             handled,
             [
-                document(DocumentKind::Handling, "i-1", NOW),
-                document(DocumentKind::Handling, "i-0", old)
+                document(DocumentKind::IncidentActions, "i-1", NOW),
+                document(DocumentKind::IncidentActions, "i-0", old)
             ]
         );
-        while store.tidy(NOW).unwrap() {}
-        assert_eq!(store.document(DocumentKind::Handling, "i-0").unwrap(), None);
-        assert!(store.document(DocumentKind::Handling, "i-1").unwrap().is_some());
-        assert!(store.document(DocumentKind::Window, "i-1").unwrap().is_some());
+        while store.prune_step(NOW).unwrap() {}
+        assert_eq!(
+            store.document(DocumentKind::IncidentActions, "i-0").unwrap(),
+            None
+        );
+        assert!(
+            store
+                .document(DocumentKind::IncidentActions, "i-1")
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            store
+                .document(DocumentKind::MaintenanceWindow, "i-1")
+                .unwrap()
+                .is_some()
+        );
     });
 }

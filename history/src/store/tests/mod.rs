@@ -1,8 +1,8 @@
 //! Requirements of every back end, those of SQLite, and that the store never delays the engine task.
 
 mod conformance;
-mod figures;
-mod killed;
+mod crash;
+mod measurements;
 mod sqlite;
 mod worker;
 
@@ -12,7 +12,7 @@ use parallax_model::{EventTime, Recorded};
 use serde_json::json;
 
 use super::{
-    stored::{ChangeRow, IncidentRow},
+    stored::{IncidentRow, VerdictRow},
     *,
 };
 
@@ -34,12 +34,15 @@ pub(super) fn closed(id: &str, at: EventTime) -> Incident {
 pub(super) fn with_incidents(incidents: impl IntoIterator<Item = Incident>) -> WriteBatch {
     let mut batch = WriteBatch::default();
     for incident in incidents {
-        batch.changes.push_back(ChangeRow {
+        batch.changes.push_back(VerdictRow {
             incident: incident.id.clone(),
-            at: incident.opened,
+            changed_at: incident.opened,
             verdict: incident.verdict.clone(),
         });
-        let row = IncidentRow { incident, seen: NOW };
+        let row = IncidentRow {
+            incident,
+            seen_at: NOW,
+        };
         batch.incidents.insert(row.incident.id.clone(), row);
     }
     batch
@@ -72,5 +75,5 @@ pub(super) fn rollup(target: &str, step: RollupStep, start: EventTime, ok: u64) 
 
 /// Options of a store in this folder.
 pub(super) fn options(folder: &tempfile::TempDir) -> StoreOptions {
-    StoreOptions::at(folder.path().join("history.db"))
+    StoreOptions::with_defaults(folder.path().join("history.db"))
 }

@@ -14,16 +14,16 @@ use super::{
     *,
 };
 
-fn refused(options: &StoreOptions) -> StoreError {
+fn open_error(options: &StoreOptions) -> StoreError {
     SqliteStore::open(options, NOW).map(drop).unwrap_err()
 }
 
 #[test]
-fn two_on_one_file_are_told_apart_and_the_second_says_who_has_it() {
+fn a_second_process_on_the_file_is_refused_and_the_error_names_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let first = SqliteStore::open(&options(&folder), NOW).unwrap();
-    let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, StoreErrorKind::Held);
+    let trouble = open_error(&options(&folder));
+    assert_eq!(trouble.kind, StoreErrorKind::Locked);
     let said = trouble.message;
     assert!(
         said.contains(&format!("process {}", std::process::id())),
@@ -90,41 +90,43 @@ fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
     store.limit(0).unwrap();
     let mut batch = with_incidents((0..50).map(|i| closed(&format!("i-{i}"), NOW)));
     let trouble = store.write(&batch).unwrap_err();
-    assert_eq!(trouble.sort, StoreErrorKind::Full, "{trouble}");
+    assert_eq!(trouble.kind, StoreErrorKind::Full, "{trouble}");
     assert!(trouble.message.contains("raise store.maxSize"), "{trouble}");
     assert!(
-        store.summaries(10).unwrap().is_empty(),
+        store.incident_summaries(10).unwrap().is_empty(),
         "nothing of the batch is written"
     );
     store.limit(64 << 20).unwrap();
     batch.ends.clear();
     store.write(&batch).unwrap();
-    assert_eq!(store.summaries(100).unwrap().len(), 50);
+    assert_eq!(store.incident_summaries(100).unwrap().len(), 50);
 }
 
 #[test]
-fn what_can_only_be_read_says_so() {
+fn a_read_only_store_reports_it() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
     store.read_only().unwrap();
     let trouble = store.write(&with_incidents([closed("i-2", NOW)])).unwrap_err();
-    assert_eq!(trouble.sort, StoreErrorKind::ReadOnly, "{trouble}");
+    assert_eq!(trouble.kind, StoreErrorKind::ReadOnly, "{trouble}");
     assert_eq!(
-        store.summaries(10).unwrap().len(),
+        store.incident_summaries(10).unwrap().len(),
         1,
         "existing data is still readable"
     );
 }
 
 #[test]
-fn a_folder_that_is_missing_is_said_with_a_way_out() {
+fn the_error_of_a_missing_folder_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let trouble = refused(&StoreOptions::at(folder.path().join("nowhere/history.db")));
-    assert_eq!(trouble.sort, StoreErrorKind::Missing);
+    let trouble = open_error(&StoreOptions::with_defaults(
+        folder.path().join("nowhere/history.db"),
+    ));
+    assert_eq!(trouble.kind, StoreErrorKind::Unavailable);
     assert!(trouble.message.contains("its folder exists"), "{trouble}");
-    let trouble = refused(&StoreOptions::at(folder.path()));
-    assert_eq!(trouble.sort, StoreErrorKind::Missing, "{trouble}");
+    let trouble = open_error(&StoreOptions::with_defaults(folder.path()));
+    assert_eq!(trouble.kind, StoreErrorKind::Unavailable, "{trouble}");
 }
 
 #[test]
@@ -136,8 +138,8 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
         .execute_batch("CREATE TABLE notes (text)")
         .unwrap();
     let before = fs::read(&path).unwrap();
-    let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, StoreErrorKind::Foreign);
+    let trouble = open_error(&options(&folder));
+    assert_eq!(trouble.kind, StoreErrorKind::Foreign);
     assert!(trouble.message.contains("another program's"), "{trouble}");
     assert_eq!(fs::read(&path).unwrap(), before);
 
@@ -147,8 +149,8 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
         .unwrap()
         .pragma_update(None, "user_version", 99)
         .unwrap();
-    let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, StoreErrorKind::Foreign);
+    let trouble = open_error(&options(&folder));
+    assert_eq!(trouble.kind, StoreErrorKind::Foreign);
     assert!(trouble.message.contains("schema 99"), "{trouble}");
 }
 
@@ -168,18 +170,18 @@ fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
             .unwrap();
         let (mut store, said) = SqliteStore::open(&options(&folder), NOW).unwrap();
         assert!(said.is_empty(), "{said:?}");
-        let kept = store.ended(None, 10).unwrap();
+        let kept = store.ended_incidents(None, 10).unwrap();
         assert_eq!(kept.len(), 1, "version {version}");
         assert_eq!(
             kept[0].summary.sentence,
             "pods on n2 are refused by their own node"
         );
         assert_eq!(kept[0].incident["occurrences"], 2);
-        assert_eq!(store.unended().unwrap().len(), 1);
-        assert_eq!(store.changes("i-1").unwrap().len(), 1);
+        assert_eq!(store.unended_incidents().unwrap().len(), 1);
+        assert_eq!(store.verdict_changes("i-1").unwrap().len(), 1);
         let target = "http://a.example.test/";
         let all = EventTime(0)..EventTime(i64::MAX);
-        let rollups = store.rollups(RollupStep::Coarse, target, all, 10).unwrap();
+        let rollups = store.rollups(RollupStep::Hour, target, all, 10).unwrap();
         assert_eq!(rollups[0].1.totals(), (12, 2));
         assert_eq!(store.failures(target, EventTime(i64::MAX), 10).unwrap().len(), 1);
         store.write(&with_incidents([closed("i-9", NOW)])).unwrap();
@@ -204,21 +206,21 @@ fn the_fixture_of_the_newest_version_has_its_tables() {
         .execute_batch(include_str!("../../../tests/store/v2.sql"))
         .unwrap();
     let mut new = Connection::open_in_memory().unwrap();
-    schema::migrate(&mut new, schema::STEPS).unwrap();
+    schema::migrate(&mut new, schema::MIGRATIONS).unwrap();
     assert_eq!(tables(&fixture), tables(&new));
 }
 
 #[test]
 fn a_step_that_fails_leaves_the_version_before_it() {
     let mut connection = Connection::open_in_memory().unwrap();
-    schema::migrate(&mut connection, schema::STEPS).unwrap();
-    let mut steps = schema::STEPS.to_vec();
+    schema::migrate(&mut connection, schema::MIGRATIONS).unwrap();
+    let mut steps = schema::MIGRATIONS.to_vec();
     steps.extend(["CREATE TABLE runs (id TEXT)", "CREATE TABLE runs (id TEXT)"]);
     schema::migrate(&mut connection, &steps).unwrap_err();
     let version: u32 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();
-    assert_eq!(version as usize, schema::STEPS.len());
+    assert_eq!(version as usize, schema::MIGRATIONS.len());
     let runs: i64 = connection
         .query_row(
             "SELECT count(*) FROM sqlite_schema WHERE name = 'runs'",
@@ -229,9 +231,9 @@ fn a_step_that_fails_leaves_the_version_before_it() {
     assert_eq!(runs, 0);
 }
 
-fn tidied(store: &mut SqliteStore, now: EventTime) -> usize {
+fn prune_all(store: &mut SqliteStore, now: EventTime) -> usize {
     let mut steps = 0;
-    while store.tidy(now).unwrap() {
+    while store.prune_step(now).unwrap() {
         steps += 1;
         assert!(steps < 10_000, "it terminates");
     }
@@ -239,7 +241,7 @@ fn tidied(store: &mut SqliteStore, now: EventTime) -> usize {
 }
 
 #[test]
-fn what_is_too_old_goes_and_the_rest_stays() {
+fn old_data_is_deleted_and_the_rest_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     let days = |n: u64| NOW.minus(Micros::from_secs(n * 86_400));
@@ -249,28 +251,30 @@ fn what_is_too_old_goes_and_the_rest_stays() {
     batch.incidents.extend(with_incidents([open]).incidents);
     batch.failures = [failure(1, days(8)), failure(2, days(6))].into();
     for (step, day) in [
-        (RollupStep::Fine, 8),
-        (RollupStep::Fine, 6),
-        (RollupStep::Coarse, 91),
-        (RollupStep::Coarse, 89),
+        (RollupStep::FiveMinutes, 8),
+        (RollupStep::FiveMinutes, 6),
+        (RollupStep::Hour, 91),
+        (RollupStep::Hour, 89),
     ] {
         batch.rollups.extend([rollup("http://a/", step, days(day), 1)]);
     }
     batch
         .rollups
-        .extend([rollup("http://gone/", RollupStep::Coarse, days(91), 1)]);
+        .extend([rollup("http://gone/", RollupStep::Hour, days(91), 1)]);
     store.write(&batch).unwrap();
-    tidied(&mut store, NOW);
+    prune_all(&mut store, NOW);
     let left: Vec<_> = store
-        .summaries(10)
+        .incident_summaries(10)
         .unwrap()
         .into_iter()
         .map(|one| one.id)
         .collect();
     assert_eq!(left, ["new"]);
-    assert!(store.changes("old").unwrap().is_empty() && !store.changes("new").unwrap().is_empty());
+    assert!(
+        store.verdict_changes("old").unwrap().is_empty() && !store.verdict_changes("new").unwrap().is_empty()
+    );
     assert_eq!(
-        store.unended().unwrap().len(),
+        store.unended_incidents().unwrap().len(),
         1,
         "an incident without an end is never deleted"
     );
@@ -291,7 +295,7 @@ fn what_is_too_old_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_given_back() {
+fn beyond_the_size_limit_the_least_valuable_data_is_deleted_in_short_steps() {
     let folder = tempfile::tempdir().unwrap();
     let mut small = options(&folder);
     small.max_bytes = 4 << 20;
@@ -310,16 +314,16 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
             break trouble;
         }
     };
-    assert_eq!(full.sort, StoreErrorKind::Full);
+    assert_eq!(full.kind, StoreErrorKind::Full);
     assert!(store.main_bytes() <= 4 << 20, "the file never exceeds its limit");
-    assert!(tidied(&mut store, NOW) > 0);
+    assert!(prune_all(&mut store, NOW) > 0);
     assert!(
         store.used_bytes() <= (4 << 20) * 90 / 100,
         "{}",
         store.used_bytes()
     );
     assert_eq!(
-        store.summaries(100).unwrap().len(),
+        store.incident_summaries(100).unwrap().len(),
         20,
         "incidents are deleted last"
     );
@@ -336,7 +340,7 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
     drop(store);
     small.max_bytes = 1 << 20;
     let (mut store, _) = SqliteStore::open(&small, NOW).unwrap();
-    tidied(&mut store, NOW);
+    prune_all(&mut store, NOW);
     assert!(store.main_bytes() <= 2 << 20, "{}", store.main_bytes());
-    assert_eq!(store.summaries(100).unwrap().len(), 21);
+    assert_eq!(store.incident_summaries(100).unwrap().len(), 21);
 }

@@ -23,7 +23,7 @@ use crate::store::StoreMetrics;
 
 /// How the store behaves, and what was written to it.
 #[derive(Default)]
-struct Script {
+struct StoreScript {
     refuse_open: Option<StoreErrorKind>,
     refuse_write: Option<StoreErrorKind>,
     opened: usize,
@@ -33,42 +33,43 @@ struct Script {
 }
 
 #[derive(Clone, Default)]
-struct Scripted(Arc<Mutex<Script>>);
+struct ScriptedStore(Arc<Mutex<StoreScript>>);
 
-impl Scripted {
-    fn script<T>(&self, change: impl FnOnce(&mut Script) -> T) -> T {
+impl ScriptedStore {
+    fn script<T>(&self, change: impl FnOnce(&mut StoreScript) -> T) -> T {
         change(&mut self.0.lock().unwrap())
     }
 }
 
-fn refusal(sort: Option<StoreErrorKind>) -> Result<(), StoreError> {
+fn scripted_error(sort: Option<StoreErrorKind>) -> Result<(), StoreError> {
     sort.map_or(Ok(()), |sort| {
         Err(StoreError::new(sort, format!("{sort:?} as scripted")))
     })
 }
 
-impl StoreOpener for Scripted {
+impl StoreOpener for ScriptedStore {
     fn open(&mut self, _: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError> {
         self.script(|script| {
             script.opened += 1;
-            refusal(script.refuse_open)
+            scripted_error(script.refuse_open)
         })?;
         Ok((Box::new(self.clone()), Vec::new()))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         "a script".to_owned()
     }
 }
 
-impl HistoryStore for Scripted {
+impl HistoryStore for ScriptedStore {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
         self.script(|script| {
-            refusal(script.refuse_write)?;
+            scripted_error(script.refuse_write)?;
             for (id, row) in &batch.incidents {
-                script
-                    .incidents
-                    .insert(id.clone(), IncidentSummary::of(&row.incident, row.seen));
+                script.incidents.insert(
+                    id.clone(),
+                    IncidentSummary::from_incident(&row.incident, row.seen_at),
+                );
             }
             script.ends.extend(batch.ends.iter().cloned());
             script
@@ -78,12 +79,16 @@ impl HistoryStore for Scripted {
         })
     }
 
-    fn ended(&mut self, _: Option<&HistoryCursor>, _: usize) -> Result<Vec<StoredIncident>, StoreError> {
+    fn ended_incidents(
+        &mut self,
+        _: Option<&HistoryCursor>,
+        _: usize,
+    ) -> Result<Vec<StoredIncident>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn summaries(&mut self, _: usize) -> Result<Vec<IncidentSummary>, StoreError> {
-        let over = |script: &mut Script| {
+    fn incident_summaries(&mut self, _: usize) -> Result<Vec<IncidentSummary>, StoreError> {
+        let over = |script: &mut StoreScript| {
             script
                 .incidents
                 .values()
@@ -94,8 +99,8 @@ impl HistoryStore for Scripted {
         Ok(self.script(over))
     }
 
-    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
-        let open = |script: &mut Script| {
+    fn unended_incidents(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
+        let open = |script: &mut StoreScript| {
             script
                 .incidents
                 .values()
@@ -110,7 +115,7 @@ impl HistoryStore for Scripted {
         Ok(None)
     }
 
-    fn changes(&mut self, _: &str) -> Result<Vec<VerdictChange>, StoreError> {
+    fn verdict_changes(&mut self, _: &str) -> Result<Vec<VerdictChange>, StoreError> {
         Ok(Vec::new())
     }
 
@@ -128,7 +133,7 @@ impl HistoryStore for Scripted {
         Ok(Vec::new())
     }
 
-    fn put(&mut self, _: &StoredDocument) -> Result<(), StoreError> {
+    fn put_document(&mut self, _: &StoredDocument) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -140,32 +145,33 @@ impl HistoryStore for Scripted {
         Ok(None)
     }
 
-    fn tidy(&mut self, _: EventTime) -> Result<bool, StoreError> {
+    fn prune_step(&mut self, _: EventTime) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    fn bytes(&mut self) -> Result<u64, StoreError> {
+    fn size_bytes(&mut self) -> Result<u64, StoreError> {
         Ok(7)
     }
 }
 
 /// A worker, its ends, and a monotonic clock under the test's control.
-struct Scene {
-    store: Scripted,
-    keeper: HistoryWriter,
+struct WorkerHarness {
+    store: ScriptedStore,
+    writer: HistoryWriter,
     worker: StoreWorker,
     handle: StoreHandle,
     metrics: StoreMetrics,
     now: Instant,
 }
 
-impl Scene {
-    fn new(store: Scripted, room: usize, clock: Clock) -> Self {
+impl WorkerHarness {
+    fn new(store: ScriptedStore, room: usize, clock: Clock) -> Self {
         let metrics = StoreMetrics::new();
-        let (keeper, worker, handle) = StoreWorker::with_room(Box::new(store.clone()), clock, &metrics, room);
+        let (keeper, worker, handle) =
+            StoreWorker::with_capacity(Box::new(store.clone()), clock, &metrics, room);
         Self {
             store,
-            keeper,
+            writer: keeper,
             worker,
             handle,
             metrics,
@@ -176,33 +182,34 @@ impl Scene {
     /// Runs one turn, `later` seconds after the last one.
     fn turn(&mut self, later: u64) {
         self.now += Duration::from_secs(later);
-        let waiting = self.handle.waiting.clone().unwrap();
-        self.worker.turn(self.now, waiting.take(Duration::ZERO, true));
+        let waiting = self.handle.queue.clone().unwrap();
+        self.worker
+            .turn(self.now, waiting.wait_for_work(Duration::ZERO, true));
     }
 
     fn status(&self) -> Status {
-        self.handle.now().status.clone()
+        self.handle.current_state().status.clone()
     }
 
     fn view(&mut self, incidents: Vec<Incident>, round: i64) {
         let mut view = fixtures::healthy();
         view.incidents = incidents;
-        view.judged = Some(parallax_model::Round(round));
+        view.last_judged_round = Some(parallax_model::Round(round));
         view.at = NOW.plus(Micros::from_secs(round.unsigned_abs() * 5));
-        self.keeper.published(&view);
+        self.writer.record_view(&view);
     }
 }
 
-fn scene(room: usize) -> Scene {
-    Scene::new(Scripted::default(), room, Clock::starting_at(NOW))
+fn harness(room: usize) -> WorkerHarness {
+    WorkerHarness::new(ScriptedStore::default(), room, Clock::starting_at(NOW))
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_is_tried_again_less_and_less_often_and_nothing_of_value_is_lost_meanwhile() {
-    let mut scene = scene(1_000);
+fn an_unavailable_store_is_retried_with_backoff_and_loses_nothing_of_value() {
+    let mut scene = harness(1_000);
     scene
         .store
-        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Unavailable));
     scene.view(vec![incident("i-1", IncidentState::Open)], 1);
     scene.turn(0);
     assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as scripted"));
@@ -222,7 +229,7 @@ fn a_store_that_cannot_be_opened_is_tried_again_less_and_less_often_and_nothing_
 
 #[test]
 fn a_full_disk_is_down_until_something_was_written_again() {
-    let mut scene = scene(1_000);
+    let mut scene = harness(1_000);
     scene.turn(0);
     assert_eq!(scene.status(), Status::Up);
     scene
@@ -239,19 +246,21 @@ fn a_full_disk_is_down_until_something_was_written_again() {
     scene.store.script(|script| script.refuse_write = None);
     scene.turn(60);
     assert_eq!(scene.status(), Status::Up);
-    assert_eq!(scene.handle.now().history.len(), 1);
+    assert_eq!(scene.handle.current_state().history.len(), 1);
 }
 
 #[test]
-fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
-    let mut scene = scene(200);
+fn a_full_queue_drops_and_counts_the_least_valuable_data() {
+    let mut scene = harness(200);
     scene
         .store
-        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Unavailable));
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..50 {
         let booked = parallax_diagnosis::ObservationResult::Late;
-        scene.keeper.observed(&failure(seq, NOW), booked, &topology);
+        scene
+            .writer
+            .record_observation(&failure(seq, NOW), booked, &topology);
     }
     scene.turn(0);
     assert_eq!(
@@ -286,10 +295,10 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
 }
 
 #[test]
-fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the_next_of_its_kind() {
-    let store = Scripted::default();
+fn an_interrupted_incident_continues_under_its_id_or_by_one_with_the_same_subject_and_region() {
+    let store = ScriptedStore::default();
     let old = |id: &str, subject: &str| {
-        let mut summary = IncidentSummary::of(&incident(id, IncidentState::Open), NOW);
+        let mut summary = IncidentSummary::from_incident(&incident(id, IncidentState::Open), NOW);
         if !subject.is_empty() {
             subject.clone_into(&mut summary.subject);
         }
@@ -304,11 +313,11 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
         .into();
     });
     let clock = Clock::starting_at(NOW);
-    let mut scene = Scene::new(store, 1_000, clock);
+    let mut scene = WorkerHarness::new(store, 1_000, clock);
     scene.turn(0);
     let listed = scene
         .handle
-        .now()
+        .current_state()
         .history
         .iter()
         .map(|one| one.id.clone())
@@ -323,8 +332,8 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
     scene.view(vec![other, incident("new-id", IncidentState::Open)], 1);
     scene.turn(1);
     let continued = IncidentEnd {
-        at: NOW,
-        how: IncidentEnding::Continued {
+        ended_at: NOW,
+        ending: IncidentEnding::Continued {
             by: "new-id".to_owned(),
         },
     };
@@ -335,16 +344,16 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
-    let store = Scripted::default();
+async fn an_incident_not_found_again_within_ten_minutes_gets_a_restart_end() {
+    let store = ScriptedStore::default();
     store.script(|script| {
-        let summary = IncidentSummary::of(
+        let summary = IncidentSummary::from_incident(
             &incident("unseen", IncidentState::Open),
             NOW.minus(Micros::from_secs(60)),
         );
         script.incidents = [("unseen".to_owned(), summary)].into();
     });
-    let mut scene = Scene::new(store, 1_000, Clock::starting_at(NOW));
+    let mut scene = WorkerHarness::new(store, 1_000, Clock::starting_at(NOW));
     scene.turn(0);
     tokio::time::advance(Duration::from_secs(599)).await;
     scene.turn(1);
@@ -352,8 +361,8 @@ async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
     tokio::time::advance(Duration::from_secs(1)).await;
     scene.turn(1);
     let end = IncidentEnd {
-        at: NOW.minus(Micros::from_secs(60)),
-        how: IncidentEnding::Restart,
+        ended_at: NOW.minus(Micros::from_secs(60)),
+        ending: IncidentEnding::Restart,
     };
     assert_eq!(
         scene.store.script(|script| script.ends.clone()),
@@ -362,41 +371,41 @@ async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
 }
 
 #[test]
-fn counts_that_grow_are_no_news_and_another_name_is() {
-    let mut scene = scene(1_000);
+fn growing_counts_are_no_verdict_change_and_another_region_is() {
+    let mut scene = harness(1_000);
     let mut one = incident("i-1", IncidentState::Open);
     scene.view(vec![one.clone()], 1);
     one.verdict.evidence[0].probes += 5;
     scene.view(vec![one.clone()], 2);
-    let waiting = scene.handle.waiting.clone().unwrap();
-    let first = waiting.take(Duration::ZERO, true).batch;
+    let waiting = scene.handle.queue.clone().unwrap();
+    let first = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!(
-        (first.changes.len(), first.incidents["i-1"].seen),
+        (first.changes.len(), first.incidents["i-1"].seen_at),
         (1, NOW.plus(Micros::from_secs(5)))
     );
     one.verdict.region.region = "client".to_owned();
     scene.view(vec![one.clone()], 3);
-    let second = waiting.take(Duration::ZERO, true).batch;
+    let second = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!((second.changes.len(), second.incidents.len()), (1, 1));
     // After a minute the counts are written too, without a change in the history of verdicts.
     scene.view(vec![one], 15);
-    let third = waiting.take(Duration::ZERO, true).batch;
+    let third = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!((third.changes.len(), third.incidents.len()), (0, 1));
 }
 
 #[test]
 fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
-    let mut scene = scene(1_000);
+    let mut scene = harness(1_000);
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..150 {
-        scene.keeper.observed(
+        scene.writer.record_observation(
             &failure(seq, NOW),
             parallax_diagnosis::ObservationResult::Late,
             &topology,
         );
     }
     let hour = Micros::from_secs(3_600);
-    scene.keeper.observed(
+    scene.writer.record_observation(
         &failure(999, NOW.plus(hour)),
         parallax_diagnosis::ObservationResult::Late,
         &topology,
@@ -406,15 +415,15 @@ fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
 }
 
 #[test]
-fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_does_not_hold_up_the_end() {
-    let Scene {
+fn at_shutdown_counts_are_written_and_an_unavailable_store_causes_no_delay() {
+    let WorkerHarness {
         store,
-        mut keeper,
+        writer: mut keeper,
         worker,
         ..
-    } = scene(1_000);
+    } = harness(1_000);
     let topology = parallax_diagnosis::topology::Topology::default();
-    keeper.observed(
+    keeper.record_observation(
         &failure(1, NOW),
         parallax_diagnosis::ObservationResult::Late,
         &topology,
@@ -423,15 +432,15 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
     worker.run();
     assert_eq!(store.script(|script| script.failures.clone()), [1]);
 
-    let Scene {
+    let WorkerHarness {
         store,
-        mut keeper,
+        writer: mut keeper,
         worker,
         metrics,
         ..
-    } = scene(1_000);
+    } = harness(1_000);
     store.script(|script| script.refuse_open = Some(StoreErrorKind::ReadOnly));
-    keeper.observed(
+    keeper.record_observation(
         &failure(1, NOW),
         parallax_diagnosis::ObservationResult::Late,
         &topology,
@@ -446,26 +455,26 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
 }
 
 #[tokio::test]
-async fn a_question_to_a_store_that_is_down_is_answered_with_the_reason() {
-    let mut scene = scene(1_000);
+async fn a_query_to_an_unavailable_store_returns_the_reason() {
+    let mut scene = harness(1_000);
     scene
         .store
-        .script(|script| script.refuse_open = Some(StoreErrorKind::Held));
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Locked));
     let handle = scene.handle.clone();
-    let asking = tokio::spawn(async move { handle.ask(|store| store.bytes()).await });
+    let asking = tokio::spawn(async move { handle.query(|store| store.size_bytes()).await });
     tokio::task::yield_now().await;
     scene.turn(0);
     let error = asking.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the store is unavailable: Held as scripted");
     assert!(matches!(
-        StoreHandle::off().ask(|store| store.bytes()).await,
-        Err(QueryError::Off)
+        StoreHandle::off().query(|store| store.size_bytes()).await,
+        Err(QueryError::NotConfigured)
     ));
 }
 
 #[test]
 fn work_without_anything_to_do_is_no_write() {
-    let mut scene = scene(1_000);
+    let mut scene = harness(1_000);
     scene
         .store
         .script(|script| script.refuse_write = Some(StoreErrorKind::Full));

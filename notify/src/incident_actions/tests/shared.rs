@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_api_server::{ApiServer, Manner};
+use parallax_api_server::{ApiServer, Behaviour};
 use parallax_kubernetes::{
     api_client::ApiClient,
     replicas::{ReplicaRole, ReplicaState},
@@ -11,12 +11,12 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The action manager of one replica.
-struct One {
-    desk: Arc<ActionManager>,
-    part: watch::Sender<ReplicaRole>,
+struct Replica {
+    actions: Arc<ActionManager>,
+    role: watch::Sender<ReplicaRole>,
     cancelled: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -37,18 +37,18 @@ fn lines(api: &ApiServer) -> serde_json::Value {
 }
 
 fn leads(epoch: u64) -> ReplicaRole {
-    ReplicaRole::Leads {
+    ReplicaRole::Leader {
         epoch,
         nonce: Arc::from("n"),
     }
 }
 
-impl One {
+impl Replica {
     fn start(api: &ApiServer, part: ReplicaRole) -> Self {
         let client = kube::Client::try_from(kube::Config::new(api.url().parse().unwrap())).unwrap();
         let (part, part_out) = watch::channel(part);
         let place = "parallax/parallax-handling".parse().unwrap();
-        let replica = ReplicaState::following(part_out);
+        let replica = ReplicaState::for_test(part_out);
         let ledger = ActionConfigMap::new(
             ApiClient(client),
             place,
@@ -63,8 +63,8 @@ impl One {
         let cancelled = CancellationToken::new();
         Self {
             task: tokio::spawn(desk.clone().run(cancelled.clone())),
-            desk,
-            part,
+            actions: desk,
+            role: part,
             cancelled,
         }
     }
@@ -80,99 +80,104 @@ impl One {
         self.task.await.unwrap();
     }
 
-    async fn knows(&self, what: &str, holds: impl Fn(&ActionManager) -> bool) {
+    async fn wait_until(&self, what: &str, holds: impl Fn(&ActionManager) -> bool) {
         let waiting = async {
-            while !holds(&self.desk) {
+            while !holds(&self.actions) {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, waiting)
+        timeout(TIMEOUT, waiting)
             .await
             .unwrap_or_else(|_| panic!("never learned {what}"));
     }
 }
 
 #[tokio::test]
-async fn what_was_answered_as_kept_is_known_to_whoever_leads_after_the_leader_died() {
+async fn an_action_reported_as_persisted_is_known_to_the_next_leader() {
     let api = server().await;
-    let leader = One::start(&api, leads(1));
-    let standby = One::start(&api, ReplicaRole::StandsBy { leader: None });
-    let said = leader.desk.acknowledge("i-1", "ann", None).await.unwrap();
+    let leader = Replica::start(&api, leads(1));
+    let standby = Replica::start(&api, ReplicaRole::Standby { leader: None });
+    let said = leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
     assert!(said.persisted);
     assert!(
         leader
-            .desk
+            .actions
             .silence("i-2", "ann", 3_600, None)
             .await
             .unwrap()
             .persisted
     );
-    assert!(leader.desk.of("i-1").unwrap().persisted, "and reports it");
+    assert!(
+        leader.actions.actions_on("i-1").unwrap().persisted,
+        "and reports it"
+    );
     let request = WindowRequest {
         from: None,
-        for_s: 600,
+        duration_s: 600,
         targets: None,
         note: None,
     };
-    let window = leader.desk.open("ann", request).await.unwrap();
+    let window = leader.actions.open_window("ann", request).await.unwrap();
     assert!(window.persisted);
     assert_eq!(lines(&api)["note"], "of another writer");
     leader.kill().await;
-    standby.part.send_replace(leads(2));
+    standby.role.send_replace(leads(2));
     // The first action on the new leader applies to the previous state.
-    let handling = standby.desk.unsilence("i-2", "ben").await.unwrap();
+    let handling = standby.actions.unsilence("i-2", "ben").await.unwrap();
     let silence = handling.silenced.expect("the former leader's silence");
-    assert_eq!((silence.mark.by.as_str(), handling.persisted), ("ann", true));
+    assert_eq!((silence.author.by.as_str(), handling.persisted), ("ann", true));
     assert_eq!(
-        standby.desk.quiet("i-1", &[]),
+        standby.actions.quiet_reason("i-1", &[]),
         Some("acknowledged by ann".to_owned())
     );
-    assert_eq!(standby.desk.windows()[0].id, window.id);
-    standby.desk.end(&window.id, "ben").await.unwrap();
-    assert!(standby.desk.windows().is_empty());
+    assert_eq!(standby.actions.windows()[0].id, window.id);
+    standby.actions.end_window(&window.id, "ben").await.unwrap();
+    assert!(standby.actions.windows().is_empty());
     standby.stop().await;
 }
 
 #[tokio::test]
-async fn one_that_stands_by_learns_of_it_without_being_told_and_writes_nothing() {
+async fn a_standby_reads_actions_and_writes_nothing() {
     let api = server().await;
-    let leader = One::start(&api, leads(1));
-    leader.desk.acknowledge("i-1", "ann", None).await.unwrap();
-    let standby = One::start(&api, ReplicaRole::StandsBy { leader: None });
+    let leader = Replica::start(&api, leads(1));
+    leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
+    let standby = Replica::start(&api, ReplicaRole::Standby { leader: None });
     standby
-        .knows("what was done before it started", |desk| desk.of("i-1").is_some())
+        .wait_until("what was done before it started", |desk| {
+            desk.actions_on("i-1").is_some()
+        })
         .await;
-    leader.desk.acknowledge("i-2", "ann", None).await.unwrap();
+    leader.actions.acknowledge("i-2", "ann", None).await.unwrap();
     standby
-        .knows("what was done since", |desk| desk.of("i-2").is_some())
+        .wait_until("what was done since", |desk| desk.actions_on("i-2").is_some())
         .await;
     let version = |api: &ApiServer| {
         api.get("configmaps", "parallax", "parallax-handling").unwrap()["metadata"]["resourceVersion"].clone()
     };
     let before = version(&api);
-    standby.part.send_replace(ReplicaRole::StandsBy { leader: None });
+    standby.role.send_replace(ReplicaRole::Standby { leader: None });
     standby.stop().await;
     assert_eq!(version(&api), before);
     leader.stop().await;
 }
 
 #[tokio::test]
-async fn while_it_cannot_be_written_it_is_said_to_be_kept_here_only_and_it_is_written_as_soon_as_it_can_be() {
-    for manner in [Manner::Answers(403), Manner::Answers(500), Manner::Hangs] {
+async fn an_action_that_cannot_be_written_is_reported_unpersisted_and_written_later() {
+    for manner in [Behaviour::Status(403), Behaviour::Status(500), Behaviour::Hangs] {
         let api = server().await;
-        let leader = One::start(&api, leads(1));
-        leader.desk.acknowledge("i-1", "ann", None).await.unwrap();
-        api.behave("configmaps", manner);
-        let said = leader.desk.acknowledge("i-2", "ann", None).await.unwrap();
+        let leader = Replica::start(&api, leads(1));
+        leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
+        api.set_behaviour("configmaps", manner);
+        let said = leader.actions.acknowledge("i-2", "ann", None).await.unwrap();
         assert!(
-            !said.persisted && !leader.desk.of("i-2").unwrap().persisted,
+            !said.persisted && !leader.actions.actions_on("i-2").unwrap().persisted,
             "{manner:?}"
         );
         assert!(lines(&api)["handled.i-2"].is_null());
-        api.behave("configmaps", Manner::Sound);
+        api.set_behaviour("configmaps", Behaviour::Normal);
         leader
-            .knows("that the action is persisted after all", |desk| {
-                desk.of("i-2").unwrap().persisted
+            .wait_until("that the action is persisted after all", |desk| {
+                desk.actions_on("i-2").unwrap().persisted
             })
             .await;
         assert!(lines(&api)["handled.i-2"].is_string());
@@ -181,18 +186,23 @@ async fn while_it_cannot_be_written_it_is_said_to_be_kept_here_only_and_it_is_wr
 }
 
 #[tokio::test]
-async fn a_former_leader_that_writes_late_takes_nothing_back() {
+async fn a_late_write_of_a_former_leader_reverts_nothing() {
     let api = server().await;
-    let former = One::start(&api, leads(1));
-    former.desk.acknowledge("i-1", "ann", None).await.unwrap();
-    let leader = One::start(&api, leads(2));
-    leader.desk.acknowledge("i-1", "ben", None).await.unwrap();
-    former.desk.acknowledge("i-2", "ann", None).await.unwrap();
-    assert_eq!(former.desk.of("i-1").unwrap().acknowledged.unwrap().by, "ben");
+    let former = Replica::start(&api, leads(1));
+    former.actions.acknowledge("i-1", "ann", None).await.unwrap();
+    let leader = Replica::start(&api, leads(2));
+    leader.actions.acknowledge("i-1", "ben", None).await.unwrap();
+    former.actions.acknowledge("i-2", "ann", None).await.unwrap();
+    assert_eq!(
+        former.actions.actions_on("i-1").unwrap().acknowledged.unwrap().by,
+        "ben"
+    );
     let line = lines(&api)["handled.i-1"].as_str().unwrap().to_owned();
     assert!(line.contains("\"by\":\"ben\""), "{line}");
     leader
-        .knows("what the other one wrote", |desk| desk.of("i-2").is_some())
+        .wait_until("what the other one wrote", |desk| {
+            desk.actions_on("i-2").is_some()
+        })
         .await;
     former.stop().await;
     leader.stop().await;

@@ -41,7 +41,7 @@ fn a_failing_group_has_a_cause_by_where_it_sits_and_how_it_fails() {
         let verdict = nodes(answers).judge();
         assert_eq!(ids(&verdict)[0], expected, "{:?}", verdict.failing[0]);
         assert!(!verdict.failing[0].remedies.is_empty());
-        assert!(!verdict.failing[0].theirs.is_empty());
+        assert!(!verdict.failing[0].client_message.is_empty());
     }
     let mut same = refused("n2/pod");
     same.placement = Placement::SameNode;
@@ -61,17 +61,17 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
         "remedies": [{"action": "set externalTrafficPolicy: Cluster", "price": "p"}], "targets": []}))
     .unwrap();
     let answers = [ok("n1/pod"), refused("n2/pod")];
-    let verdict = judge(&CheckInput {
+    let verdict = judge_check(&CheckInput {
         check: CheckKind::SelfCheck,
         url: URL,
-        with_key: true,
-        public_names: false,
+        key_served: true,
+        used_public_resolvers: false,
         answers: &answers,
         silent: &[],
-        diagnosed: Some(&diagnosed),
-        seat: None,
-        seat_in_host_network: false,
-        differs: &[],
+        diagnosis: Some(&diagnosed),
+        pod_node: None,
+        pod_uses_host_network: false,
+        path_differences: &[],
         names: None,
     });
     assert_eq!(ids(&verdict), ["F4"]);
@@ -126,9 +126,9 @@ fn what_the_diagnosis_says_is_a_cause_only_of_what_it_is_about_and_only_as_far_a
     ] {
         let (answers, diagnosed) = ([ok("n1/pod"), answer], diagnosed(region));
         let case = Case::new(CheckKind::SelfCheck, Vec::new());
-        let verdict = judge(&CheckInput {
+        let verdict = judge_check(&CheckInput {
             answers: &answers,
-            diagnosed: Some(&diagnosed),
+            diagnosis: Some(&diagnosed),
             ..case.asked()
         });
         assert_eq!(ids(&verdict), expected, "{region}");

@@ -16,7 +16,7 @@ use super::{Server, request, until_gone};
 
 /// A failure to inject for a report that contains observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mishap {
+pub(crate) enum InjectedFailure {
     /// Read the whole report and close without a response.
     Cut,
     /// Respond with this status.
@@ -46,7 +46,7 @@ struct State {
     run: watch::Sender<Option<Value>>,
     /// Whether plan requests are answered with 503.
     plan_down: Mutex<bool>,
-    mishaps: Mutex<VecDeque<Mishap>>,
+    mishaps: Mutex<VecDeque<InjectedFailure>>,
     /// Sequence numbers in the reports for which a failure was injected.
     mishandled: Mutex<Vec<Vec<u64>>>,
     reports: mpsc::UnboundedSender<Report>,
@@ -54,7 +54,7 @@ struct State {
 }
 
 impl Aggregator {
-    pub(crate) async fn start(assignments: Vec<Value>, mishaps: &[Mishap]) -> Self {
+    pub(crate) async fn start(assignments: Vec<Value>, mishaps: &[InjectedFailure]) -> Self {
         let (report, reports) = mpsc::unbounded_channel();
         let (plan, plans) = mpsc::unbounded_channel();
         let state = Arc::new(State {
@@ -115,7 +115,7 @@ impl Aggregator {
 
     /// Empties the plan and returns the remaining observations: up to the report whose watermark is later than the
     /// first report without assignments.
-    pub(crate) async fn drained(&mut self) -> Vec<Observation> {
+    pub(crate) async fn drain(&mut self) -> Vec<Observation> {
         self.plan(Vec::new());
         let (mut rest, mut without_plan) = (Vec::new(), None);
         loop {
@@ -127,15 +127,15 @@ impl Aggregator {
                 continue;
             }
             match without_plan {
-                Some(sent) if header.complete >= Some(sent) => return rest,
+                Some(sent) if header.complete_until >= Some(sent) => return rest,
                 Some(_) => {}
-                None => without_plan = Some(header.sent),
+                None => without_plan = Some(header.sent_at),
             }
         }
     }
 
     /// Sequence numbers in the reports for which a failure was injected, in order.
-    pub(crate) fn mishandled(&self) -> Vec<Vec<u64>> {
+    pub(crate) fn failed_reports(&self) -> Vec<Vec<u64>> {
         self.state.mishandled.lock().clone()
     }
 
@@ -231,8 +231,8 @@ impl State {
             .flatten();
         let status = match mishap {
             None => 204,
-            Some(Mishap::Status(status)) => status,
-            Some(Mishap::Cut) => 0,
+            Some(InjectedFailure::Status(status)) => status,
+            Some(InjectedFailure::Cut) => 0,
         };
         if mishap.is_some() {
             let numbers = observations.iter().map(|o| o.seq.0).collect();

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The response to one query.
 #[derive(Clone, Copy)]
-pub(crate) enum Say {
+pub(crate) enum DnsScript {
     Code(ResponseCode),
     Addresses(&'static [&'static str]),
     /// One CAA record that allows this authority to issue.
@@ -38,18 +38,18 @@ pub(crate) enum Say {
     Nothing,
 }
 
-type Script = dyn Fn(&Query) -> Say + Send + Sync;
+type Script = dyn Fn(&Query) -> DnsScript + Send + Sync;
 
 pub(crate) struct Dns {
     pub(crate) addr: SocketAddr,
     /// All queries, as `name type`.
-    pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    pub(crate) queries: Arc<Mutex<Vec<String>>>,
     cancel: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Dns {
-    pub(crate) async fn start(script: impl Fn(&Query) -> Say + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&Query) -> DnsScript + Send + Sync + 'static) -> Self {
         let (tcp, udp) = loop {
             let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
             // The UDP port with the same number may be in use.
@@ -69,7 +69,7 @@ impl Dns {
         ));
         Self {
             addr,
-            asked,
+            queries: asked,
             cancel,
             serving,
         }
@@ -108,7 +108,7 @@ async fn serve(
                 stream.read_exact(&mut bytes).await.unwrap();
                 let query = Message::from_vec(&bytes).unwrap();
                 asked.lock().push(format!("{} tcp", query.queries[0].name().to_ascii().trim_end_matches('.')));
-                if let Say::Truncated(addresses) | Say::Addresses(addresses) = script(&query.queries[0]) {
+                if let DnsScript::Truncated(addresses) | DnsScript::Addresses(addresses) = script(&query.queries[0]) {
                     let answer = with_addresses(&query, addresses).to_vec().unwrap();
                     stream.write_u16(u16::try_from(answer.len()).unwrap()).await.unwrap();
                     stream.write_all(&answer).await.unwrap();
@@ -118,26 +118,28 @@ async fn serve(
     }
 }
 
-fn over_udp(query: &Message, say: Say) -> Vec<Vec<u8>> {
+fn over_udp(query: &Message, say: DnsScript) -> Vec<Vec<u8>> {
     let wrong_id = || {
         let mut wrong = with_addresses(query, &["6.6.6.6"]);
         wrong.metadata.id ^= 1;
         wrong.to_vec().unwrap()
     };
     match say {
-        Say::Nothing => vec![],
-        Say::Garbage => vec![b"no dns at all".to_vec()],
-        Say::Loop => {
+        DnsScript::Nothing => vec![],
+        DnsScript::Garbage => vec![b"no dns at all".to_vec()],
+        DnsScript::Loop => {
             let mut answer = empty(query).to_vec().unwrap();
             let own = u8::try_from(answer.len()).unwrap();
             answer[7] = 1;
             answer.extend([0xc0, own, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 192, 0, 2, 1]);
             vec![answer]
         }
-        Say::WrongId => vec![wrong_id()],
-        Say::WrongIdFirst(addresses) => vec![wrong_id(), with_addresses(query, addresses).to_vec().unwrap()],
-        Say::Addresses(addresses) => vec![with_addresses(query, addresses).to_vec().unwrap()],
-        Say::Issue(authority) => {
+        DnsScript::WrongId => vec![wrong_id()],
+        DnsScript::WrongIdFirst(addresses) => {
+            vec![wrong_id(), with_addresses(query, addresses).to_vec().unwrap()]
+        }
+        DnsScript::Addresses(addresses) => vec![with_addresses(query, addresses).to_vec().unwrap()],
+        DnsScript::Issue(authority) => {
             let mut answer = empty(query);
             // Without the trailing dot: the value is text, in which a dot would be part of the name.
             let authority = Name::from_ascii(authority).unwrap();
@@ -145,12 +147,12 @@ fn over_udp(query: &Message, say: Say) -> Vec<Vec<u8>> {
             answer.add_answer(Record::from_rdata(query.queries[0].name().clone(), 30, data));
             vec![answer.to_vec().unwrap()]
         }
-        Say::Code(code) => {
+        DnsScript::Code(code) => {
             let mut answer = empty(query);
             answer.metadata.response_code = code;
             vec![answer.to_vec().unwrap()]
         }
-        Say::Truncated(_) => {
+        DnsScript::Truncated(_) => {
             let mut answer = empty(query);
             answer.metadata.truncation = true;
             vec![answer.to_vec().unwrap()]

@@ -84,7 +84,7 @@ pub(crate) enum After {
 }
 
 /// A server that sends these bytes at this point and then closes, or waits until the prober closes the connection.
-pub(crate) async fn saying(ca: &Ca, after: After, bytes: Vec<u8>, closes: bool) -> Server {
+pub(crate) async fn sending(ca: &Ca, after: After, bytes: Vec<u8>, closes: bool) -> Server {
     let acceptor = acceptor(ca);
     let bytes = Arc::new(bytes);
     Server::start(move |stream| {

@@ -15,19 +15,19 @@ pub(super) type Conversation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The behaviour of a server.
 #[derive(Clone)]
-pub(super) enum Does {
+pub(super) enum Behaviour {
     /// Nothing listens.
-    Refuses,
+    Refuse,
     /// Sends these bytes in response to a request and closes.
-    Answers(&'static str),
+    Respond(&'static str),
     /// Sends these bytes and keeps the connection open.
-    Stalls(&'static str),
+    Stall(&'static str),
     /// Runs a handler.
-    Acts(fn(TcpStream) -> Conversation),
+    Handler(fn(TcpStream) -> Conversation),
     /// Serves TLS with a certificate of this name and validity.
-    Shows(&'static str, (i32, i32), Trusted),
+    Certificate(&'static str, (i32, i32), Trusted),
     /// Serves TLS and requires a client certificate.
-    Demands,
+    RequireClientCertificate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum Trusted {
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) does: Does,
+    pub(super) does: Behaviour,
     /// Over TLS.
     pub(super) tls: bool,
     pub(super) timeout: Duration,
@@ -50,7 +50,7 @@ pub(super) struct Case {
 pub(super) const HOST: &str = "shop.example.test";
 pub(super) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-fn case(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) -> Case {
+fn case(name: &'static str, does: Behaviour, kinds: &'static [(Phase, FailureKind)]) -> Case {
     Case {
         name,
         does,
@@ -61,7 +61,7 @@ fn case(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) 
     }
 }
 
-fn tls(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) -> Case {
+fn tls(name: &'static str, does: Behaviour, kinds: &'static [(Phase, FailureKind)]) -> Case {
     Case {
         tls: true,
         ..case(name, does, kinds)
@@ -93,15 +93,15 @@ fn connections() -> Vec<Case> {
     use FailureKind as K;
     use Phase as P;
     vec![
-        case("refuses", Does::Refuses, &[(P::Connect, K::Refused)]),
+        case("refuses", Behaviour::Refuse, &[(P::Connect, K::Refused)]),
         case(
             "resets after accept",
-            Does::Acts(|stream| Box::pin(async move { reset(stream) })),
+            Behaviour::Handler(|stream| Box::pin(async move { reset(stream) })),
             &[(P::Request, K::Reset), (P::FirstByte, K::Reset)],
         ),
         case(
             "resets after the request",
-            Does::Acts(|mut stream| {
+            Behaviour::Handler(|mut stream| {
                 Box::pin(async move {
                     request(&mut stream).await;
                     reset(stream);
@@ -111,17 +111,17 @@ fn connections() -> Vec<Case> {
         ),
         short(case(
             "accepts and stays silent",
-            Does::Acts(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
+            Behaviour::Handler(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
             &[(P::FirstByte, K::FirstByteTimeout)],
         )),
         case(
             "closes without an answer",
-            Does::Answers(""),
+            Behaviour::Respond(""),
             &[(P::FirstByte, K::Eof)],
         ),
         case(
             "closes its write side",
-            Does::Acts(|mut stream| {
+            Behaviour::Handler(|mut stream| {
                 Box::pin(async move {
                     request(&mut stream).await;
                     stream.shutdown().await.unwrap();
@@ -132,12 +132,12 @@ fn connections() -> Vec<Case> {
         ),
         short(case(
             "stops in the head",
-            Does::Stalls("HTTP/1.1 200 OK\r\nServ"),
+            Behaviour::Stall("HTTP/1.1 200 OK\r\nServ"),
             &[(P::Body, K::BodyStalled)],
         )),
         short(case(
             "stops in the body",
-            Does::Stalls("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
+            Behaviour::Stall("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
             &[(P::Body, K::BodyStalled)],
         )),
     ]
@@ -149,48 +149,52 @@ fn answers() -> Vec<Case> {
     vec![
         case(
             "sends less than announced",
-            Does::Answers("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
+            Behaviour::Respond("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
             &[(P::Body, K::BodyCut)],
         ),
         case(
             "cuts a chunk",
-            Does::Answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nok"),
+            Behaviour::Respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nok"),
             &[(P::Body, K::BodyCut)],
         ),
         with(
             json!({"max_body": 1}),
             case(
                 "sends more than allowed",
-                Does::Answers(OK),
+                Behaviour::Respond(OK),
                 &[(P::Body, K::BodyTooLarge)],
             ),
         ),
         case(
             "speaks another protocol",
-            Does::Answers("SSH-2.0-x\r\n"),
+            Behaviour::Respond("SSH-2.0-x\r\n"),
             &[(P::FirstByte, K::Malformed)],
         ),
         case(
             "garbles its status",
-            Does::Answers("HTTP/1.1 2x0 OK\r\n\r\n"),
+            Behaviour::Respond("HTTP/1.1 2x0 OK\r\n\r\n"),
             &[(P::FirstByte, K::Malformed)],
         ),
         case(
             "answers 503",
-            Does::Answers("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+            Behaviour::Respond("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
             &[(P::Check, K::Status)],
         ),
         with(
             json!({"expect_body_contains": "hello"}),
             case(
                 "sends unexpected content",
-                Does::Answers(OK),
+                Behaviour::Respond(OK),
                 &[(P::Check, K::WrongBody)],
             ),
         ),
         with(
             json!({"expect_headers": {"x-cache": null}}),
-            case("lacks a header", Does::Answers(OK), &[(P::Check, K::WrongHeader)]),
+            case(
+                "lacks a header",
+                Behaviour::Respond(OK),
+                &[(P::Check, K::WrongHeader)],
+            ),
         ),
     ]
 }
@@ -207,7 +211,7 @@ fn policies() -> Vec<Case> {
             json!({"must_not_answer": "refused"}),
             case(
                 "answers although forbidden",
-                Does::Answers(OK),
+                Behaviour::Respond(OK),
                 &[(P::Check, K::AnsweredThoughForbidden)],
             ),
         ),
@@ -215,7 +219,7 @@ fn policies() -> Vec<Case> {
             redirects(),
             case(
                 "redirects in a circle",
-                Does::Answers("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
+                Behaviour::Respond("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
                 &[(P::Check, K::RedirectLoop)],
             ),
         ),
@@ -223,7 +227,7 @@ fn policies() -> Vec<Case> {
             redirects(),
             case(
                 "redirects to another scheme",
-                Does::Answers(
+                Behaviour::Respond(
                     "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
                 ),
                 &[(P::Check, K::RedirectRefused)],
@@ -233,7 +237,9 @@ fn policies() -> Vec<Case> {
             redirects(),
             case(
                 "redirects to another host",
-                Does::Answers("HTTP/1.1 302 Found\r\nLocation: //evil.test/\r\nContent-Length: 0\r\n\r\n"),
+                Behaviour::Respond(
+                    "HTTP/1.1 302 Found\r\nLocation: //evil.test/\r\nContent-Length: 0\r\n\r\n",
+                ),
                 &[(P::Check, K::RedirectRefused)],
             ),
         ),
@@ -246,12 +252,12 @@ fn handshakes() -> Vec<Case> {
     vec![
         case(
             "speaks TLS on the HTTP port",
-            Does::Shows(HOST, VALID, Trusted::Yes),
+            Behaviour::Certificate(HOST, VALID, Trusted::Yes),
             &[(P::FirstByte, K::Malformed)],
         ),
         tls(
             "speaks HTTP on the TLS port",
-            Does::Acts(|mut stream| {
+            Behaviour::Handler(|mut stream| {
                 Box::pin(async move {
                     stream
                         .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -264,34 +270,38 @@ fn handshakes() -> Vec<Case> {
         ),
         short(tls(
             "is silent in the handshake",
-            Does::Acts(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
+            Behaviour::Handler(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
             &[(P::Tls, K::TlsTimeout)],
         )),
         tls(
             "closes in the handshake",
-            Does::Acts(|mut stream| Box::pin(async move { drop(stream.read(&mut [0; 4096]).await) })),
+            Behaviour::Handler(|mut stream| Box::pin(async move { drop(stream.read(&mut [0; 4096]).await) })),
             &[(P::Tls, K::Eof)],
         ),
         tls(
             "presents an expired certificate",
-            Does::Shows(HOST, (2020, 2021), Trusted::Yes),
+            Behaviour::Certificate(HOST, (2020, 2021), Trusted::Yes),
             &[(P::Tls, K::CertificateExpired)],
         ),
         tls(
             "presents a certificate that is not valid yet",
-            Does::Shows(HOST, (2080, 2090), Trusted::Yes),
+            Behaviour::Certificate(HOST, (2080, 2090), Trusted::Yes),
             &[(P::Tls, K::CertificateNotYetValid)],
         ),
         tls(
             "presents a certificate for another name",
-            Does::Shows("other.example.test", VALID, Trusted::Yes),
+            Behaviour::Certificate("other.example.test", VALID, Trusted::Yes),
             &[(P::Tls, K::CertificateWrongName)],
         ),
         tls(
             "presents an untrusted certificate",
-            Does::Shows(HOST, VALID, Trusted::No),
+            Behaviour::Certificate(HOST, VALID, Trusted::No),
             &[(P::Tls, K::CertificateUntrusted)],
         ),
-        tls("demands a certificate", Does::Demands, &[(P::Tls, K::TlsAlert)]),
+        tls(
+            "demands a certificate",
+            Behaviour::RequireClientCertificate,
+            &[(P::Tls, K::TlsAlert)],
+        ),
     ]
 }

@@ -11,28 +11,28 @@ use parallax_prober::{ProbeContext, TlsConfigs, run};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, task::JoinSet};
 
-use self::cases::{Case, Does, HOST, OK, Trusted, cases};
+use self::cases::{Behaviour, Case, HOST, OK, Trusted, cases};
 use crate::{
-    phases::hold,
+    phases::assert_phase_invariants,
     servers::{
         AMPLE, SHORT, Server, answering, assignment, context,
-        dns::{Dns, Say},
+        dns::{Dns, DnsScript},
         failure, http, request, times,
         tls::{Ca, https},
         until_gone,
     },
 };
 
-async fn start(does: Does, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, Option<Server>) {
+async fn start(does: Behaviour, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, Option<Server>) {
     let server = match does {
-        Does::Refuses => {
+        Behaviour::Refuse => {
             let gone = answering("").await;
             let addr = gone.addr;
             gone.join().await;
             return (addr, None);
         }
-        Does::Answers(answer) => answering(answer).await,
-        Does::Stalls(answer) => {
+        Behaviour::Respond(answer) => answering(answer).await,
+        Behaviour::Stall(answer) => {
             Server::start(move |mut stream| async move {
                 request(&mut stream).await;
                 let _ = stream.write_all(answer.as_bytes()).await;
@@ -40,10 +40,10 @@ async fn start(does: Does, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, O
             })
             .await
         }
-        Does::Acts(act) => Server::start(act).await,
-        Does::Shows(name, years, Trusted::Yes) => https(ours.server(name, years), OK).await,
-        Does::Shows(name, years, Trusted::No) => https(stranger.server(name, years), OK).await,
-        Does::Demands => https(ours.demanding(HOST), OK).await,
+        Behaviour::Handler(act) => Server::start(act).await,
+        Behaviour::Certificate(name, years, Trusted::Yes) => https(ours.server(name, years), OK).await,
+        Behaviour::Certificate(name, years, Trusted::No) => https(stranger.server(name, years), OK).await,
+        Behaviour::RequireClientCertificate => https(ours.demanding(HOST), OK).await,
     };
     (server.addr, Some(server))
 }
@@ -58,7 +58,7 @@ async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<ProbeCon
     for time in 0..times() {
         let result = run(&http(addr, &change, case.timeout), &context).await;
         let got = failure(&result);
-        hold(&result);
+        assert_phase_invariants(&result);
         assert!(
             case.kinds.contains(&got),
             "{}, time {time}: {got:?} ({:?})",
@@ -94,13 +94,18 @@ async fn every_misbehaving_server_always_shows_the_same_phase_and_kind() {
     }
 }
 
-async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<ProbeContext>) {
+async fn assert_query_failure(
+    say: DnsScript,
+    kind: FailureKind,
+    timeout: Duration,
+    context: Arc<ProbeContext>,
+) {
     let dns = Dns::start(move |_| say).await;
     let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": dns.addr});
     for time in 0..times() {
         let result = run(&assignment(&probe, &json!("resolve"), timeout), &context).await;
         assert_eq!(failure(&result), (Phase::Resolve, kind.clone()), "time {time}");
-        hold(&result);
+        assert_phase_invariants(&result);
     }
     dns.join().await;
 }
@@ -110,16 +115,32 @@ async fn every_misbehaving_resolver_always_shows_the_same_kind() {
     let context = Arc::new(context(TlsConfigs::with_roots([])));
     let mut meetings = JoinSet::new();
     for (say, kind, timeout) in [
-        (Say::Code(ResponseCode::ServFail), FailureKind::ServFail, AMPLE),
-        (Say::Code(ResponseCode::Refused), FailureKind::DnsRefused, AMPLE),
-        (Say::Code(ResponseCode::NXDomain), FailureKind::NxDomain, AMPLE),
-        (Say::Code(ResponseCode::NoError), FailureKind::NoAddress, AMPLE),
-        (Say::WrongId, FailureKind::DnsMalformed, SHORT),
-        (Say::Garbage, FailureKind::DnsMalformed, SHORT),
-        (Say::Loop, FailureKind::DnsMalformed, SHORT),
-        (Say::Nothing, FailureKind::ResolveTimeout, SHORT),
+        (
+            DnsScript::Code(ResponseCode::ServFail),
+            FailureKind::ServFail,
+            AMPLE,
+        ),
+        (
+            DnsScript::Code(ResponseCode::Refused),
+            FailureKind::DnsRefused,
+            AMPLE,
+        ),
+        (
+            DnsScript::Code(ResponseCode::NXDomain),
+            FailureKind::NxDomain,
+            AMPLE,
+        ),
+        (
+            DnsScript::Code(ResponseCode::NoError),
+            FailureKind::NoAddress,
+            AMPLE,
+        ),
+        (DnsScript::WrongId, FailureKind::DnsMalformed, SHORT),
+        (DnsScript::Garbage, FailureKind::DnsMalformed, SHORT),
+        (DnsScript::Loop, FailureKind::DnsMalformed, SHORT),
+        (DnsScript::Nothing, FailureKind::ResolveTimeout, SHORT),
     ] {
-        meetings.spawn(asked(say, kind, timeout, Arc::clone(&context)));
+        meetings.spawn(assert_query_failure(say, kind, timeout, Arc::clone(&context)));
     }
     while let Some(met) = meetings.join_next().await {
         met.unwrap();

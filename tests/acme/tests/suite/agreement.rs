@@ -7,16 +7,16 @@ use parallax_acme_conformance::{
 use parallax_model::{FailureKind, Outcome};
 
 /// Returns the difference between Pebble and the profile of its name, if any.
-pub(crate) fn dispute(judged: &ScenarioVerdicts) -> Option<String> {
+pub(crate) fn disagreement(judged: &ScenarioVerdicts) -> Option<String> {
     let (pebble, ours) = (&judged.pebble, &judged.as_pebble);
     let same =
-        pebble.verdict == ours.verdict && (!wording_is_the_same(judged) || tame(pebble) == ours.detail);
+        pebble.verdict == ours.verdict && (!wording_is_the_same(judged) || sanitize(pebble) == ours.detail);
     (!same).then(|| format!("Pebble: {pebble}\n    as Pebble: {ours}"))
 }
 
 /// Failure kinds whose message contains only what the prober knows too: no local port, no internals of Go.
 pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
-    let Outcome::Failed { kind, .. } = &judged.by_pebble.outcome else {
+    let Outcome::Failed { kind, .. } = &judged.pebble_result.outcome else {
         return judged.as_pebble.verdict == Verdict::Valid;
     };
     matches!(
@@ -34,7 +34,7 @@ pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
 }
 
 /// Returns Pebble's message, sanitised and truncated like the prober's own.
-fn tame(told: &ExplainedVerdict) -> String {
+fn sanitize(told: &ExplainedVerdict) -> String {
     told.detail
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

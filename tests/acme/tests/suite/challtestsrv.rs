@@ -4,9 +4,9 @@ use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use parallax_acme_conformance::{
-    namespace::inside,
+    namespace::run_in_namespace,
     order::PendingOrder,
-    pebble::{Pebble, listening},
+    pebble::{Pebble, wait_until_listening},
     verdict::{ExplainedVerdict, Verdict},
 };
 use parallax_prober::{
@@ -45,7 +45,7 @@ impl ChallengeServer {
             .spawn()
             .context("starting pebble-challtestsrv (tests/install-tools acme installs it)")?;
         for address in [MANAGEMENT, "9.0.0.1:80", "9.0.0.1:443"] {
-            listening(address.parse().context("parsing an address")?, &mut process).await?;
+            wait_until_listening(address.parse().context("parsing an address")?, &mut process).await?;
         }
         Ok(Self { _process: process })
     }
@@ -122,7 +122,7 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
             Verdict::Valid,
         ),
     ];
-    inside(
+    run_in_namespace(
         "challtestsrv::with_the_challenge_server_of_lets_encrypt_they_agree_too",
         async || {
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -133,7 +133,7 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
             let choice = ResolverChoice::Servers(vec![RESOLVER.parse().context("parsing an address")?]);
             for (label, prepare, expected) in scenarios {
                 let name = format!("{label}.acme.example.org");
-                let pending = PendingOrder::of(&account, &name).await?;
+                let pending = PendingOrder::new(&account, &name).await?;
                 let challenge = ChallengeRequest {
                     host: name.clone(),
                     port: 80,
@@ -143,9 +143,11 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
                 for (path, body) in prepare(&name, &pending.token, &pending.key) {
                     server.order(path, body).await?;
                 }
-                let profile = Profile::of(ClientProfile::Pebble);
-                let ours = ExplainedVerdict::of(&validate(&profile, &challenge, &choice, &prober).await)?;
-                let pebble = pending.validated().await?;
+                let profile = Profile::for_client(ClientProfile::Pebble);
+                let ours = ExplainedVerdict::from_validation(
+                    &validate(&profile, &challenge, &choice, &prober).await,
+                )?;
+                let pebble = pending.validate().await?;
                 ensure!(
                     pebble.verdict == expected && ours.verdict == expected,
                     "{label}: expected {expected:?}, Pebble: {pebble}, as Pebble: {ours}"

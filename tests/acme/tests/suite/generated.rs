@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use anyhow::{Context, ensure};
 use parallax_acme_conformance::{
-    namespace::inside,
+    namespace::run_in_namespace,
     scenario::{
         ConnectionAction, FamilyAnswers, Framing, HttpAnswer, LookupFailure, Scenario, ScriptedAnswer, Tls,
         WebServerSpec,
@@ -21,13 +21,13 @@ use proptest::{
 };
 use tokio::task::JoinSet;
 
-use crate::agreement::dispute;
+use crate::agreement::disagreement;
 
 /// Number of cases, unless `PARALLAX_ACME_CASES` is set.
 const CASES: usize = 400;
 
 /// Maximum number of attempts to shrink a disagreeing case.
-const SMALLER: usize = 40;
+const MAX_SHRINK_ATTEMPTS: usize = 40;
 
 fn content() -> impl Strategy<Value = String> {
     let tail = prop::sample::select(vec![
@@ -126,10 +126,10 @@ fn act() -> impl Strategy<Value = ConnectionAction> {
         2 => (1..14_u16).prop_map(ConnectionAction::Chain),
         1 => Just(ConnectionAction::Close),
         1 => Just(ConnectionAction::Reset),
-        1 => Just(ConnectionAction::Slam),
+        1 => Just(ConnectionAction::ResetOnAccept),
         1 => "[ -~\r\n]{1,40}".prop_map(|text| ConnectionAction::Raw(text.replace(['{', '}'], "-"))),
         1 => (0..60_usize).prop_map(|cut| {
-            ConnectionAction::Cut("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nhello"[..cut.min(42)].to_owned())
+            ConnectionAction::ResetAfter("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nhello"[..cut.min(42)].to_owned())
         }),
     ]
 }
@@ -170,8 +170,8 @@ fn said(none: u32) -> impl Strategy<Value = ScriptedAnswer> {
     ];
     prop_oneof![
         16 => addresses.clone().prop_map(ScriptedAnswer::Addresses),
-        none => Just(ScriptedAnswer::Word(LookupFailure::None)),
-        1 => prop::sample::select(vec![LookupFailure::Nxdomain, LookupFailure::Servfail, LookupFailure::Refused]).prop_map(ScriptedAnswer::Word),
+        none => Just(ScriptedAnswer::Failure(LookupFailure::None)),
+        1 => prop::sample::select(vec![LookupFailure::Nxdomain, LookupFailure::Servfail, LookupFailure::Refused]).prop_map(ScriptedAnswer::Failure),
         1 => (1..900_u64, addresses).prop_map(|(late_ms, addresses)| ScriptedAnswer::Late { late_ms, addresses }),
     ]
 }
@@ -215,14 +215,14 @@ fn scenario() -> impl Strategy<Value = Scenario> {
 }
 
 /// Reports whether a difference between the two profiles is a known one, based on what they observed.
-fn explained(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
+fn is_known_difference(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
     let (pebble, boulder) = (judged.as_pebble.verdict, judged.as_boulder.verdict);
     let kind = |outcome: &Outcome| match outcome {
         Outcome::Failed { kind, .. } => Some(kind.clone()),
         _ => None,
     };
-    let by_boulder = kind(&judged.by_boulder.outcome);
-    let by_pebble = kind(&judged.by_pebble.outcome);
+    let by_boulder = kind(&judged.boulder_result.outcome);
+    let by_pebble = kind(&judged.pebble_result.outcome);
     let text = format!("{scenario:?}");
     let dns = boulder == Verdict::Dns && (pebble == Verdict::Connection || text.contains("reserved"));
     let refused = matches!(
@@ -231,7 +231,7 @@ fn explained(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
     );
     // If a connection fails, the first host's IPv4 address is tried next, starting again from the first URL.
     let fallback = judged
-        .by_boulder
+        .boulder_result
         .dials
         .iter()
         .rev()
@@ -250,8 +250,9 @@ async fn disagrees(
     order: OrderedName,
 ) -> anyhow::Result<Option<String>> {
     let judged = world.judge(scenario, order).await?;
-    let unexplained = judged.as_pebble.verdict != judged.as_boulder.verdict && !explained(scenario, &judged);
-    Ok(dispute(&judged).or_else(|| {
+    let unexplained =
+        judged.as_pebble.verdict != judged.as_boulder.verdict && !is_known_difference(scenario, &judged);
+    Ok(disagreement(&judged).or_else(|| {
         unexplained.then(|| {
             format!(
                 "as Pebble: {}\n    as Boulder: {}, not explained by a known difference",
@@ -263,7 +264,7 @@ async fn disagrees(
 
 #[test]
 fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
-    inside(
+    run_in_namespace(
         "generated::servers_that_nobody_thought_of_are_judged_as_pebble_judges_them",
         async || {
             let cases = match std::env::var("PARALLAX_ACME_CASES") {
@@ -309,7 +310,7 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
             );
             wrong.sort_unstable();
             if let Some((case, _)) = wrong.first() {
-                let (smallest, dispute) = smaller(&world, &mut trees[*case]).await?;
+                let (smallest, dispute) = shrink(&world, &mut trees[*case]).await?;
                 println!("the first of them, shrunk: {smallest:#?}\n    {dispute}");
             }
             let told: Vec<String> = wrong
@@ -323,12 +324,12 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
 }
 
 /// Shrinks a scenario as long as it still disagrees.
-async fn smaller(
+async fn shrink(
     world: &TestEnvironment,
     tree: &mut impl ValueTree<Value = Scenario>,
 ) -> anyhow::Result<(Scenario, String)> {
     let mut smallest = (tree.current(), "it agrees when it runs alone".to_owned());
-    for _ in 0..SMALLER {
+    for _ in 0..MAX_SHRINK_ATTEMPTS {
         let moved = match disagrees(world, &tree.current(), world.order().await?).await? {
             Some(dispute) => {
                 smallest = (tree.current(), dispute);

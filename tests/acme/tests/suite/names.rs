@@ -13,12 +13,12 @@ use hickory_proto::{
         rdata::{A, CAA, CNAME, NS},
     },
 };
-use parallax_acme_conformance::namespace::inside;
+use parallax_acme_conformance::namespace::run_in_namespace;
 use parallax_model::dns::{
     CaaAnswer, CaaAsk, CaaVerdict, ComparedRecord as Compared, NameSight, RecordAnswer, ServerOwner as Who,
-    judge_caa, name_differences,
+    evaluate_caa, name_differences,
 };
-use parallax_prober::names::{Viewers, facts};
+use parallax_prober::names::{NameServerSet, collect};
 use tokio::{net::UdpSocket, task::JoinSet};
 
 const CLUSTER: &str = "9.0.0.10:53";
@@ -27,7 +27,7 @@ const PARENT: [u8; 4] = [9, 0, 0, 52];
 const CHILD: [u8; 4] = [9, 0, 0, 53];
 
 /// One line of a zone file.
-struct Line(&'static str, RData);
+struct ZoneRecord(&'static str, RData);
 
 fn name(text: &str) -> Name {
     let mut name = Name::from_ascii(text).unwrap();
@@ -51,14 +51,14 @@ fn issue(authority: &str) -> RData {
 
 /// Behaviour of a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum ServerKind {
     /// A recursive resolver.
     Recursive,
     /// An authoritative server of its zone, which refers queries below its cut to another one.
     Authority { cut: Option<&'static str> },
 }
 
-async fn server(address: SocketAddr, lines: Vec<Line>, manner: Manner, servers: &mut JoinSet<()>) {
+async fn server(address: SocketAddr, lines: Vec<ZoneRecord>, manner: ServerKind, servers: &mut JoinSet<()>) {
     let socket = UdpSocket::bind(address).await.unwrap();
     servers.spawn(async move {
         let mut buffer = [0; 1500];
@@ -70,7 +70,7 @@ async fn server(address: SocketAddr, lines: Vec<Line>, manner: Manner, servers: 
     });
 }
 
-fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
+fn answer(query: &Message, lines: &[ZoneRecord], manner: ServerKind) -> Message {
     let question = &query.queries[0];
     let mut answer = Message::response(query.metadata.id, OpCode::Query);
     answer.add_query(question.clone());
@@ -79,11 +79,11 @@ fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
     let of = |owner: &Name| -> Vec<&RData> {
         lines
             .iter()
-            .filter(|Line(line, _)| name(line) == *owner)
-            .map(|Line(_, data)| data)
+            .filter(|ZoneRecord(line, _)| name(line) == *owner)
+            .map(|ZoneRecord(_, data)| data)
             .collect()
     };
-    if let Manner::Authority { cut } = manner {
+    if let ServerKind::Authority { cut } = manner {
         assert!(
             !query.metadata.recursion_desired,
             "an authoritative server does not recurse"
@@ -129,20 +129,20 @@ fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
 }
 
 /// Records of the shop as seen from the internet and by its zone, except for its address.
-fn world(shop: [u8; 4]) -> Vec<Line> {
+fn internet_zone(shop: [u8; 4]) -> Vec<ZoneRecord> {
     vec![
-        Line("org", issue("nobody.example.net")),
-        Line("example.org", ns("ns.example.org")),
-        Line("example.org", issue("letsencrypt.org")),
-        Line("ns.example.org", a(PARENT)),
-        Line(
+        ZoneRecord("org", issue("nobody.example.net")),
+        ZoneRecord("example.org", ns("ns.example.org")),
+        ZoneRecord("example.org", issue("letsencrypt.org")),
+        ZoneRecord("ns.example.org", a(PARENT)),
+        ZoneRecord(
             "shop.example.org",
             RData::CNAME(CNAME(name("lb.shops.example.org"))),
         ),
-        Line("shops.example.org", ns("ns.shops.example.org")),
-        Line("ns.shops.example.org", a(CHILD)),
-        Line("lb.shops.example.org", a(shop)),
-        Line("direct.shops.example.org", a(shop)),
+        ZoneRecord("shops.example.org", ns("ns.shops.example.org")),
+        ZoneRecord("ns.shops.example.org", a(CHILD)),
+        ZoneRecord("lb.shops.example.org", a(shop)),
+        ZoneRecord("direct.shops.example.org", a(shop)),
     ]
 }
 
@@ -152,45 +152,45 @@ async fn asked(host: &str) -> NameSight {
     let resolver = |text: &str| text.parse::<SocketAddr>().unwrap();
     server(
         resolver(CLUSTER),
-        world([10, 0, 0, 1]),
-        Manner::Recursive,
+        internet_zone([10, 0, 0, 1]),
+        ServerKind::Recursive,
         &mut servers,
     )
     .await;
     server(
         resolver(WORLD),
-        world([9, 9, 9, 9]),
-        Manner::Recursive,
+        internet_zone([9, 9, 9, 9]),
+        ServerKind::Recursive,
         &mut servers,
     )
     .await;
     let cut = Some("shops.example.org");
     server(
         at(PARENT),
-        world([9, 9, 9, 9]),
-        Manner::Authority { cut },
+        internet_zone([9, 9, 9, 9]),
+        ServerKind::Authority { cut },
         &mut servers,
     )
     .await;
     server(
         at(CHILD),
-        world([9, 9, 9, 9]),
-        Manner::Authority { cut: None },
+        internet_zone([9, 9, 9, 9]),
+        ServerKind::Authority { cut: None },
         &mut servers,
     )
     .await;
-    let viewers = Viewers {
-        own: vec![resolver(CLUSTER)],
+    let viewers = NameServerSet {
+        machine: vec![resolver(CLUSTER)],
         public: vec![resolver(WORLD)],
         authorities: true,
         scope: None,
     };
-    facts(host, &viewers, Duration::from_secs(5)).await
+    collect(host, &viewers, Duration::from_secs(5)).await
 }
 
 #[test]
 fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral() {
-    inside(
+    run_in_namespace(
         "names::a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral",
         async || {
             let facts = asked("direct.shops.example.org").await;
@@ -208,12 +208,12 @@ fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral
                 zone: "shops.example.org".to_owned(),
                 server: "ns.shops.example.org".to_owned(),
             };
-            ensure!(own.by == expected, "{own:?}");
+            ensure!(own.owner == expected, "{own:?}");
             let differences = name_differences(&facts.views);
             let [difference] = differences.as_slice() else {
                 anyhow::bail!("expected one difference: {differences:#?}");
             };
-            ensure!(difference.record == Compared::A && difference.opinions.len() == 2);
+            ensure!(difference.record == Compared::A && difference.answers.len() == 2);
             Ok(())
         },
     );
@@ -221,7 +221,7 @@ fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral
 
 #[test]
 fn an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue() {
-    inside(
+    run_in_namespace(
         "names::an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue",
         async || {
             let facts = asked("*.Shop.example.org.").await;
@@ -240,9 +240,9 @@ fn an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue() {
                 method: "dns-01",
                 account_uri: None,
             };
-            let verdict = judge_caa(&facts.caa, ask);
+            let verdict = evaluate_caa(&facts.caa, ask);
             let allowed = CaaVerdict::Allowed {
-                at: "example.org".to_owned(),
+                name: "example.org".to_owned(),
                 accounts: Vec::new(),
             };
             ensure!(verdict == allowed, "{verdict:?}");
@@ -255,14 +255,14 @@ fn an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue() {
 
 #[test]
 fn a_zone_without_reachable_servers_is_said_and_costs_the_others_nothing() {
-    inside(
+    run_in_namespace(
         "names::a_zone_without_reachable_servers_is_said_and_costs_the_others_nothing",
         async || {
             let facts = asked("nobody.elsewhere.net").await;
             ensure!(facts.views.len() == 2, "{:#?}", facts.views);
-            ensure!(facts.no_authority.is_some());
+            ensure!(facts.authority_failure.is_some());
             ensure!(
-                facts.views.iter().all(|view| view.a == RecordAnswer::NoName),
+                facts.views.iter().all(|view| view.a == RecordAnswer::NoSuchName),
                 "{:#?}",
                 facts.views
             );

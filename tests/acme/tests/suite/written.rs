@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context, ensure};
 use parallax_acme_conformance::{
-    namespace::inside,
+    namespace::run_in_namespace,
     scenario::{Scenario, deltas},
     world::TestEnvironment,
 };
 use tokio::task::JoinSet;
 
-use crate::agreement::{dispute, wording_is_the_same};
+use crate::agreement::{disagreement, wording_is_the_same};
 
 #[test]
 fn every_difference_of_boulder_to_pebble_is_of_the_list_and_each_of_the_list_is_at_work_somewhere() {
@@ -36,7 +36,7 @@ fn every_difference_of_boulder_to_pebble_is_of_the_list_and_each_of_the_list_is_
 
 #[test]
 fn every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_by_the_list() {
-    inside(
+    run_in_namespace(
         "written::every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_by_the_list",
         async || {
             let world = Arc::new(TestEnvironment::start().await?);
@@ -72,7 +72,7 @@ fn every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_
                         judged.pebble
                     ));
                 }
-                wrong.extend(dispute(&judged).map(|dispute| format!("{name}:\n    {dispute}")));
+                wrong.extend(disagreement(&judged).map(|dispute| format!("{name}:\n    {dispute}")));
                 if judged.as_boulder.verdict != of_boulder {
                     wrong.push(format!(
                         "{name}:\n    the table: {of_boulder:?}, as Boulder: {}",

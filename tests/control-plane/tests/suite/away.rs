@@ -6,35 +6,36 @@ use std::{
     time::Duration,
 };
 
-use parallax_control_plane::say;
+use parallax_control_plane::print_uncaptured;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    discovery::{BALANCER, SmallMesh, probed, publish},
+    discovery::{BALANCER, SmallMesh, publish, wait_until_probed},
+    lock,
     parallax::{InstalledAggregator, installed, until},
-    plane, turn,
+    plane,
     web::WebServer,
 };
 
 /// Duration of the unavailability in seconds: `600` for the promised ten minutes, which are too long for a suite.
-const LENGTH: &str = "PARALLAX_API_SERVER_AWAY_SECONDS";
+const DURATION_VARIABLE: &str = "PARALLAX_API_SERVER_AWAY_SECONDS";
 const SHORT: u64 = 20;
 
 /// Polling interval, and the time without changes required before the server is killed.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const STILL: usize = 10;
 /// Timeout until the state is stable; only a failing test reaches it.
-const PATIENCE: Duration = Duration::from_mins(3);
+const STABLE_TIMEOUT: Duration = Duration::from_mins(3);
 /// Number of polls without a new observation that is a gap: a round is one second here.
-const WITHOUT_NEWS: usize = 5;
+const MAX_POLLS_WITHOUT_OBSERVATION: usize = 5;
 /// A round and the longest timeout: a displayed age is at least this much older.
-const SLACK: f64 = 5.0;
+const AGE_TOLERANCE_S: f64 = 5.0;
 
 fn length() -> Duration {
-    let seconds = std::env::var(LENGTH).map_or(SHORT, |text| {
+    let seconds = std::env::var(DURATION_VARIABLE).map_or(SHORT, |text| {
         text.parse()
-            .unwrap_or_else(|_| panic!("{LENGTH}: expected seconds, found {text:?}"))
+            .unwrap_or_else(|_| panic!("{DURATION_VARIABLE}: expected seconds, found {text:?}"))
     });
     Duration::from_secs(seconds)
 }
@@ -76,12 +77,15 @@ async fn look(aggregator: &InstalledAggregator) -> PageSample {
 }
 
 /// Waits until the state is as expected and stable; returns it with the observations per second.
-async fn still(aggregator: &InstalledAggregator, wished: impl Fn(&PageState) -> bool) -> (PageState, f64) {
+async fn wait_until_stable(
+    aggregator: &InstalledAggregator,
+    wished: impl Fn(&PageState) -> bool,
+) -> (PageState, f64) {
     let begin = Instant::now();
     let mut looks: Vec<PageSample> = Vec::new();
     loop {
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < STABLE_TIMEOUT,
             "the state is not stable: {:?}",
             looks.last().map(|look| &look.picture)
         );
@@ -94,19 +98,19 @@ async fn still(aggregator: &InstalledAggregator, wished: impl Fn(&PageState) -> 
             let rate = rate(&looks);
             return (looks.remove(0).picture, rate);
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below what a float counts exactly")]
 fn rate(looks: &[PageSample]) -> f64 {
     let counted = looks.last().unwrap().counted - looks[0].counted;
-    counted as f64 / ((looks.len() - 1) as f64 * LOOK.as_secs_f64())
+    counted as f64 / ((looks.len() - 1) as f64 * POLL_INTERVAL.as_secs_f64())
 }
 
 #[tokio::test]
 async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_watches_come_back() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(mut plane) = plane("an unavailable API server").await else {
         return;
     };
@@ -115,21 +119,22 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
     let url = |name: &str, web: &WebServer| format!("http://{name}.example.test:{}/", web.address.port());
     let (good_url, bad_url) = (url("good", &good), url("bad", &bad));
     let more = format!("targets: [{{url: '{good_url}'}}, {{url: '{bad_url}'}}]\n");
-    let mut mesh = SmallMesh::of(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
+    let mut mesh =
+        SmallMesh::with_installation(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
     publish(&client, "shop.example.test").await;
-    probed(&mesh.aggregator, "shop.example.test").await;
+    wait_until_probed(&mesh.aggregator, "shop.example.test").await;
     let colour = |picture: &PageState, url: &str, wished: &str| {
         let own = picture.colours.iter().filter(|((target, _), _)| target == url);
         let all: Vec<&str> = own.map(|(_, colour)| colour.as_str()).collect();
         all.len() == 2 && all.iter().all(|colour| *colour == wished)
     };
-    still(&mesh.aggregator, |picture| {
+    wait_until_stable(&mesh.aggregator, |picture| {
         colour(picture, &good_url, "ok") && colour(picture, &bad_url, "ok")
     })
     .await;
     // A verdict that could change: a target that worked fails permanently.
     drop(bad);
-    let (before, usual) = still(&mesh.aggregator, |picture| {
+    let (before, usual) = wait_until_stable(&mesh.aggregator, |picture| {
         colour(picture, &bad_url, "failing") && !picture.open.is_empty()
     })
     .await;
@@ -142,11 +147,11 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         looks.push(look(&mesh.aggregator).await);
         let now = looks.last().unwrap();
         assert_eq!(now.picture, before, "after {:?}", gone.elapsed());
-        if let Some(then) = looks.len().checked_sub(WITHOUT_NEWS + 1) {
+        if let Some(then) = looks.len().checked_sub(MAX_POLLS_WITHOUT_OBSERVATION + 1) {
             let known = looks[then].counted;
             assert!(now.counted > known, "no observations since {known}");
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
     assert!(
         looks.last().unwrap().trouble,
@@ -154,25 +159,29 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
     );
     let age = mesh.aggregator.metric("parallax_topology_age_seconds").await;
     assert!(
-        age > gone.elapsed().as_secs_f64() - SLACK,
+        age > gone.elapsed().as_secs_f64() - AGE_TOLERANCE_S,
         "{age} s, unavailable for {:?}",
         gone.elapsed()
     );
 
     plane.start_api_server().await.unwrap();
     let back = Instant::now();
-    mesh.aggregator.settled().await;
+    mesh.aggregator.wait_until_watching().await;
     let settled = back.elapsed();
     publish(&client, "after.example.test").await;
     let published = Instant::now();
-    probed(&mesh.aggregator, "after.example.test").await;
+    wait_until_probed(&mesh.aggregator, "after.example.test").await;
     let first_probe = published.elapsed();
     until("the topology is current", async || {
         (mesh.aggregator.metric("parallax_topology_age_seconds").await <= 0.0).then_some(())
     })
     .await;
-    assert!(mesh.aggregator.lives(), "the aggregator was not restarted");
-    assert!(mesh.probers.iter_mut().all(|prober| prober.ended().is_none()));
+    assert!(mesh.aggregator.is_running(), "the aggregator was not restarted");
+    assert!(
+        mesh.probers
+            .iter_mut()
+            .all(|prober| prober.exit_status().is_none())
+    );
     let after = look(&mesh.aggregator).await.picture;
     let changed: Vec<_> = before
         .colours
@@ -180,7 +189,7 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         .filter(|(cell, colour)| after.colours.get(*cell) != Some(colour))
         .collect();
     assert!(changed.is_empty() && after.open == before.open, "{changed:?}");
-    say(&format!(
+    print_uncaptured(&format!(
         "MEASURED: the API server unavailable for {length:?}: {} observations, {:.1} per second ({usual:.1} before), {} polls of {} \
          cells and {} open incidents without a change, age shown {age:.1} s; watches up {settled:?} after it was ready, \
          the next Ingress probed after {first_probe:?}",

@@ -12,20 +12,21 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{ControlPlane, Manifest, RunningProgram, TokenHolder, say};
+use parallax_control_plane::{ControlPlane, Manifest, RunningProgram, TokenHolder, print_uncaptured};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
+    lock,
     names::NameServer,
-    objects::{create, installation, node, pod, say_status, slice},
+    objects::{create, endpoint_slice, installation, node, pod, write_status},
     parallax::{AUDIENCE, InstalledAggregator, until},
-    plane, turn,
+    plane,
 };
 
 /// Promised limit from an Ingress to its first probe, and from an EndpointSlice to the new placement.
-const TO_FIRST_PROBE: Duration = Duration::from_secs(3);
-const TO_NEW_PLACEMENT: Duration = Duration::from_secs(1);
+const FIRST_PROBE_LIMIT: Duration = Duration::from_secs(3);
+const NEW_PLACEMENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Defines the Gateway API's kinds, as far as their fields are read.
 pub(crate) async fn define_gateways(client: &Client) {
@@ -85,7 +86,7 @@ async fn cluster(client: &Client, installation: &Manifest) -> Vec<Pod> {
     )
     .await;
     let balancer = json!({"loadBalancer": {"ingress": [{"ip": BALANCER.to_string()}]}});
-    say_status(&services, "nginx", balancer).await;
+    write_status(&services, "nginx", balancer).await;
     entry_on(client, "n2").await;
     create(
         &Api::<IngressClass>::all(client.clone()),
@@ -101,7 +102,7 @@ pub(crate) const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 async fn entry_on(client: &Client, node: &str) {
     let endpoints = json!([{"addresses": ["192.0.2.33"], "nodeName": node, "conditions": {"ready": true},
         "targetRef": {"kind": "Pod", "name": format!("nginx-on-{node}"), "namespace": "ingress"}}]);
-    slice(client, "ingress", "nginx", 8080, endpoints).await;
+    endpoint_slice(client, "ingress", "nginx", 8080, endpoints).await;
 }
 
 pub(crate) async fn publish(client: &Client, host: &str) {
@@ -113,11 +114,11 @@ pub(crate) async fn publish(client: &Client, host: &str) {
     )
     .await;
     let balancer = json!({"loadBalancer": {"ingress": [{"ip": BALANCER.to_string()}]}});
-    say_status(&api, name, balancer).await;
+    write_status(&api, name, balancer).await;
 }
 
 /// Waits until a target has been probed.
-pub(crate) async fn probed(aggregator: &InstalledAggregator, host: &str) {
+pub(crate) async fn wait_until_probed(aggregator: &InstalledAggregator, host: &str) {
     let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"");
     until(&format!("{host} is probed"), async || {
         (aggregator.metric(&series).await > 0.0).then_some(())
@@ -135,19 +136,19 @@ pub(crate) struct SmallMesh {
 
 impl SmallMesh {
     pub(crate) async fn start(plane: &ControlPlane, client: &Client) -> Self {
-        Self::of(plane, client, &installation(), "").await
+        Self::with_installation(plane, client, &installation(), "").await
     }
 
     /// Starts one with another installation and additional configuration.
-    pub(crate) async fn of(
+    pub(crate) async fn with_installation(
         plane: &ControlPlane,
         client: &Client,
         installation: &Manifest,
         more: &str,
     ) -> Self {
         let pods = cluster(client, installation).await;
-        let aggregator = InstalledAggregator::of(plane, installation, more).await;
-        aggregator.settled().await;
+        let aggregator = InstalledAggregator::with_installation(plane, installation, more).await;
+        aggregator.wait_until_watching().await;
         let names = NameServer::at(BALANCER).await;
         let mut probers = Vec::new();
         for (pod, node) in pods.iter().zip(["n1", "n2"]) {
@@ -165,7 +166,7 @@ impl SmallMesh {
 
 #[tokio::test]
 async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_placed_within_one() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("from objects to probes").await else {
         return;
     };
@@ -173,7 +174,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
     let mesh = SmallMesh::start(&plane, &client).await;
     let (aggregator, pods) = (&mesh.aggregator, &mesh.pods);
     publish(&client, "first.example.test").await;
-    probed(aggregator, "first.example.test").await;
+    wait_until_probed(aggregator, "first.example.test").await;
 
     // Five times, and the slowest counts: the prober's position in its interval is random.
     let mut slowest = Duration::ZERO;
@@ -181,15 +182,15 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
         let host = format!("host-{n}.example.test");
         let created = Instant::now();
         publish(&client, &host).await;
-        probed(aggregator, &host).await;
+        wait_until_probed(aggregator, &host).await;
         slowest = slowest.max(created.elapsed());
     }
-    say(&format!(
+    print_uncaptured(&format!(
         "MEASURED: an Ingress is probed for the first time {slowest:?} after it was created, at the slowest of five"
     ));
-    assert!(slowest < TO_FIRST_PROBE);
+    assert!(slowest < FIRST_PROBE_LIMIT);
 
-    let authority = aggregator.authority(&client).await;
+    let authority = aggregator.published_ca(&client).await;
     let holder = TokenHolder {
         namespace: "parallax",
         account: "parallax-prober",
@@ -202,19 +203,19 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
     for node in ["n1", "n2", "n1"] {
         let moved = Instant::now();
         entry_on(&client, node).await;
-        plan.says(&format!("direct|http://first.example.test/|nginx-on-{node}"))
+        plan.read_until(&format!("direct|http://first.example.test/|nginx-on-{node}"))
             .await;
         slowest = slowest.max(moved.elapsed());
     }
-    say(&format!(
+    print_uncaptured(&format!(
         "MEASURED: a moved endpoint is placed {slowest:?} after its EndpointSlice changed, at the slowest of three"
     ));
-    assert!(slowest < TO_NEW_PLACEMENT);
+    assert!(slowest < NEW_PLACEMENT_LIMIT);
 }
 
 #[tokio::test]
 async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_killed_costs_nothing() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(mut plane) = plane("a killed API server").await else {
         return;
     };
@@ -222,7 +223,7 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
     let mesh = SmallMesh::start(&plane, &client).await;
     let aggregator = &mesh.aggregator;
     publish(&client, "shop.example.test").await;
-    probed(aggregator, "shop.example.test").await;
+    wait_until_probed(aggregator, "shop.example.test").await;
 
     define_gateways(&client).await;
     gateway(&client, "gate.example.test").await;
@@ -252,8 +253,8 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
 
     plane.start_api_server().await.unwrap();
     publish(&client, "after.example.test").await;
-    probed(aggregator, "after.example.test").await;
-    aggregator.settled().await;
+    wait_until_probed(aggregator, "after.example.test").await;
+    aggregator.wait_until_watching().await;
     assert!(aggregator.metric("parallax_topology_age_seconds").await <= 0.0);
     let after = aggregator.state().await["targets"].clone();
     let lost: Vec<&Value> = before

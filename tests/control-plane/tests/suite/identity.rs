@@ -8,9 +8,10 @@ use parallax_control_plane::TokenHolder;
 use serde_json::json;
 
 use crate::{
+    lock,
     objects::{installation, node, pod},
     parallax::{AUDIENCE, InstalledAggregator, overlay, until},
-    plane, turn,
+    plane,
 };
 
 async fn token(admin: &Client, account: &str, audience: Option<&str>, pod: Option<&Pod>) -> String {
@@ -25,7 +26,7 @@ async fn token(admin: &Client, account: &str, audience: Option<&str>, pod: Optio
 
 #[tokio::test]
 async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_does() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("identity").await else {
         return;
     };
@@ -44,8 +45,8 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     let stranger = pod(&admin, "parallax", &other, ("stranger", "n1"), "192.0.2.19").await;
 
     let aggregator = InstalledAggregator::start(&plane).await;
-    aggregator.settled().await;
-    let authority = aggregator.authority(&admin).await;
+    aggregator.wait_until_watching().await;
+    let authority = aggregator.published_ca(&admin).await;
     let right = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&first)).await;
     let line = until("its plan is granted", async || {
         let (status, line) = aggregator.plan(&authority, &right, "n1/pod").await;
@@ -102,7 +103,7 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
 
 #[tokio::test]
 async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_network() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("probers in the host network").await else {
         return;
     };
@@ -119,9 +120,9 @@ async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_
         let template = daemons.spec.unwrap().template;
         probers.push(pod(&admin, namespace, &template, (account, "n1"), "192.0.2.17").await);
     }
-    let aggregator = InstalledAggregator::of(&plane, &installation, "").await;
-    aggregator.settled().await;
-    let authority = aggregator.authority(&admin).await;
+    let aggregator = InstalledAggregator::with_installation(&plane, &installation, "").await;
+    aggregator.wait_until_watching().await;
+    let authority = aggregator.published_ca(&admin).await;
     for (pod, vantage) in probers.iter().zip(["n1/pod", "n1/host"]) {
         let namespace = pod.namespace().unwrap();
         let account = pod.name_any();

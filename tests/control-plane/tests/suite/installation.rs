@@ -13,23 +13,24 @@ use parallax_control_plane::{ControlPlane, Manifest, everything};
 use serde_json::{Value, json};
 
 use crate::{
+    lock,
     objects::{installation, node},
     parallax::{overlay, overlay_folder, until},
-    plane, turn,
+    plane,
 };
 
 /// Reports whether a control plane creates and renews the object itself.
-fn of_its_own(name: &str) -> bool {
+fn is_built_in(name: &str) -> bool {
     name.starts_with("Lease.coordination.k8s.io kube-")
 }
 
 async fn all(client: &Client) -> Vec<String> {
     let found = everything(client).await.unwrap();
-    found.into_iter().filter(|name| !of_its_own(name)).collect()
+    found.into_iter().filter(|name| !is_built_in(name)).collect()
 }
 
 /// Waits until the control plane's controllers have created their initial objects, before anything is counted.
-async fn settled(client: &Client) {
+async fn wait_until_settled(client: &Client) {
     until("the default account", async || {
         let found = all(client).await;
         let own = |name: &&str| found.iter().any(|known| known == name);
@@ -40,7 +41,7 @@ async fn settled(client: &Client) {
 }
 
 /// Sends the Pod of a template as its controller would, as a dry run.
-async fn admit(client: &Client, namespace: &str, template: Value) -> Result<Pod, kube::Error> {
+async fn dry_run_pod(client: &Client, namespace: &str, template: Value) -> Result<Pod, kube::Error> {
     let mut pod = template;
     pod["metadata"]["name"] = json!("tried");
     let pod: Pod = serde_json::from_value(pod).unwrap();
@@ -55,7 +56,7 @@ async fn admit(client: &Client, namespace: &str, template: Value) -> Result<Pod,
 
 #[tokio::test]
 async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_deleting_it_leaves_nothing() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(mut plane) = plane("the installation").await else {
         return;
     };
@@ -81,7 +82,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     )
     .await;
     if plane.has_controllers() {
-        settled(&client).await;
+        wait_until_settled(&client).await;
     }
     let before = all(&client).await;
 
@@ -93,10 +94,10 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
     for template in [daemons.spec.unwrap().template, deployment.spec.unwrap().template] {
         let template = serde_json::to_value(template).unwrap();
-        admit(&client, "parallax", template.clone()).await.unwrap();
+        dry_run_pod(&client, "parallax", template.clone()).await.unwrap();
         let mut privileged = template;
         privileged["spec"]["hostPID"] = json!(true);
-        let refused = admit(&client, "parallax", privileged).await.unwrap_err();
+        let refused = dry_run_pod(&client, "parallax", privileged).await.unwrap_err();
         assert!(
             refused.to_string().contains("violates PodSecurity \"restricted"),
             "{refused}"
@@ -104,7 +105,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     }
 
     if !plane.has_controllers() {
-        ControlPlane::without_controllers("nodes of the DaemonSet and leftovers after deletion");
+        ControlPlane::skip_without_controllers("nodes of the DaemonSet and leftovers after deletion");
         return;
     }
     plane.follow_daemon_sets().unwrap();
@@ -185,7 +186,7 @@ async fn define_what_the_operator_has(client: &Client) {
 
 #[tokio::test]
 async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("the overlays").await else {
         return;
     };
@@ -200,7 +201,7 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
         for object in manifest.objects() {
             if let Some(template) = object.data.pointer("/spec/template") {
                 let namespace = object.namespace().unwrap();
-                let admitted = admit(&client, &namespace, template.clone()).await;
+                let admitted = dry_run_pod(&client, &namespace, template.clone()).await;
                 admitted.unwrap_or_else(|error| panic!("{overlay_name}: {}: {error}", object.name_any()));
             }
         }
@@ -209,7 +210,7 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
 
 #[tokio::test]
 async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_nothing() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("installing with kubectl").await else {
         return;
     };
@@ -219,9 +220,9 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
     let client = plane.admin().await.unwrap();
     define_what_the_operator_has(&client).await;
     if plane.has_controllers() {
-        settled(&client).await;
+        wait_until_settled(&client).await;
     } else {
-        ControlPlane::without_controllers("leftovers after kubectl's deletion");
+        ControlPlane::skip_without_controllers("leftovers after kubectl's deletion");
     }
     let file = overlay_folder("../install.yaml");
     let folders = overlays().into_iter().map(|name| overlay_folder(&name));

@@ -23,7 +23,7 @@ use parallax_control_plane::ControlPlane;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Serializes the tests: each has time limits, and needs half a gigabyte.
-async fn turn() -> MutexGuard<'static, ()> {
+async fn lock() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }

@@ -13,8 +13,9 @@ use parallax_control_plane::{ControlPlane, TokenHolder};
 use serde_json::json;
 
 use crate::{
+    lock,
     parallax::{binary, installed},
-    plane, turn,
+    plane,
 };
 
 /// Runs `parallax notify test` as the aggregator's account; returns exit code and output.
@@ -37,7 +38,7 @@ fn tried(plane: &ControlPlane, kubeconfig: &std::path::Path) -> (Option<i32>, St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_and_refused_without() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("Events").await else {
         return;
     };

@@ -25,7 +25,7 @@ where
 }
 
 /// Writes the status of an object as a kubelet or a controller would.
-pub(crate) async fn say_status<K>(api: &Api<K>, name: &str, status: Value)
+pub(crate) async fn write_status<K>(api: &Api<K>, name: &str, status: Value)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -50,7 +50,7 @@ pub(crate) async fn node(client: &Client, name: &str, address: &str, labels: Val
         json!({"metadata": {"name": name, "labels": all}, "spec": {"taints": taints}}),
     )
     .await;
-    say_status(
+    write_status(
         &api,
         name,
         json!({
@@ -75,7 +75,7 @@ pub(crate) async fn pod(
     template["metadata"]["name"] = json!(name);
     template["spec"]["nodeName"] = json!(node);
     let pod = create(&api, template).await;
-    say_status(
+    write_status(
         &api,
         name,
         json!({"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
@@ -87,7 +87,13 @@ pub(crate) async fn pod(
 
 /// Creates an EndpointSlice of a Service with one Pod on each node, as the controller would write it. The Pods
 /// themselves do not exist.
-pub(crate) async fn slice(client: &Client, namespace: &str, service: &str, port: u16, endpoints: Value) {
+pub(crate) async fn endpoint_slice(
+    client: &Client,
+    namespace: &str,
+    service: &str,
+    port: u16,
+    endpoints: Value,
+) {
     let slice: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": format!("{service}-1"), "namespace": namespace,
@@ -96,5 +102,5 @@ pub(crate) async fn slice(client: &Client, namespace: &str, service: &str, port:
         "endpoints": endpoints,
     }))
     .unwrap();
-    Manifest::of(vec![slice]).apply(client).await.unwrap();
+    Manifest::from_objects(vec![slice]).apply(client).await.unwrap();
 }

@@ -20,7 +20,7 @@ use crate::objects::installation;
 /// Only a failing test waits this long.
 const DEADLINE: Duration = Duration::from_mins(1);
 /// Polling interval.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The aggregator's ServiceAccount, as a user of the API server.
 pub(crate) const AGGREGATOR: &str = "system:serviceaccount:parallax:parallax-aggregator";
@@ -38,7 +38,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             begin.elapsed() < DEADLINE,
             "{what}: does not hold after {DEADLINE:?}"
         );
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -105,16 +105,16 @@ pub(crate) struct InstalledAggregator {
 
 impl InstalledAggregator {
     pub(crate) async fn start(plane: &ControlPlane) -> Self {
-        Self::of(plane, &installation(), "").await
+        Self::with_installation(plane, &installation(), "").await
     }
 
     /// Starts one with another installation and additional configuration.
-    pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest, more: &str) -> Self {
-        Self::named(plane, installation, ("aggregator", more)).await
+    pub(crate) async fn with_installation(plane: &ControlPlane, installation: &Manifest, more: &str) -> Self {
+        Self::with_name(plane, installation, ("aggregator", more)).await
     }
 
     /// Starts one of several replicas, with the name of its Pod.
-    pub(crate) async fn named(
+    pub(crate) async fn with_name(
         plane: &ControlPlane,
         installation: &Manifest,
         (name, more): (&str, &str),
@@ -153,7 +153,7 @@ impl InstalledAggregator {
             folder: plane.folder().to_owned(),
         };
         until("the aggregator responds", async || {
-            if let Some(status) = aggregator.process.ended() {
+            if let Some(status) = aggregator.process.exit_status() {
                 panic!("the aggregator exited: {status}; {}", aggregator.process.tail());
             }
             aggregator
@@ -202,7 +202,7 @@ impl InstalledAggregator {
     }
 
     /// Requests a run with a token of the cluster, and returns the response.
-    pub(crate) async fn ask_for_a_run(&self, token: &str, url: &str) -> (StatusCode, String) {
+    pub(crate) async fn request_run(&self, token: &str, url: &str) -> (StatusCode, String) {
         let request = serde_json::json!({"url": url, "rounds": 1});
         self.post(token, "/v1/runs", &request).await
     }
@@ -244,8 +244,8 @@ impl InstalledAggregator {
     }
 
     /// Reports whether it still runs and has not been restarted.
-    pub(crate) fn lives(&mut self) -> bool {
-        self.process.ended().is_none()
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.exit_status().is_none()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -253,7 +253,7 @@ impl InstalledAggregator {
     }
 
     /// Waits until every kind has been read or does not exist.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_until_watching(&self) {
         until("every watch is up", async || {
             let state = self.state().await;
             state["topology_error"].is_null().then_some(())
@@ -262,7 +262,7 @@ impl InstalledAggregator {
     }
 
     /// Returns the CA that the aggregator has published, as kubelets would mount it for probers.
-    pub(crate) async fn authority(&self, client: &Client) -> PathBuf {
+    pub(crate) async fn published_ca(&self, client: &Client) -> PathBuf {
         let api = Api::<ConfigMap>::namespaced(client.clone(), "parallax");
         let pem = until("the CA is published", async || {
             let map = api.get("parallax-ca").await.unwrap();
@@ -275,7 +275,7 @@ impl InstalledAggregator {
     }
 
     /// Requests the plan of a vantage with a token.
-    async fn ask(&self, authority: &Path, token: &str, vantage: &str) -> reqwest::Response {
+    async fn request_plan(&self, authority: &Path, token: &str, vantage: &str) -> reqwest::Response {
         let roots = reqwest::Certificate::from_pem_bundle(&fs::read(authority).unwrap()).unwrap();
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -288,7 +288,7 @@ impl InstalledAggregator {
 
     /// Requests a plan and returns the status and, if granted, the first line.
     pub(crate) async fn plan(&self, authority: &Path, token: &str, vantage: &str) -> (StatusCode, String) {
-        let mut answer = self.ask(authority, token, vantage).await;
+        let mut answer = self.request_plan(authority, token, vantage).await;
         let status = answer.status();
         let first = answer.chunk().await.unwrap().unwrap_or_default();
         (status, String::from_utf8_lossy(&first).into_owned())
@@ -296,7 +296,7 @@ impl InstalledAggregator {
 
     /// Follows a plan stream.
     pub(crate) async fn follow(&self, authority: &Path, token: &str, vantage: &str) -> Plan {
-        let answer = self.ask(authority, token, vantage).await;
+        let answer = self.request_plan(authority, token, vantage).await;
         assert!(answer.status().is_success(), "{}", answer.status());
         Plan(answer)
     }
@@ -324,7 +324,7 @@ impl InstalledAggregator {
         };
         let token = file("token", &holder.token(admin.clone()).await.unwrap());
         let resolvers = file("resolv.conf", resolv_conf);
-        let authority = self.authority(admin).await;
+        let authority = self.published_ca(admin).await;
         let arguments = [
             "prober",
             "--vantage",
@@ -347,7 +347,7 @@ pub(crate) struct Plan(reqwest::Response);
 
 impl Plan {
     /// Reads on until the stream contains a text.
-    pub(crate) async fn says(&mut self, text: &str) {
+    pub(crate) async fn read_until(&mut self, text: &str) {
         let reading = async {
             let mut read = String::new();
             while !read.contains(text) {

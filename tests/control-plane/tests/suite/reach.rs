@@ -13,13 +13,14 @@ use parallax_control_plane::{ControlPlane, TokenHolder};
 use serde_json::json;
 
 use crate::{
+    lock,
     objects::{create, installation, node, pod},
     parallax::{binary, until},
-    plane, turn,
+    plane,
 };
 
 /// Runs the command as a user; returns its error.
-fn asked(plane: &ControlPlane, token: &str) -> String {
+fn run_and_get_error(plane: &ControlPlane, token: &str) -> String {
     let kubeconfig = plane.kubeconfig("ann", "default", token).unwrap();
     let output = Command::new(binary())
         .args(["status", "--kubeconfig"])
@@ -33,7 +34,7 @@ fn asked(plane: &ControlPlane, token: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_them_all() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("access of kubectl parallax").await else {
         return;
     };
@@ -53,7 +54,7 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         pod: None,
     };
     let token = holder.token(admin.clone()).await.unwrap();
-    let said = asked(&plane, "nobody-knows-this-token");
+    let said = run_and_get_error(&plane, "nobody-knows-this-token");
     assert!(said.contains("rejects the kubeconfig's credentials"), "{said}");
 
     // Grant one permission after the other, each with a separate Role.
@@ -69,7 +70,7 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     };
     let mut lacking = "services";
     for (resource, verb, next) in [("services", "get", "pods"), ("pods", "list", "pods/portforward")] {
-        let said = asked(&plane, &token);
+        let said = run_and_get_error(&plane, &token);
         assert!(
             said.contains(&format!(
                 "permission denied: cannot {verb} {lacking} in the namespace parallax"
@@ -83,12 +84,13 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         bind(resource).await;
         lacking = next;
         until(&format!("access to {resource} is allowed"), async || {
-            (!asked(&plane, &token).contains(&format!("permission denied: cannot {verb} {resource} ")))
-                .then_some(())
+            (!run_and_get_error(&plane, &token)
+                .contains(&format!("permission denied: cannot {verb} {resource} ")))
+            .then_some(())
         })
         .await;
     }
-    let said = asked(&plane, &token);
+    let said = run_and_get_error(&plane, &token);
     assert!(
         said.contains("no aggregator Pod is ready in the namespace parallax"),
         "{said}"
@@ -99,14 +101,14 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     let template = deployment.spec.unwrap().template;
     let _: Pod = pod(&admin, "parallax", &template, ("aggregator-1", "n1"), "192.0.2.7").await;
     until("only port forwarding is denied", async || {
-        asked(&plane, &token)
+        run_and_get_error(&plane, &token)
             .contains("permission denied: cannot create pods/portforward")
             .then_some(())
     })
     .await;
     bind("parallax-reach").await;
     until("no permission is missing", async || {
-        let said = asked(&plane, &token);
+        let said = run_and_get_error(&plane, &token);
         let reached = said.contains("cannot forward a port of the Pod parallax/aggregator-1");
         (reached && said.contains("check whether the node is ready")).then_some(())
     })

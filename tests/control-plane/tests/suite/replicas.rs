@@ -5,23 +5,23 @@ use kube::Api;
 use serde_json::json;
 
 use crate::{
+    lock,
     parallax::{InstalledAggregator, installed, until},
     plane,
-    resources::bound,
+    resources::bound_token,
     rights::assert_minimal,
-    turn,
 };
 
 #[tokio::test]
 async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_killed() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("two aggregators").await else {
         return;
     };
     let admin = plane.admin().await.unwrap();
     let installation = installed("aggregator: {replicas: 2}\n");
     installation.apply(&admin).await.unwrap();
-    let start = async |name| InstalledAggregator::named(&plane, &installation, (name, "")).await;
+    let start = async |name| InstalledAggregator::with_name(&plane, &installation, (name, "")).await;
     let (mut one, mut other) = (start("parallax-a").await, start("parallax-b").await);
     let leads = async |aggregator: &InstalledAggregator| aggregator.replica().await["part"] == "leads";
     until("one of them leads", async || {
@@ -43,7 +43,7 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     );
 
     // A user's action is known to the next leader after the first one is killed.
-    let token = bound(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
+    let token = bound_token(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
     let window = json!({"for_s": 600, "note": "before the crash"});
     let (status, said) = other.post(&token, "/v1/maintenance", &window).await;
     assert_eq!(status, 201, "{said}");

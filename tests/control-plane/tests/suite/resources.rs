@@ -18,17 +18,18 @@ use serde_json::{Value, json};
 
 use crate::{
     discovery::{BALANCER, SmallMesh},
+    lock,
     objects::create,
     parallax::{InstalledAggregator, overlay, until},
-    plane, turn,
+    plane,
     web::WebServer,
 };
 
 /// Namespace of the test's objects.
-const SPACE: &str = "shop";
+const NAMESPACE: &str = "shop";
 
 /// Returns the API of a Parallax kind.
-fn ours(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+fn parallax_api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
 }
@@ -43,7 +44,7 @@ fn written(kind: &str, namespace: &str, name: &str, spec: &Value) -> DynamicObje
 
 async fn put(client: &Client, kind: &str, namespace: &str, name: &str, spec: Value) {
     let object = written(kind, namespace, name, &spec);
-    ours(client, kind, namespace)
+    parallax_api(client, kind, namespace)
         .create(&PostParams::default(), &object)
         .await
         .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
@@ -64,7 +65,7 @@ async fn condition(api: &Api<DynamicObject>, name: &str, (sort, status): (&str, 
 /// Waits until the kinds are established, a moment after their definitions are created.
 async fn defined(client: &Client) {
     for kind in ["Target", "Run"] {
-        let api = ours(client, kind, "default");
+        let api = parallax_api(client, kind, "default");
         until(&format!("{kind} is known"), async || {
             api.list(&ListParams::default()).await.ok()
         })
@@ -73,7 +74,7 @@ async fn defined(client: &Client) {
 }
 
 /// Returns a user's token, with exactly the permission from docs/reference/api.md or with none.
-async fn person(client: &Client, name: &str, may: bool) -> String {
+async fn user_token(client: &Client, name: &str, may: bool) -> String {
     create(
         &Api::<ServiceAccount>::namespaced(client.clone(), "default"),
         json!({"metadata": {"name": name}}),
@@ -114,26 +115,36 @@ pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggre
         json!({"url": "http://pay.example.test/"}),
     )
     .await;
-    condition(&ours(client, "Target", "default"), "pay", ("Accepted", "True")).await;
+    condition(
+        &parallax_api(client, "Target", "default"),
+        "pay",
+        ("Accepted", "True"),
+    )
+    .await;
     // It cannot be executed, reports that, and is deleted after its TTL.
     let spec = json!({"url": "tcp://db.example.test", "ttlSecondsAfterFinished": 3});
     put(client, "Run", "default", "portless", spec).await;
-    let runs = ours(client, "Run", "default");
+    let runs = parallax_api(client, "Run", "default");
     let said = condition(&runs, "portless", ("Accepted", "False")).await;
     assert_eq!(said["reason"], "Invalid", "{said}");
     until("finished objects are removed", async || {
         runs.get_opt("portless").await.unwrap().is_none().then_some(())
     })
     .await;
-    let token = person(client, "passer-by", false).await;
-    let (status, said) = aggregator.ask_for_a_run(&token, "http://pay.example.test/").await;
+    let token = user_token(client, "passer-by", false).await;
+    let (status, said) = aggregator.request_run(&token, "http://pay.example.test/").await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
     roles_for_people(client, aggregator).await;
 }
 
 /// Returns the token of an account that is bound to a role of the installation, once that is effective.
-pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resource): (&str, &str)) -> String {
-    let token = person(client, name, false).await;
+pub(crate) async fn bound_token(
+    client: &Client,
+    name: &str,
+    role: &str,
+    (verb, resource): (&str, &str),
+) -> String {
+    let token = user_token(client, name, false).await;
     create(
         &Api::<ClusterRoleBinding>::all(client.clone()),
         json!({"metadata": {"name": name},
@@ -166,14 +177,14 @@ pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resour
 /// Each role of the installation allows what its name says, and no more.
 async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     let window = json!({"for_s": 600, "note": "roles"});
-    let reads = bound(client, "reads", "parallax-viewer", ("list", "incidents")).await;
-    let asks = bound(client, "asks", "parallax-runner", ("create", "runs")).await;
-    let handles = bound(client, "handles", "parallax-operator", ("update", "incidents")).await;
+    let reads = bound_token(client, "reads", "parallax-viewer", ("list", "incidents")).await;
+    let asks = bound_token(client, "asks", "parallax-runner", ("create", "runs")).await;
+    let handles = bound_token(client, "handles", "parallax-operator", ("update", "incidents")).await;
     let url = "http://pay.example.test/";
-    let (status, said) = aggregator.ask_for_a_run(&reads, url).await;
+    let (status, said) = aggregator.request_run(&reads, url).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
     // No vantage reports, and an authorized user gets that error.
-    let (status, said) = aggregator.ask_for_a_run(&asks, url).await;
+    let (status, said) = aggregator.request_run(&asks, url).await;
     assert_eq!(status, StatusCode::CONFLICT, "{said}");
     let (status, said) = aggregator.post(&asks, "/v1/maintenance", &window).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
@@ -184,7 +195,7 @@ async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
 }
 
 /// Asserts that the API server rejects invalid objects with the given message.
-async fn refuses(client: &Client) {
+async fn check_validation(client: &Client) {
     let url = "http://a.example.test/";
     for (kind, spec, words) in [
         (
@@ -226,8 +237,8 @@ async fn refuses(client: &Client) {
             "from: expected all, nodes, zones or outside",
         ),
     ] {
-        let refused = ours(client, kind, SPACE)
-            .create(&PostParams::default(), &written(kind, SPACE, "bad", &spec))
+        let refused = parallax_api(client, kind, NAMESPACE)
+            .create(&PostParams::default(), &written(kind, NAMESPACE, "bad", &spec))
             .await
             .unwrap_err();
         let kube::Error::Api(status) = refused else {
@@ -237,15 +248,23 @@ async fn refuses(client: &Client) {
         assert!(status.message.contains(words), "{spec}: {status}");
     }
     // Strict validation detects a misspelt field.
-    let typo = written("Target", SPACE, "typo", &json!({"url": url, "expectBdy": "x"}));
-    let refused = Manifest::of(vec![typo]).apply(client).await.unwrap_err();
+    let typo = written(
+        "Target",
+        NAMESPACE,
+        "typo",
+        &json!({"url": url, "expectBdy": "x"}),
+    );
+    let refused = Manifest::from_objects(vec![typo])
+        .apply(client)
+        .await
+        .unwrap_err();
     assert!(format!("{refused:#}").contains("expectBdy"), "{refused:#}");
 }
 
 /// Returns the columns of `kubectl get` for a kind, and the row of one object.
 async fn printed(client: &Client, plural: &str, name: &str) -> (Vec<String>, Vec<Value>) {
     let request = http::Request::get(format!(
-        "/apis/parallax.dev/v1alpha1/namespaces/{SPACE}/{plural}/{name}"
+        "/apis/parallax.dev/v1alpha1/namespaces/{NAMESPACE}/{plural}/{name}"
     ))
     .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
     .body(Vec::new())
@@ -261,26 +280,26 @@ async fn printed(client: &Client, plural: &str, name: &str) -> (Vec<String>, Vec
 
 #[tokio::test]
 async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_ends_in_passed() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("Targets and Runs").await else {
         return;
     };
     let client = plane.admin().await.unwrap();
     // Everything is on this machine, which only an operator may allow as a target.
     let allow = "runs: {allow: [127.0.0.0/8]}\n";
-    let mesh = SmallMesh::of(&plane, &client, &overlay("custom-resources"), allow).await;
+    let mesh = SmallMesh::with_installation(&plane, &client, &overlay("custom-resources"), allow).await;
     defined(&client).await;
-    refuses(&client).await;
+    check_validation(&client).await;
 
     let web = WebServer::at(BALANCER).await;
     let port = web.address.port();
     let url = format!("http://pay.example.test:{port}/");
-    let targets = ours(&client, "Target", SPACE);
+    let targets = parallax_api(&client, "Target", NAMESPACE);
     let good = json!({"url": url, "expectStatus": "2xx", "intervalMs": 500});
-    put(&client, "Target", SPACE, "pay", good).await;
+    put(&client, "Target", NAMESPACE, "pay", good).await;
     // Nothing listens there.
     let down = json!({"url": "http://down.example.test:1/"});
-    put(&client, "Target", SPACE, "down", down).await;
+    put(&client, "Target", NAMESPACE, "down", down).await;
     for (name, spec, reason) in [
         (
             "status",
@@ -291,7 +310,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
         // If both are created within the same second, the first by name counts as the older one.
         ("pay-again", json!({"url": url}), "Duplicate"),
     ] {
-        put(&client, "Target", SPACE, name, spec).await;
+        put(&client, "Target", NAMESPACE, name, spec).await;
         let said = condition(&targets, name, ("Accepted", "False")).await;
         assert_eq!(said["reason"], reason, "{said}");
     }
@@ -312,12 +331,12 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     // A user with a token of the cluster: the API server decides whether it is allowed.
     let (status, said) = mesh
         .aggregator
-        .ask_for_a_run(&person(&client, "sre", true).await, &url)
+        .request_run(&user_token(&client, "sre", true).await, &url)
         .await;
     assert!(status.is_success(), "{status} {said}");
     let (status, said) = mesh
         .aggregator
-        .ask_for_a_run(&person(&client, "passer-by", false).await, &url)
+        .request_run(&user_token(&client, "passer-by", false).await, &url)
         .await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
     assert!(said.contains("may not create runs.parallax.dev"), "{said}");
@@ -327,11 +346,11 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
 
 /// A run that passes, cannot be changed and is kept, and one that fails and is deleted.
 async fn run(client: &Client, url: &str) {
-    let runs = ours(client, "Run", SPACE);
+    let runs = parallax_api(client, "Run", NAMESPACE);
     put(
         client,
         "Run",
-        SPACE,
+        NAMESPACE,
         "works",
         json!({"url": url, "from": "nodes"}),
     )
@@ -354,11 +373,18 @@ async fn run(client: &Client, url: &str) {
     assert!(refused.contains("spec is immutable"), "{refused}");
 
     // The network between the nodes.
-    put(client, "Run", SPACE, "mesh", json!({"url": "mesh", "rounds": 1})).await;
+    put(
+        client,
+        "Run",
+        NAMESPACE,
+        "mesh",
+        json!({"url": "mesh", "rounds": 1}),
+    )
+    .await;
     condition(&runs, "mesh", ("Complete", "True")).await;
 
     let failing = json!({"url": "http://down.example.test:1/", "rounds": 1, "ttlSecondsAfterFinished": 3});
-    put(client, "Run", SPACE, "fails", failing).await;
+    put(client, "Run", NAMESPACE, "fails", failing).await;
     condition(&runs, "fails", ("Passed", "False")).await;
     until("finished objects are removed", async || {
         runs.get_opt("fails").await.unwrap().is_none().then_some(())
@@ -375,7 +401,7 @@ async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
     fs::write(
         &path,
         format!(
-            "apiVersion: parallax.dev/v1alpha1\nkind: Run\nmetadata: {{name: after-deploy, namespace: {SPACE}}}\n\
+            "apiVersion: parallax.dev/v1alpha1\nkind: Run\nmetadata: {{name: after-deploy, namespace: {NAMESPACE}}}\n\
              spec: {{url: '{url}', from: nodes}}\n"
         ),
     )
@@ -388,12 +414,12 @@ async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
             "run/after-deploy",
             "--timeout=60s",
             "--namespace",
-            SPACE,
+            NAMESPACE,
         ])
         .await
         .unwrap();
     let listed = kubectl
-        .run(&["get", "parallax", "--namespace", SPACE])
+        .run(&["get", "parallax", "--namespace", NAMESPACE])
         .await
         .unwrap();
     for name in ["run.parallax.dev/after-deploy", "target.parallax.dev/pay"] {

@@ -13,15 +13,15 @@ use serde_json::json;
 
 use crate::{
     discovery::{define_cert_manager, define_gateways},
+    lock,
     objects::{create, node, pod},
     parallax::{AGGREGATOR, AUDIENCE, InstalledAggregator, overlay, until},
     plane,
     resources::use_every_right,
-    turn,
 };
 
 /// Returns `VERB RESOURCE.GROUP NAME` for each permission; without a name it applies to any object.
-pub(crate) fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
+pub(crate) fn permissions(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for rule in rules {
         let names = rule.resource_names.unwrap_or_else(|| vec![String::new()]);
@@ -42,7 +42,7 @@ pub(crate) fn right(verb: &str, resource: &str, group: &str, name: &str) -> Stri
 
 #[tokio::test]
 async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("the aggregator's permissions").await else {
         return;
     };
@@ -62,9 +62,9 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     )
     .await;
 
-    let aggregator = InstalledAggregator::of(&plane, &installation, "").await;
-    aggregator.settled().await;
-    let authority = aggregator.authority(&admin).await;
+    let aggregator = InstalledAggregator::with_installation(&plane, &installation, "").await;
+    aggregator.wait_until_watching().await;
+    let authority = aggregator.published_ca(&admin).await;
     for (account, pod, vantage) in [
         ("parallax-prober", Some(&prober), "n1/pod"),
         ("laptop", None, "internet:laptop"),
@@ -95,7 +95,7 @@ pub(crate) fn assert_minimal(
     of_the_kind: impl Fn(&str) -> bool,
 ) {
     let asked: Vec<AuditedRequest> = plane
-        .audited()
+        .audited_requests()
         .unwrap()
         .into_iter()
         .filter(|request| request.user == AGGREGATOR)
@@ -110,7 +110,7 @@ pub(crate) fn assert_minimal(
         .iter()
         .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
         .collect();
-    let all: Vec<String> = granted(rules)
+    let all: Vec<String> = permissions(rules)
         .into_iter()
         .filter(|right| of_the_kind(right))
         .collect();

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 /// Number of entries kept: an hour and a half with six destinations.
-const KEPT: usize = 32_000;
+const MAX_ENTRIES: usize = 32_000;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl Log {
             ms,
             error: answer.err(),
         });
-        if entries.len() > KEPT {
+        if entries.len() > MAX_ENTRIES {
             entries.pop_front();
         }
     }
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn a_page_holds_what_came_after_a_number_and_the_log_is_bounded() {
         let log = Log::new();
-        for _ in 0..KEPT + 5 {
+        for _ in 0..MAX_ENTRIES + 5 {
             log.push(1, "host", 2, Ok(()));
         }
         log.push(3, "host", 4, Err("refused".to_owned()));
-        let last = u64::try_from(KEPT).unwrap() + 6;
+        let last = u64::try_from(MAX_ENTRIES).unwrap() + 6;
         let page = log.page(last - 1);
         assert_eq!(page.entries.len(), 1);
         assert_eq!(page.entries[0].error.as_deref(), Some("refused"));
-        assert_eq!(log.page(0).entries.len(), KEPT);
+        assert_eq!(log.page(0).entries.len(), MAX_ENTRIES);
     }
 }

@@ -30,7 +30,7 @@ use log::Log;
 pub use log::{Entry, Page};
 
 /// Interval between two requests to one destination.
-const PERIOD: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options of the client.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,7 +61,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let (tls, log) = (Arc::clone(&tls), Arc::clone(&log));
         thread::Builder::new()
             .name(destination.name.clone())
-            .spawn(move || ask_forever(&destination, &tls, &log, timeout))
+            .spawn(move || send_requests(&destination, &tls, &log, timeout))
             .context("starting a thread")?;
     }
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, options.port));
@@ -84,7 +84,7 @@ async fn page(State(log): State<Arc<Log>>, Query(LogRange { after }): Query<LogR
 }
 
 /// Sends each request on its own thread, so that a hanging one delays no other.
-fn ask_forever(
+fn send_requests(
     destination: &Destination,
     tls: &Arc<rustls::ClientConfig>,
     log: &Arc<Log>,
@@ -96,13 +96,13 @@ fn ask_forever(
         let started = thread::Builder::new().spawn(move || {
             let at = log::unix_ms();
             let begin = Instant::now();
-            let answer = request::ask(&destination, &tls, timeout);
+            let answer = request::send_request(&destination, &tls, timeout);
             let took = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
             log.push(at, &destination.name, took, answer);
         });
         // Without a free thread the log has a gap, and the suite counts requests.
         drop(started);
-        next += PERIOD;
+        next += REQUEST_INTERVAL;
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
 }

@@ -18,7 +18,7 @@ use rustls::{
 use super::Destination;
 
 /// Maximum number of response bytes to read.
-const HEAD: usize = 4096;
+const MAX_HEAD_BYTES: usize = 4096;
 
 /// Builds a TLS client that trusts the CAs of a file, or none without one.
 pub(super) fn trust(roots: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
@@ -40,13 +40,17 @@ pub(super) fn trust(roots: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
 }
 
 /// Sends one request. A status below 400 is a success; any other result is returned as a short error.
-pub(super) fn ask(to: &Destination, tls: &Arc<ClientConfig>, timeout: Duration) -> Result<(), String> {
+pub(super) fn send_request(
+    to: &Destination,
+    tls: &Arc<ClientConfig>,
+    timeout: Duration,
+) -> Result<(), String> {
     let deadline = Instant::now() + timeout;
     let address = resolve(to)?;
-    let stream = TcpStream::connect_timeout(&address, left(deadline)?)
+    let stream = TcpStream::connect_timeout(&address, remaining(deadline)?)
         .map_err(|error| format!("connect {address}: {error}"))?;
     for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-        set(&stream, Some(left(deadline)?)).map_err(|error| error.to_string())?;
+        set(&stream, Some(remaining(deadline)?)).map_err(|error| error.to_string())?;
     }
     let head = if to.tls {
         let name = ServerName::try_from(to.host.clone()).map_err(|error| error.to_string())?;
@@ -78,8 +82,8 @@ fn exchange(mut stream: impl Read + Write, to: &Destination, deadline: Instant) 
         .map_err(|error| format!("send: {error}"))?;
     let mut head = Vec::new();
     let mut buffer = [0; 1024];
-    while !head.windows(2).any(|pair| pair == b"\r\n") && head.len() < HEAD {
-        left(deadline)?;
+    while !head.windows(2).any(|pair| pair == b"\r\n") && head.len() < MAX_HEAD_BYTES {
+        remaining(deadline)?;
         let read = stream
             .read(&mut buffer)
             .map_err(|error| format!("receive: {error}"))?;
@@ -92,7 +96,7 @@ fn exchange(mut stream: impl Read + Write, to: &Destination, deadline: Instant) 
 }
 
 /// Returns the remaining time. The C library's resolver has its own timeouts, which may be longer.
-fn left(deadline: Instant) -> Result<Duration, String> {
+fn remaining(deadline: Instant) -> Result<Duration, String> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         Err("timed out".to_owned())

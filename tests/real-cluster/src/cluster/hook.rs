@@ -10,7 +10,7 @@ use tokio::{process::Command, time::timeout};
 const UNSUPPORTED: i32 = 4;
 
 /// Timeout of a call: importing images on every node takes longest.
-const PATIENCE: Duration = Duration::from_mins(5);
+const CALL_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The executable in `PARALLAX_REAL_CLUSTER_HOOK`, if any.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl Hook {
 
     /// Reports whether there is a hook.
     #[must_use]
-    pub const fn is_there(&self) -> bool {
+    pub const fn is_some(&self) -> bool {
         self.program.is_some()
     }
 
@@ -57,9 +57,9 @@ impl Hook {
             .process_group(0)
             .kill_on_drop(true)
             .output();
-        let output = timeout(PATIENCE, running)
+        let output = timeout(CALL_TIMEOUT, running)
             .await
-            .with_context(|| format!("{} did not exit within {PATIENCE:?}", said()))?
+            .with_context(|| format!("{} did not exit within {CALL_TIMEOUT:?}", said()))?
             .with_context(said)?;
         match output.status.code() {
             Some(0) => Ok(HookResult::Done(

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
 
 /// Timeout of commands that have none of their own.
-const PATIENCE: Duration = Duration::from_mins(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// kubectl with one kubeconfig.
 #[derive(Debug, Clone)]
@@ -93,9 +93,9 @@ impl Kubectl {
             drop(stdin);
             child.wait_with_output().await
         };
-        let output = timeout(PATIENCE, ended)
+        let output = timeout(COMMAND_TIMEOUT, ended)
             .await
-            .with_context(|| format!("{} did not exit within {PATIENCE:?}", said()))?
+            .with_context(|| format!("{} did not exit within {COMMAND_TIMEOUT:?}", said()))?
             .with_context(said)?;
         Ok(Output {
             success: output.status.success(),

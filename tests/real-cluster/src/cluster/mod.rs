@@ -2,9 +2,9 @@
 
 mod hook;
 mod kubectl;
+mod pod_access;
 mod pods;
 mod proxy;
-mod reach;
 mod settings;
 
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
@@ -19,9 +19,9 @@ use kube::{
 
 pub use hook::{Hook, HookResult};
 pub use kubectl::{Kubectl, Output};
+pub use pod_access::{PodAccess, PodRoute};
 pub use pods::{PodView, Pods, Port};
 pub use proxy::Proxy;
-pub use reach::{PodAccess, PodRoute};
 pub use settings::{Dns, Hosts, Ingress, Settings};
 
 /// The cluster to use, and its auxiliary files.
@@ -59,7 +59,7 @@ pub struct Cluster {
     /// Pods in the relevant namespaces, renewed once a second.
     pub pods: Rc<Pods>,
     /// Access to Pods.
-    pub reach: Rc<PodAccess>,
+    pub pod_access: Rc<PodAccess>,
 }
 
 impl Cluster {
@@ -87,7 +87,7 @@ impl Cluster {
         let mut nodes: Vec<String> = nodes
             .items
             .iter()
-            .filter(|node| takes_pods(node))
+            .filter(|node| accepts_pods(node))
             .map(Node::name_any)
             .collect();
         nodes.sort();
@@ -101,7 +101,7 @@ impl Cluster {
         Ok(Self {
             kubectl,
             hook: Hook::new(access.hook.clone(), access.kubeconfig.clone()),
-            reach: Rc::new(PodAccess::new(client.clone())),
+            pod_access: Rc::new(PodAccess::new(client.clone())),
             pods: Rc::new(Pods::new(client.clone())),
             balancer: balancer(&client, &settings.ingress).await?,
             client,
@@ -137,7 +137,7 @@ async fn balancer(client: &Client, ingress: &Ingress) -> anyhow::Result<BTreeMap
 }
 
 /// Reports whether it is Ready, and has no taint that repels ordinary Pods.
-fn takes_pods(node: &Node) -> bool {
+fn accepts_pods(node: &Node) -> bool {
     let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let tainted = tainted.is_some_and(|taints| taints.iter().any(|taint| taint.effect != "PreferNoSchedule"));
     ready(node) && !tainted

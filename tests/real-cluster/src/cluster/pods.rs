@@ -7,7 +7,7 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::timeout;
 
 /// Timeout of one list request.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The properties of a Pod that the suite uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Port {
 impl PodView {
     /// Reports whether it has all of these labels, as `a=b,c=d`.
     #[must_use]
-    pub fn selected(&self, selector: &str) -> bool {
+    pub fn matches_labels(&self, selector: &str) -> bool {
         selector.split(',').filter(|part| !part.is_empty()).all(|part| {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             self.labels.get(key).is_some_and(|held| held == value)
@@ -77,7 +77,7 @@ impl Pods {
     }
 
     /// Includes a namespace from now on.
-    pub fn follow(&self, namespace: &str) {
+    pub fn include_namespace(&self, namespace: &str) {
         let mut namespaces = self.namespaces.borrow_mut();
         if !namespaces.iter().any(|known| known == namespace) {
             namespaces.push(namespace.to_owned());
@@ -85,12 +85,12 @@ impl Pods {
     }
 
     /// Lists the Pods once; returns false if the API server does not respond.
-    pub async fn renew(&self) -> bool {
+    pub async fn refresh(&self) -> bool {
         let namespaces = self.namespaces.borrow().clone();
         let mut found = Vec::new();
         for namespace in namespaces {
             let api = Api::<Pod>::namespaced(self.client.clone(), &namespace);
-            match timeout(PATIENCE, api.list(&ListParams::default())).await {
+            match timeout(LIST_TIMEOUT, api.list(&ListParams::default())).await {
                 Ok(Ok(list)) => found.extend(list.items.iter().map(view)),
                 _ => return false,
             }
@@ -107,11 +107,11 @@ impl Pods {
 
     /// Returns the running Pods of a namespace with these labels, by node and name.
     #[must_use]
-    pub fn of(&self, namespace: &str, selector: &str) -> Vec<PodView> {
+    pub fn in_namespace(&self, namespace: &str, selector: &str) -> Vec<PodView> {
         let known = self.known.borrow();
         let mut found: Vec<PodView> = known
             .iter()
-            .filter(|pod| pod.namespace == namespace && pod.selected(selector))
+            .filter(|pod| pod.namespace == namespace && pod.matches_labels(selector))
             .filter(|pod| pod.running || pod.address.is_none())
             .cloned()
             .collect();
@@ -121,7 +121,7 @@ impl Pods {
 
     /// Returns the Pod with an address, if known.
     #[must_use]
-    pub fn at(&self, address: IpAddr) -> Option<PodView> {
+    pub fn with_address(&self, address: IpAddr) -> Option<PodView> {
         let known = self.known.borrow();
         known
             .iter()
@@ -208,7 +208,7 @@ mod tests {
             (view.ports[0].name.as_str(), view.ports[0].number),
             ("http", 8080)
         );
-        assert!(view.selected("app=shop,tier=web"));
-        assert!(!view.selected("app=shop,tier=db"));
+        assert!(view.matches_labels("app=shop,tier=web"));
+        assert!(!view.matches_labels("app=shop,tier=db"));
     }
 }

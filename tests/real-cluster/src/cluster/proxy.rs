@@ -80,9 +80,9 @@ async fn serve(stream: TcpStream, pods: Rc<Pods>, reach: Rc<PodAccess>) {
 }
 
 /// Request headers that influence the response.
-const PASSED: [&str; 2] = ["accept", "accept-encoding"];
+const FORWARDED_REQUEST_HEADERS: [&str; 2] = ["accept", "accept-encoding"];
 /// Response headers needed to read it.
-const RETURNED: [&str; 2] = ["content-type", "content-encoding"];
+const FORWARDED_RESPONSE_HEADERS: [&str; 2] = ["content-type", "content-encoding"];
 
 async fn pass_on(
     request: Request<Incoming>,
@@ -98,10 +98,10 @@ async fn pass_on(
         .parse()
         .with_context(|| format!("{uri}: expected the address of a pod"))?;
     let pod = pods
-        .at(address)
+        .with_address(address)
         .with_context(|| format!("no pod has the address {address}"))?;
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-    let headers: Vec<(&str, &str)> = PASSED
+    let headers: Vec<(&str, &str)> = FORWARDED_REQUEST_HEADERS
         .into_iter()
         .filter_map(|name| Some((name, request.headers().get(name)?.to_str().ok()?)))
         .collect();
@@ -110,7 +110,7 @@ async fn pass_on(
         .await?;
     let mut passed = Response::new(Full::new(answer.body));
     *passed.status_mut() = answer.status;
-    for name in RETURNED {
+    for name in FORWARDED_RESPONSE_HEADERS {
         if let Some(value) = answer.headers.get(name) {
             passed.headers_mut().insert(name, value.clone());
         }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::{Authority, Destinations, MARK};
+use super::{Authority, Destinations, SUITE_LABEL};
 use crate::{
     cluster::Cluster,
     step::{CertificateKind, resolve},
@@ -35,7 +35,7 @@ impl Application {
     /// A namespace that does not belong to the suite, a rejected object, or Pods that do not become ready.
     pub async fn install(&self, cluster: &Cluster, authority: &Authority) -> anyhow::Result<Destinations> {
         for namespace in [APPLICATION, CLIENTS] {
-            ours(cluster, namespace).await?;
+            ensure_namespace_is_ours(cluster, namespace).await?;
         }
         let names = self.names(cluster);
         let objects = resolve(include_str!("application.yaml"), &names)?;
@@ -44,7 +44,7 @@ impl Application {
             .with_input(&["apply", "-f", "-"], &objects)
             .await?;
         let host = &cluster.settings.hosts.https;
-        certify(
+        write_certificate(
             cluster,
             authority,
             (APPLICATION, SECRET),
@@ -57,8 +57,8 @@ impl Application {
             rolled_out(cluster, APPLICATION, workload).await?;
         }
         rolled_out(cluster, CLIENTS, "daemonset/shopper").await?;
-        cluster.pods.follow(APPLICATION);
-        cluster.pods.follow(CLIENTS);
+        cluster.pods.include_namespace(APPLICATION);
+        cluster.pods.include_namespace(CLIENTS);
         Ok(destinations)
     }
 
@@ -102,7 +102,7 @@ impl Application {
     /// # Errors
     /// The API server rejects it.
     pub async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
-        let selector = format!("{MARK}=true");
+        let selector = format!("{SUITE_LABEL}=true");
         cluster
             .kubectl
             .run(&[
@@ -135,7 +135,7 @@ impl Application {
 ///
 /// # Errors
 /// A host that is not valid in a certificate, or a rejected Secret.
-pub async fn certify(
+pub async fn write_certificate(
     cluster: &Cluster,
     authority: &Authority,
     (namespace, secret): (&str, &str),
@@ -154,13 +154,13 @@ pub async fn certify(
 }
 
 /// Fails if the namespace exists and does not belong to this suite; deletes it if it is left from an earlier run.
-async fn ours(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+async fn ensure_namespace_is_ours(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let api = Api::<Namespace>::all(cluster.client.clone());
     let Some(found) = api.get_opt(name).await? else {
         return Ok(());
     };
     anyhow::ensure!(
-        found.labels().contains_key(MARK),
+        found.labels().contains_key(SUITE_LABEL),
         "the namespace {name} already exists and was not created by this suite: delete it, or use another cluster"
     );
     cluster

@@ -5,10 +5,10 @@ mod authority;
 mod destinations;
 mod product;
 
-pub use application::{APPLICATION, Application, CLIENTS, certify};
+pub use application::{APPLICATION, Application, CLIENTS, write_certificate};
 pub use authority::Authority;
 pub use destinations::Destinations;
 pub use product::{MissingComponent, NAMESPACE, ParallaxInstallation};
 
 /// Label of everything that the suite creates; objects with it are deleted, others are not touched.
-pub const MARK: &str = "parallax-real-cluster";
+pub const SUITE_LABEL: &str = "parallax-real-cluster";

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::sleep};
 
-use super::MARK;
+use super::SUITE_LABEL;
 use crate::{
     cluster::{Cluster, HookResult},
     step::Installation,
@@ -105,12 +105,12 @@ impl ParallaxInstallation {
                 .iter()
                 .any(|object| object.kind == "Namespace" && object.name == namespace)
             {
-                let mark = format!("{MARK}=true");
+                let mark = format!("{SUITE_LABEL}=true");
                 cluster
                     .kubectl
                     .run(&["label", "namespace", namespace, &mark, "--overwrite"])
                     .await?;
-                cluster.pods.follow(namespace);
+                cluster.pods.include_namespace(namespace);
             }
         }
         for object in &objects {
@@ -148,7 +148,7 @@ impl ParallaxInstallation {
         for name in [NAMESPACE, HOST_NAMESPACE] {
             if let Some(found) = api.get_opt(name).await? {
                 ensure!(
-                    found.labels().contains_key(MARK),
+                    found.labels().contains_key(SUITE_LABEL),
                     "the namespace {name} already exists and was not created by this suite: delete it, or use another cluster"
                 );
             }
@@ -236,7 +236,7 @@ async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
         .into());
     };
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": VOLUME, "labels": {MARK: "true"}},
+        "metadata": {"name": VOLUME, "labels": {SUITE_LABEL: "true"}},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": path}, "claimRef": {"namespace": NAMESPACE, "name": "parallax-data"}}});
     cluster

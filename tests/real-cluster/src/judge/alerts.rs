@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::TimeSpan;
-use crate::observe::{Alert, AlertLook};
+use crate::observe::{Alert, AlertSample};
 
 /// An alert that fired.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub struct FiredAlert {
 
 /// Returns alerts that fired between two times and not before. A sample describes the time until the next one.
 #[must_use]
-pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<FiredAlert> {
+pub fn fired_alerts(looks: &[AlertSample], from: f64, until: f64) -> Vec<FiredAlert> {
     let mut fired: BTreeMap<(&str, &BTreeMap<String, String>), Vec<TimeSpan>> = BTreeMap::new();
     let ends = looks.iter().skip(1).map(|look| look.at).chain([f64::MAX]);
     let before: Vec<&Alert> = looks
@@ -64,7 +64,7 @@ pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<FiredAlert> {
 impl FiredAlert {
     /// Describes it briefly, without labels that do not identify the problem.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let plumbing = ["job", "instance", "endpoint", "container", "namespace", "pod"];
         let labels = self
             .labels
@@ -114,13 +114,13 @@ mod tests {
 
     use super::*;
 
-    fn look(at: f64, firing: &[&str]) -> AlertLook {
+    fn look(at: f64, firing: &[&str]) -> AlertSample {
         let alerts = firing.iter().map(|name| Alert {
             name: (*name).to_owned(),
             firing: true,
             labels: BTreeMap::new(),
         });
-        AlertLook {
+        AlertSample {
             at,
             alerts: alerts.collect::<BTreeSet<_>>(),
         }
@@ -135,7 +135,7 @@ mod tests {
             look(20.0, &["old"]),
             look(25.0, &["old", "new"]),
         ];
-        let fired = fired(&looks, 10.0, 30.0);
+        let fired = fired_alerts(&looks, 10.0, 30.0);
         let names: Vec<&str> = fired.iter().map(|fired| fired.name.as_str()).collect();
         assert_eq!(names, ["new", "other"]);
         let spans = [

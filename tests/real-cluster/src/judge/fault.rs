@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Alerts that a fault may fire.
-const OF_FAULTS: [&str; 3] = [
+const FAULT_ALERTS: [&str; 3] = [
     "ParallaxIncident",
     "ParallaxTargetUnreachable",
     "ParallaxTargetUnreliable",
@@ -18,18 +18,20 @@ const OF_FAULTS: [&str; 3] = [
 
 pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdict {
     let mut verdict = seen.verdict();
-    let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
+    let cured = seen.times.repaired.unwrap_or(seen.times.ended);
     let mut reasons = Vec::new();
     let named_at = named_at(&expected.named, seen);
     let (named, extras): (Vec<IncidentHistory>, Vec<IncidentHistory>) = seen
-        .stories
+        .incidents
         .iter()
         .filter(|story| !is(&expected.may, &story.incident))
         .cloned()
-        .partition(|story| is(&expected.named, &story.incident) || was(&expected.named, story, seen));
+        .partition(|story| {
+            is(&expected.named, &story.incident) || was_named_correctly(&expected.named, story, seen)
+        });
     match named_at {
         Some(at) => {
-            let after = at - seen.marks.fault;
+            let after = at - seen.times.fault;
             verdict.named_after = Some(after);
             if after > seconds(expected.within) {
                 reasons.push(format!(
@@ -47,8 +49,8 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
                 },
                 &mut reasons,
             );
-            let healed = seen.marks.healed.unwrap_or(cured);
-            verdict.closed_after = closed(expected, seen, &named, healed, &mut reasons);
+            let healed = seen.times.healed.unwrap_or(cured);
+            verdict.closed_after = seconds_to_close(expected, seen, &named, healed, &mut reasons);
         }
         None => reasons.push(format!("not named: expected {}", words(&expected.named))),
     }
@@ -62,20 +64,20 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
     }
     statuses(expected, seen, &mut reasons);
     for fired in &seen.fired {
-        if !OF_FAULTS.contains(&fired.name.as_str()) && !expected.alerts.contains(&fired.name) {
-            let after = fired.began() - seen.marks.fault;
+        if !FAULT_ALERTS.contains(&fired.name.as_str()) && !expected.alerts.contains(&fired.name) {
+            let after = fired.began() - seen.times.fault;
             reasons.push(format!(
                 "{after:.0} s after the fault another alert fires: {}",
-                fired.words()
+                fired.describe()
             ));
         }
     }
     verdict.named = named;
-    verdict.extras = extras;
+    verdict.other_incidents = extras;
     if !reasons.is_empty() {
         verdict.outcome = Outcome::Failed;
     }
-    let outages = seen.users.outages(seen.marks.fault, cured);
+    let outages = seen.users.outages(seen.times.fault, cured);
     let unfelt: Vec<&String> = expected
         .felt
         .iter()
@@ -101,12 +103,12 @@ fn is(sayings: &[IncidentPattern], incident: &Incident) -> bool {
 }
 
 /// Reports whether an incident was named correctly at some time, whatever its final name.
-fn was(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
+fn was_named_correctly(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
     let looks = seen
         .timeline
-        .looks
+        .samples
         .iter()
-        .filter(|look| look.at >= seen.marks.fault);
+        .filter(|look| look.at >= seen.times.fault);
     looks
         .filter_map(|look| look.state.as_ref().ok())
         .flat_map(AggregatorState::open)
@@ -115,12 +117,16 @@ fn was(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInp
 
 /// Returns when an aggregator first had a correct incident open.
 fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
-    let ours = |incident: &Incident| seen.stories.iter().any(|story| story.incident.id == incident.id);
+    let ours = |incident: &Incident| {
+        seen.incidents
+            .iter()
+            .any(|story| story.incident.id == incident.id)
+    };
     let looks = seen
         .timeline
-        .looks
+        .samples
         .iter()
-        .filter(|look| look.at >= seen.marks.fault);
+        .filter(|look| look.at >= seen.times.fault);
     looks
         .filter_map(|look| Some((look.at, look.state.as_ref().ok()?)))
         .find(|(_, state)| {
@@ -140,8 +146,8 @@ fn while_it_lasts(
     lasts: TimeSpan,
     reasons: &mut Vec<String>,
 ) {
-    let since = |at: f64| at - seen.marks.fault;
-    let looks = seen.timeline.looks.iter();
+    let since = |at: f64| at - seen.times.fault;
+    let looks = seen.timeline.samples.iter();
     let closed = looks
         .filter(|look| look.at > lasts.from && look.at < lasts.until && look.state.is_ok())
         .find(|look| {
@@ -186,7 +192,7 @@ fn while_it_lasts(
 }
 
 /// Returns the seconds from the repair to the end of the incident.
-fn closed(
+fn seconds_to_close(
     expected: &ExpectedOutcome,
     seen: &JudgementInput,
     named: &[IncidentHistory],
@@ -195,7 +201,7 @@ fn closed(
 ) -> Option<f64> {
     let left: Vec<&IncidentHistory> = named.iter().filter(|story| story.left_open).collect();
     if let Some(story) = left.first() {
-        let waited = seen.marks.ended - healed;
+        let waited = seen.times.ended - healed;
         reasons.push(format!(
             "{waited:.0} s after the repair it is still open: {story}"
         ));
@@ -214,18 +220,18 @@ fn closed(
 
 /// `parallax status` must never exit with 0 once users have failed for ten seconds.
 fn statuses(expected: &ExpectedOutcome, seen: &JudgementInput, reasons: &mut Vec<String>) {
-    let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
+    let cured = seen.times.repaired.unwrap_or(seen.times.ended);
     let fine: Vec<f64> = seen
         .timeline
         .statuses
         .iter()
-        .filter(|look| look.code.0 == Some(0) && look.at > seen.marks.fault && look.until < cured)
+        .filter(|look| look.code.0 == Some(0) && look.at > seen.times.fault && look.until < cured)
         .filter(|look| {
             let failing =
                 |to: &String| seen.users.have_failed_at(to, look.at) && seen.users.fail_at(to, look.until);
             expected.felt.iter().any(failing)
         })
-        .map(|look| look.at - seen.marks.fault)
+        .map(|look| look.at - seen.times.fault)
         .collect();
     if let (Some(first), Some(last)) = (fine.first(), fine.last()) {
         reasons.push(format!(

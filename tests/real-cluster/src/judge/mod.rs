@@ -2,21 +2,21 @@
 
 mod alerts;
 mod fault;
+mod incidents;
 mod ordinary;
-mod stories;
 #[cfg(test)]
 mod tests;
 mod users;
 
 use serde::Serialize;
 
-pub use alerts::{FiredAlert, fired};
-pub use stories::{IncidentHistory, TimeSpan, stories};
+pub use alerts::{FiredAlert, fired_alerts};
+pub use incidents::{IncidentHistory, TimeSpan, incident_histories};
 pub use users::{UserFailures, UserRequests};
 
 use crate::{
     install::Destinations,
-    observe::{FindingOrHazard, StatusLook, Timeline},
+    observe::{FindingOrHazard, StatusResult, Timeline},
     step::{Kind, Step},
 };
 
@@ -28,7 +28,8 @@ pub struct StepTimes {
     /// Its last action.
     pub acted: f64,
     /// First action of the repair.
-    pub cured: Option<f64>,
+    #[serde(rename = "cured")]
+    pub repaired: Option<f64>,
     /// Last action of the repair: what was broken works again.
     pub healed: Option<f64>,
     /// End of the observation.
@@ -63,17 +64,20 @@ pub struct Verdict {
     /// The incidents that name the fault.
     pub named: Vec<IncidentHistory>,
     /// All other incidents.
-    pub extras: Vec<IncidentHistory>,
+    #[serde(rename = "extras")]
+    pub other_incidents: Vec<IncidentHistory>,
     /// Alerts that fired.
     pub fired: Vec<FiredAlert>,
     /// Results of `parallax status`.
-    pub statuses: Vec<StatusLook>,
+    pub statuses: Vec<StatusResult>,
     /// New findings and hazards.
     pub hints: Vec<FindingOrHazard>,
     /// Red cells that users did not notice.
-    pub red: Vec<UnfeltFailure>,
+    #[serde(rename = "red")]
+    pub unnoticed_failures: Vec<UnfeltFailure>,
     /// Failures of users.
-    pub felt: Vec<UserFailures>,
+    #[serde(rename = "felt")]
+    pub user_failures: Vec<UserFailures>,
 }
 
 /// A red cell that users did not notice.
@@ -109,12 +113,12 @@ impl Verdict {
             named_after: None,
             closed_after: None,
             named: Vec::new(),
-            extras: Vec::new(),
+            other_incidents: Vec::new(),
             fired: Vec::new(),
             statuses: Vec::new(),
             hints: Vec::new(),
-            red: Vec::new(),
-            felt: Vec::new(),
+            unnoticed_failures: Vec::new(),
+            user_failures: Vec::new(),
         }
     }
 }
@@ -132,11 +136,11 @@ pub fn judge(step: &Step, timeline: &Timeline, marks: StepTimes, destinations: &
 /// Input common to both kinds of steps.
 struct JudgementInput<'a> {
     timeline: &'a Timeline,
-    marks: StepTimes,
+    times: StepTimes,
     users: UserRequests<'a>,
     destinations: &'a Destinations,
     /// Incidents that were open after the fault and not before.
-    stories: Vec<IncidentHistory>,
+    incidents: Vec<IncidentHistory>,
     fired: Vec<FiredAlert>,
 }
 
@@ -144,17 +148,17 @@ impl<'a> JudgementInput<'a> {
     fn of(timeline: &'a Timeline, marks: StepTimes, destinations: &'a Destinations) -> Self {
         Self {
             users: UserRequests::new(&timeline.requests),
-            stories: stories(&timeline.looks, marks.fault, marks.ended),
-            fired: fired(&timeline.alerts, marks.fault, marks.ended),
+            incidents: incident_histories(&timeline.samples, marks.fault, marks.ended),
+            fired: fired_alerts(&timeline.alerts, marks.fault, marks.ended),
             timeline,
-            marks,
+            times: marks,
             destinations,
         }
     }
 
     /// Builds a verdict with all observations, and no reasons yet.
     fn verdict(&self) -> Verdict {
-        let (from, until) = (self.marks.fault, self.marks.ended);
+        let (from, until) = (self.times.fault, self.times.ended);
         let statuses = self
             .timeline
             .statuses
@@ -166,12 +170,12 @@ impl<'a> JudgementInput<'a> {
             named_after: None,
             closed_after: None,
             named: Vec::new(),
-            extras: Vec::new(),
+            other_incidents: Vec::new(),
             fired: self.fired.clone(),
             statuses: statuses.cloned().collect(),
             hints: self.hints(),
-            red: Vec::new(),
-            felt: self.users.felt(from, until),
+            unnoticed_failures: Vec::new(),
+            user_failures: self.users.failures_by_client(from, until),
         }
     }
 
@@ -180,16 +184,16 @@ impl<'a> JudgementInput<'a> {
         let states = |from: f64, until: f64| {
             let looks = self
                 .timeline
-                .looks
+                .samples
                 .iter()
                 .filter(move |look| look.at >= from && look.at < until);
             looks
                 .filter_map(|look| look.state.as_ref().ok())
                 .flat_map(|state| &state.hints)
         };
-        let before: Vec<&FindingOrHazard> = states(self.marks.fault - 15.0, self.marks.fault).collect();
+        let before: Vec<&FindingOrHazard> = states(self.times.fault - 15.0, self.times.fault).collect();
         let mut new: Vec<FindingOrHazard> = Vec::new();
-        for hint in states(self.marks.fault, self.marks.ended) {
+        for hint in states(self.times.fault, self.times.ended) {
             let same = |known: &FindingOrHazard| (&known.kind, &known.subject) == (&hint.kind, &hint.subject);
             if !before.iter().any(|known| same(known)) && !new.iter().any(same) {
                 new.push(hint.clone());

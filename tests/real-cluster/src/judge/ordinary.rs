@@ -2,33 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use super::{JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, stories::IncidentHistory};
+use super::{JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, incidents::IncidentHistory};
 use crate::{
     observe::{AggregatorState, Cell, Severity, StateSample},
     step::ExpectedOutcome,
 };
 
 /// Time around a red cell in which failures of users justify it, in seconds.
-const AROUND: f64 = 15.0;
+const USER_FAILURE_MARGIN_S: f64 = 15.0;
 /// How long `parallax status` may exit with 3 after an aggregator did not respond: its Pod is not ready yet.
-const UNREADY: f64 = 15.0;
+const UNREADY_GRACE_S: f64 = 15.0;
 /// How long after the first report to a new aggregator other vantages may start to report: without a volume it has a
 /// new CA, which kubelets distribute to the probers within about a minute.
-const CATCH_UP: f64 = 90.0;
+const CATCH_UP_GRACE_S: f64 = 90.0;
 /// How long `parallax status` may exit with 3 because a failure that affects no target is under investigation, or
 /// because a prober is gone.
-const DOUBT: f64 = 30.0;
+const INVESTIGATION_GRACE_S: f64 = 30.0;
 /// Output of `parallax status` while no aggregator is ready, for example during a start. The suite itself queries the
 /// Pods whether they are ready or not.
-const NOBODY_READY: &str = "parallax: no aggregator Pod is ready";
+const NO_AGGREGATOR_READY: &str = "parallax: no aggregator Pod is ready";
 /// Gap between two observations of a red cell that separates them.
-const APART: f64 = 5.0;
+const MAX_GAP_S: f64 = 5.0;
 
 pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdict {
     let mut verdict = seen.verdict();
-    let began = seen.marks.fault;
+    let began = seen.times.fault;
     let mut reasons = Vec::new();
-    for story in &seen.stories {
+    for story in &seen.incidents {
         if expected.may.iter().any(|saying| saying.matches(&story.incident)) {
             verdict.named.push(story.clone());
             continue;
@@ -47,7 +47,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             "{:.0} s after the event an incident opens{times}{left}: {story}",
             story.began() - began
         ));
-        verdict.extras.push(story.clone());
+        verdict.other_incidents.push(story.clone());
     }
     for fired in &seen.fired {
         let of_allowed = fired
@@ -58,7 +58,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             reasons.push(format!(
                 "{:.0} s after the event an alert fires: {}",
                 fired.began() - began,
-                fired.words()
+                fired.describe()
             ));
         }
     }
@@ -71,14 +71,14 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             ));
         }
     }
-    verdict.red = red(seen);
+    verdict.unnoticed_failures = unnoticed_failures(seen);
     // If a target may be named in an incident, its cell may be red.
     let named = &verdict.named;
-    verdict.red.retain(|red| {
+    verdict.unnoticed_failures.retain(|red| {
         let allowed = expected.may.iter().any(|saying| saying.names(&red.target));
         !allowed && !named.iter().any(|story| explains(story, red))
     });
-    for red in &verdict.red {
+    for red in &verdict.unnoticed_failures {
         reasons.push(format!(
             "{:.0} s after the event {} is red from {} for {:.0} s, and no user noticed anything: {}",
             red.span.from - began,
@@ -93,7 +93,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
     }
     let unexpected: Vec<&str> = seen
         .users
-        .outages(began, seen.marks.ended)
+        .outages(began, seen.times.ended)
         .into_iter()
         .filter(|to| !expected.may_feel.iter().any(|may| may == to))
         .collect();
@@ -117,11 +117,11 @@ fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<Str
     let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
     let mut doubt: Option<f64> = None;
     let looks = seen.timeline.statuses.iter();
-    for look in looks.filter(|look| look.at >= seen.marks.fault && look.until <= seen.marks.ended) {
+    for look in looks.filter(|look| look.at >= seen.times.fault && look.until <= seen.times.ended) {
         let unsettled = investigates(seen, look.at, look.until) || is_partial(&look.line);
         let doubtful = look.code.0 == Some(3) && unsettled;
         doubt = doubtful.then(|| doubt.unwrap_or(look.at));
-        let short = doubt.is_some_and(|since| look.at - since <= DOUBT);
+        let short = doubt.is_some_and(|since| look.at - since <= INVESTIGATION_GRACE_S);
         let fine = match look.code.0 {
             Some(0) => true,
             Some(1) => {
@@ -131,7 +131,7 @@ fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<Str
             }
             Some(3) => {
                 look.line.starts_with("0 of ")
-                    || look.line.starts_with(NOBODY_READY)
+                    || look.line.starts_with(NO_AGGREGATOR_READY)
                     || could_not_tell(seen, look.at, look.until)
                     || catches_up(seen, look.at, &look.line)
                     || some_state(seen, look.at, look.until, |state| state.warming)
@@ -145,7 +145,7 @@ fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<Str
         }
     }
     for (code, (at, times, line)) in wrong {
-        let after = at - seen.marks.fault;
+        let after = at - seen.times.fault;
         let code = code.map_or("a signal".to_owned(), |code| code.to_string());
         reasons.push(format!(
             "{after:.0} s after the event `parallax status` exits with {code}, {times} times: {line}"
@@ -155,7 +155,10 @@ fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<Str
 
 /// Reports whether users were not served around that time: then a failing target is correct.
 fn users_fail(seen: &JudgementInput, at: f64) -> bool {
-    seen.users.failed(at - AROUND, at + AROUND).next().is_some()
+    seen.users
+        .failed(at - USER_FAILURE_MARGIN_S, at + USER_FAILURE_MARGIN_S)
+        .next()
+        .is_some()
 }
 
 /// Reports whether everything that fails has never worked, so that it is not an outage: `parallax status` exits with 1
@@ -169,14 +172,14 @@ fn only_never_ok_targets_fail(seen: &JudgementInput, from: f64, until: f64) -> b
 
 /// Reports whether the state was unknowable: the API server or an aggregator did not respond, or no vantage reported.
 fn could_not_tell(seen: &JudgementInput, from: f64, until: f64) -> bool {
-    let around = |at: f64| at > from - UNREADY && at < until + 1.0;
+    let around = |at: f64| at > from - UNREADY_GRACE_S && at < until + 1.0;
     let away = seen.timeline.api_server.iter().any(|(at, up)| around(*at) && !up);
     let mute = seen
         .timeline
-        .looks
+        .samples
         .iter()
-        .any(|look| around(look.at) && nobody_reports(look));
-    let alone = !seen.timeline.looks.iter().any(|look| around(look.at));
+        .any(|look| around(look.at) && no_vantage_reports(look));
+    let alone = !seen.timeline.samples.iter().any(|look| around(look.at));
     away || mute || alone
 }
 
@@ -198,15 +201,16 @@ fn some_state(
     until: f64,
     holds: impl Fn(&AggregatorState) -> bool,
 ) -> bool {
-    let around = |look: &&StateSample| look.at > from - APART && look.at < until + APART;
-    let mut looks = seen.timeline.looks.iter().filter(around);
+    let around = |look: &&StateSample| look.at > from - MAX_GAP_S && look.at < until + MAX_GAP_S;
+    let mut looks = seen.timeline.samples.iter().filter(around);
     looks.any(|look| look.state.as_ref().is_ok_and(&holds))
 }
 
 /// Reports whether some vantages have not reported yet to an aggregator that had no reports at all shortly before.
 fn catches_up(seen: &JudgementInput, at: f64, line: &str) -> bool {
-    let mut looks = seen.timeline.looks.iter();
-    is_partial(line) && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
+    let mut looks = seen.timeline.samples.iter();
+    is_partial(line)
+        && looks.any(|look| (at - CATCH_UP_GRACE_S..at).contains(&look.at) && no_vantage_reports(look))
 }
 
 /// Reports whether some vantages report, and some do not.
@@ -220,16 +224,16 @@ fn is_partial(line: &str) -> bool {
 }
 
 /// Reports whether no vantage reports to the aggregator, or the aggregator does not respond.
-fn nobody_reports(look: &StateSample) -> bool {
+fn no_vantage_reports(look: &StateSample) -> bool {
     let state = look.state.as_ref();
     state.map_or(true, |state| state.reporting.is_empty())
 }
 
 /// Returns red cells that users did not notice, each time span once.
-fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
+fn unnoticed_failures(seen: &JudgementInput) -> Vec<UnfeltFailure> {
     let mut found: BTreeMap<(&str, &str), Vec<UnfeltFailure>> = BTreeMap::new();
-    let looks = seen.timeline.looks.iter();
-    for look in looks.filter(|look| look.at >= seen.marks.fault && look.at <= seen.marks.ended) {
+    let looks = seen.timeline.samples.iter();
+    for look in looks.filter(|look| look.at >= seen.times.fault && look.at <= seen.times.ended) {
         let Ok(state) = &look.state else { continue };
         for cell in state
             .red()
@@ -237,7 +241,7 @@ fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
         {
             let stretches = found.entry((&cell.target, &cell.vantage)).or_default();
             match stretches.last_mut() {
-                Some(red) if look.at - red.span.until < APART => red.span.until = look.at,
+                Some(red) if look.at - red.span.until < MAX_GAP_S => red.span.until = look.at,
                 _ => stretches.push(UnfeltFailure {
                     target: cell.target.clone(),
                     vantage: cell.vantage.clone(),
@@ -256,8 +260,10 @@ fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
 /// Reports whether an allowed incident was open that explains the red cell.
 fn explains(story: &IncidentHistory, red: &UnfeltFailure) -> bool {
     let mut open = story.open.iter();
-    let while_open =
-        open.any(|span| span.from - AROUND <= red.span.from && red.span.until <= span.until + AROUND);
+    let while_open = open.any(|span| {
+        span.from - USER_FAILURE_MARGIN_S <= red.span.from
+            && red.span.until <= span.until + USER_FAILURE_MARGIN_S
+    });
     let of_names = story.incident.region.starts_with("dns") && red.failure.ends_with("in resolve");
     while_open && (of_names || story.incident.targets.contains(&red.target))
 }
@@ -265,5 +271,6 @@ fn explains(story: &IncidentHistory, red: &UnfeltFailure) -> bool {
 fn felt(seen: &JudgementInput, cell: &Cell, at: f64) -> bool {
     let node = cell.vantage.split('/').next();
     let to = seen.destinations.of_target(&cell.target);
-    seen.users.any_failed(&to, node, at - AROUND, at + AROUND)
+    seen.users
+        .any_failed(&to, node, at - USER_FAILURE_MARGIN_S, at + USER_FAILURE_MARGIN_S)
 }

@@ -6,14 +6,17 @@ use std::{
 };
 
 use super::{
-    Outcome, StepTimes, judge,
-    stories::tests::{incident, look},
+    Outcome, StepTimes,
+    incidents::tests::{incident, look},
+    judge,
     users::tests::request,
 };
 use crate::{
     cluster::Hosts,
     install::Destinations,
-    observe::{Alert, AlertLook, Cell, ExitCode, FindingOrHazard, Incident, Severity, StatusLook, Timeline},
+    observe::{
+        Alert, AlertSample, Cell, ExitCode, FindingOrHazard, Incident, Severity, StatusResult, Timeline,
+    },
     step::{Step, parse},
 };
 
@@ -21,7 +24,7 @@ use crate::{
 const MARKS: StepTimes = StepTimes {
     fault: 100.0,
     acted: 101.0,
-    cured: Some(160.0),
+    repaired: Some(160.0),
     healed: Some(162.0),
     ended: 220.0,
 };
@@ -65,7 +68,7 @@ impl<'a> TimelineBuilder<'a> {
         let mut timeline = Timeline::default();
         for second in 60..225 {
             let at = f64::from(second);
-            timeline.looks.push(look(at, "a", &(self.open)(at)));
+            timeline.samples.push(look(at, "a", &(self.open)(at)));
             timeline.requests.push(request(at, "service", (self.fails)(at)));
             timeline.api_server.push((at, true));
             let alerts = (self.firing)(at).into_iter().map(|id| Alert {
@@ -73,11 +76,11 @@ impl<'a> TimelineBuilder<'a> {
                 firing: true,
                 labels: BTreeMap::from([("incident".to_owned(), id.to_owned())]),
             });
-            timeline.alerts.push(AlertLook {
+            timeline.alerts.push(AlertSample {
                 at,
                 alerts: alerts.collect::<BTreeSet<_>>(),
             });
-            timeline.statuses.push(StatusLook {
+            timeline.statuses.push(StatusResult {
                 at,
                 until: at + 0.3,
                 code: ExitCode(Some((self.code)(at))),
@@ -209,7 +212,7 @@ fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
     let quiet = TimelineBuilder::quiet(&fine);
     let mut timeline = quiet.timeline();
     for look in timeline
-        .looks
+        .samples
         .iter_mut()
         .filter(|look| (130.0..140.0).contains(&look.at))
     {
@@ -217,13 +220,22 @@ fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
         state.cells = vec![red("http://10.96.7.7:80/")];
     }
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
-    assert_eq!((verdict.outcome, verdict.red.len()), (Outcome::Failed, 1));
+    assert_eq!(
+        (verdict.outcome, verdict.unnoticed_failures.len()),
+        (Outcome::Failed, 1)
+    );
     let allowed = step("title: t\nkind: ordinary\ndo: []\nwatch: 1\nexpect: {may: [{about: [10.96.7.7]}]}\n");
     let verdict = judge(&allowed, &timeline, MARKS, &destinations());
-    assert_eq!((verdict.outcome, verdict.red.len()), (Outcome::Passed, 0));
+    assert_eq!(
+        (verdict.outcome, verdict.unnoticed_failures.len()),
+        (Outcome::Passed, 0)
+    );
     timeline.requests.push(request(131.0, "service", true));
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
-    assert_eq!((verdict.outcome, verdict.red.len()), (Outcome::Passed, 0));
+    assert_eq!(
+        (verdict.outcome, verdict.unnoticed_failures.len()),
+        (Outcome::Passed, 0)
+    );
 }
 
 #[test]
@@ -238,7 +250,7 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
     let quiet = TimelineBuilder::quiet(&fine);
     let outcome = |hint: FindingOrHazard, from: f64| {
         let mut timeline = quiet.timeline();
-        for look in timeline.looks.iter_mut().filter(|look| look.at > from) {
+        for look in timeline.samples.iter_mut().filter(|look| look.at > from) {
             look.state.as_mut().unwrap().hints = vec![hint.clone()];
         }
         let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
@@ -270,7 +282,7 @@ fn status_3_is_right_only_while_nobody_could_tell() {
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
     for look in timeline
-        .looks
+        .samples
         .iter_mut()
         .filter(|look| (109.0..112.0).contains(&look.at))
     {
@@ -298,7 +310,7 @@ fn status_3_is_right_while_a_new_target_fails() {
     let quiet = TimelineBuilder::quiet(&code);
     for (new, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
-        let looks = timeline.looks.iter_mut();
+        let looks = timeline.samples.iter_mut();
         for look in looks.filter(|look| (108.0..116.0).contains(&look.at)) {
             look.state.as_mut().unwrap().cells = vec![Cell {
                 new,
@@ -316,7 +328,7 @@ fn status_1_is_right_while_only_targets_fail_that_have_never_worked() {
     let quiet = TimelineBuilder::quiet(&code);
     for (others, outcome) in [(0, Outcome::Passed), (1, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
-        let looks = timeline.looks.iter_mut();
+        let looks = timeline.samples.iter_mut();
         for look in looks.filter(|look| (104.0..121.0).contains(&look.at)) {
             look.state.as_mut().unwrap().cells = (0..=others)
                 .map(|n| Cell {
@@ -336,7 +348,7 @@ fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_inv
         let open = 110.0..110.0 + seconds;
         let code = cannot_tell(open.clone());
         let mut timeline = TimelineBuilder::quiet(&code).timeline();
-        for look in timeline.looks.iter_mut().filter(|look| open.contains(&look.at)) {
+        for look in timeline.samples.iter_mut().filter(|look| open.contains(&look.at)) {
             let state = look.state.as_mut().unwrap();
             state.investigating.push("network: failing".to_owned());
         }
@@ -364,7 +376,11 @@ fn status_3_is_right_while_an_aggregator_catches_up() {
         let starts = 110.0..150.0;
         let code = cannot_tell(starts.clone());
         let mut timeline = TimelineBuilder::quiet(&code).timeline();
-        for look in timeline.looks.iter_mut().filter(|look| starts.contains(&look.at)) {
+        for look in timeline
+            .samples
+            .iter_mut()
+            .filter(|look| starts.contains(&look.at))
+        {
             look.state.as_mut().unwrap().warming = warming;
         }
         let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
@@ -382,7 +398,7 @@ fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
             line.clone_into(&mut look.line);
         }
         for look in timeline
-            .looks
+            .samples
             .iter_mut()
             .filter(|look| new && (108.0..111.0).contains(&look.at))
         {
@@ -433,7 +449,7 @@ fn a_fault_that_is_named_called_and_closed_passes_and_what_is_said_beside_it_is_
         (verdict.named_after, verdict.closed_after),
         (Some(12.0), Some(12.0))
     );
-    assert_eq!((verdict.named.len(), verdict.extras.len()), (1, 1));
+    assert_eq!((verdict.named.len(), verdict.other_incidents.len()), (1, 1));
     let mut alone = fault();
     alone.expect.most_extras = Some(0);
     let verdict = judge(&alone, &good.timeline(), MARKS, &destinations());

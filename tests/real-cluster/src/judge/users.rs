@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::observe::Request;
 
 /// Window in which requests are counted, in seconds.
-const WINDOW: f64 = 10.0;
+const WINDOW_S: f64 = 10.0;
 /// Clients with requests this recent are expected to continue, in seconds.
-const RECENT: f64 = 120.0;
+const RECENT_CLIENT_S: f64 = 120.0;
 /// Minimum number of failures within a window; fewer are ignored.
-const SOME: usize = 3;
+const MIN_FAILURES: usize = 3;
 
 /// Requests of all control clients.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl<'a> UserRequests<'a> {
         let recent = self
             .requests
             .iter()
-            .filter(|request| request.to == to && request.at > time - WINDOW && request.at <= time);
+            .filter(|request| request.to == to && request.at > time - WINDOW_S && request.at <= time);
         for request in recent {
             let (all, failed) = counts.entry(&request.node).or_default();
             *all += 1;
@@ -61,13 +61,13 @@ impl<'a> UserRequests<'a> {
         }
         counts
             .values()
-            .any(|(all, failed)| *failed >= SOME && failed * 5 >= *all)
+            .any(|(all, failed)| *failed >= MIN_FAILURES && failed * 5 >= *all)
     }
 
     /// Reports whether they fail, and have failed for ten seconds.
     #[must_use]
     pub fn have_failed_at(&self, to: &str, time: f64) -> bool {
-        self.fail_at(to, time) && self.fail_at(to, time - WINDOW)
+        self.fail_at(to, time) && self.fail_at(to, time - WINDOW_S)
     }
 
     /// Reports whether any request to one of several destinations failed between two times, from a given node or any.
@@ -80,8 +80,8 @@ impl<'a> UserRequests<'a> {
     /// Reports whether every client that used a destination in the two minutes before a time has the result of a later
     /// request to it: requests that hang in name resolution are not in the log yet.
     #[must_use]
-    pub fn are_heard_since(&self, time: f64) -> bool {
-        let recent = self.within(time - RECENT, f64::INFINITY);
+    pub fn have_reported_since(&self, time: f64) -> bool {
+        let recent = self.within(time - RECENT_CLIENT_S, f64::INFINITY);
         let mut newest: BTreeMap<(&str, &str), f64> = BTreeMap::new();
         for request in recent {
             let at = newest.entry((&request.node, &request.to)).or_insert(request.at);
@@ -121,7 +121,7 @@ impl<'a> UserRequests<'a> {
 
     /// Returns all failures between two times, by client and destination.
     #[must_use]
-    pub fn felt(&self, from: f64, until: f64) -> Vec<UserFailures> {
+    pub fn failures_by_client(&self, from: f64, until: f64) -> Vec<UserFailures> {
         let mut felt: BTreeMap<(&str, &str), UserFailures> = BTreeMap::new();
         for request in self.within(from, until) {
             let Some(error) = &request.error else { continue };
@@ -178,7 +178,7 @@ pub(super) mod tests {
         assert!(!users.fail_at("host", 25.0));
         assert!(!users.have_failed_at("host", 12.0));
         assert_eq!(users.outages(0.0, 30.0), ["host"]);
-        let felt = users.felt(0.0, 30.0);
+        let felt = users.failures_by_client(0.0, 30.0);
         assert_eq!((felt[0].failures, felt[0].requests), (3, 3));
         assert!(users.any_failed(&["host"], Some("n1"), 9.0, 11.0));
         assert!(!users.any_failed(&["host"], Some("n2"), 9.0, 11.0));
@@ -191,10 +191,10 @@ pub(super) mod tests {
             request(10.0, "ledger", false),
             request(21.0, "host", false),
         ];
-        assert!(!UserRequests::new(&requests).are_heard_since(20.0));
+        assert!(!UserRequests::new(&requests).have_reported_since(20.0));
         requests.push(request(20.5, "ledger", true));
-        assert!(UserRequests::new(&requests).are_heard_since(20.0));
+        assert!(UserRequests::new(&requests).have_reported_since(20.0));
         // A client that is gone is not waited for.
-        assert!(UserRequests::new(&requests[..1]).are_heard_since(200.0));
+        assert!(UserRequests::new(&requests[..1]).have_reported_since(200.0));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Alert, AlertLook, Clock, Prometheus, Timeline};
+use super::{Alert, AlertSample, Clock, Prometheus, Timeline};
 
 /// Queries Prometheus once. While it does not respond, its last response is kept.
 pub(super) async fn take(prometheus: &Prometheus, clock: Clock, timeline: &RefCell<Timeline>) {
@@ -17,7 +17,7 @@ pub(super) async fn take(prometheus: &Prometheus, clock: Clock, timeline: &RefCe
     let alerts = read(&answer);
     let mut timeline = timeline.borrow_mut();
     if timeline.alerts.last().is_none_or(|last| last.alerts != alerts) {
-        timeline.alerts.push(AlertLook {
+        timeline.alerts.push(AlertSample {
             at: clock.now(),
             alerts,
         });

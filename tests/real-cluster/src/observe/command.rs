@@ -4,10 +4,10 @@ use std::{cell::RefCell, path::Path, process::Stdio, time::Duration};
 
 use tokio::{process::Command, time::timeout};
 
-use super::{Clock, ExitCode, StatusLook, Timeline};
+use super::{Clock, ExitCode, StatusResult, Timeline};
 
 /// Timeout of one run.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs it once.
 pub(super) async fn status(binary: &Path, kubeconfig: &Path, clock: Clock, timeline: &RefCell<Timeline>) {
@@ -19,7 +19,7 @@ pub(super) async fn status(binary: &Path, kubeconfig: &Path, clock: Clock, timel
         .process_group(0)
         .kill_on_drop(true)
         .output();
-    let (code, line) = match timeout(PATIENCE, running).await {
+    let (code, line) = match timeout(STATUS_TIMEOUT, running).await {
         Ok(Ok(output)) => {
             let printed = if output.stdout.is_empty() {
                 output.stderr
@@ -33,9 +33,9 @@ pub(super) async fn status(binary: &Path, kubeconfig: &Path, clock: Clock, timel
             )
         }
         Ok(Err(error)) => (None, error.to_string()),
-        Err(_) => (None, format!("no exit within {PATIENCE:?}")),
+        Err(_) => (None, format!("no exit within {STATUS_TIMEOUT:?}")),
     };
-    timeline.borrow_mut().statuses.push(StatusLook {
+    timeline.borrow_mut().statuses.push(StatusResult {
         at,
         until: clock.now(),
         code: ExitCode(code),

@@ -4,11 +4,11 @@ mod alerts;
 mod clock;
 mod command;
 mod discovery;
-mod looks;
 mod page;
 mod prometheus;
 mod requests;
 mod state;
+mod state_samples;
 mod timeline;
 mod usage;
 
@@ -23,7 +23,7 @@ pub use clock::Clock;
 pub use page::Browser;
 pub use prometheus::Prometheus;
 pub use state::{AggregatorState, Cell, FindingOrHazard, Incident, Severity};
-pub use timeline::{Alert, AlertLook, ExitCode, PodUsage, Request, StateSample, StatusLook, Timeline};
+pub use timeline::{Alert, AlertSample, ExitCode, PodUsage, Request, StateSample, StatusResult, Timeline};
 
 use crate::cluster::{Cluster, PodView, Proxy};
 use requests::LogPositions;
@@ -70,16 +70,16 @@ impl Observer {
             let (cluster, timeline, prometheus) =
                 (Rc::clone(cluster), Rc::clone(&timeline), prometheus.clone());
             async move || {
-                let up = cluster.pods.renew().await;
+                let up = cluster.pods.refresh().await;
                 timeline.borrow_mut().api_server.push((clock.now(), up));
                 if let Some(prometheus) = &prometheus {
-                    prometheus.find(&cluster.pods.all());
+                    prometheus.set_targets(&cluster.pods.all());
                 }
             }
         }));
         tasks.spawn_local(repeat(Duration::from_secs(1), {
             let (cluster, timeline) = (Rc::clone(cluster), Rc::clone(&timeline));
-            async move || looks::take(&cluster, clock, &timeline).await
+            async move || state_samples::sample_all(&cluster, clock, &timeline).await
         }));
         tasks.spawn_local(repeat(Duration::from_secs(2), {
             let (cluster, timeline, mut logs) =
@@ -117,7 +117,7 @@ impl Observer {
 /// Returns the current aggregators.
 #[must_use]
 pub fn aggregators(cluster: &Cluster) -> Vec<PodView> {
-    cluster.pods.of(crate::install::NAMESPACE, AGGREGATORS)
+    cluster.pods.in_namespace(crate::install::NAMESPACE, AGGREGATORS)
 }
 
 async fn repeat(period: Duration, mut look: impl AsyncFnMut()) {

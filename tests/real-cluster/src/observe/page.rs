@@ -13,7 +13,7 @@ use super::aggregators;
 use crate::cluster::Cluster;
 
 /// Timeout of one screenshot.
-const PATIENCE: Duration = Duration::from_secs(40);
+const SCREENSHOT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Chromium, if there is one.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Browser {
     }
 
     /// Takes a screenshot (PNG) of the page of the first aggregator that responds, if any.
-    pub async fn picture(&self, cluster: &Cluster, name: &str) -> Option<Vec<u8>> {
+    pub async fn screenshot(&self, cluster: &Cluster, name: &str) -> Option<Vec<u8>> {
         let mut ready = aggregators(cluster)
             .into_iter()
             .filter(|pod| pod.ready && !pod.terminating);
@@ -63,7 +63,7 @@ impl Browser {
             .process_group(0)
             .kill_on_drop(true)
             .status();
-        let taken = timeout(PATIENCE, taken).await.ok()?.ok()?;
+        let taken = timeout(SCREENSHOT_TIMEOUT, taken).await.ok()?.ok()?;
         if taken.success() {
             tokio::fs::read(&path).await.ok()
         } else {

@@ -31,10 +31,10 @@ const RULES: &str = include_str!("../../../../dashboards/parallax.rules.yaml");
 const INTERVAL: &str = "5s";
 
 /// Timeout until it is ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of a query.
-const ANSWER: Duration = Duration::from_secs(3);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A running Prometheus; killed on drop.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Prometheus {
     }
 
     /// Makes it scrape these Pods from now on, as far as its `PodMonitors` select them.
-    pub fn find(&self, pods: &[PodView]) {
+    pub fn set_targets(&self, pods: &[PodView]) {
         self.discovery.renew(pods);
     }
 
@@ -107,8 +107,8 @@ impl Prometheus {
             if let Some(status) = self.child.try_wait()? {
                 bail!("Prometheus exited: {status}");
             }
-            if begin.elapsed() > PATIENCE {
-                bail!("Prometheus is not ready after {PATIENCE:?}");
+            if begin.elapsed() > START_TIMEOUT {
+                bail!("Prometheus is not ready after {START_TIMEOUT:?}");
             }
             sleep(Duration::from_millis(100)).await;
         }
@@ -127,7 +127,7 @@ impl Prometheus {
                 .body(Full::new(Bytes::new()))?;
             anyhow::Ok(serde_json::from_slice(&exchange(stream, request).await?.body)?)
         };
-        timeout(ANSWER, asked)
+        timeout(QUERY_TIMEOUT, asked)
             .await
             .context("no response from Prometheus")?
     }

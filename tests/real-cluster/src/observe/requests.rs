@@ -21,7 +21,7 @@ pub(super) struct LogPositions {
 impl LogPositions {
     /// Reads new entries. An unreachable client is tried again later: its log covers more than an hour.
     pub(super) async fn fetch(&mut self, cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
-        for pod in cluster.pods.of(CLIENTS, "app=shopper") {
+        for pod in cluster.pods.in_namespace(CLIENTS, "app=shopper") {
             let Ok(page) = self.page(cluster, &pod).await else {
                 continue;
             };
@@ -53,7 +53,7 @@ impl LogPositions {
 
 async fn fetch(cluster: &Cluster, pod: &PodView, after: u64) -> anyhow::Result<client::Page> {
     let path = format!("/log?after={after}");
-    let answer = cluster.reach.get(pod, PORT, &path, &[]).await?;
+    let answer = cluster.pod_access.get(pod, PORT, &path, &[]).await?;
     anyhow::ensure!(answer.status.is_success(), "{}", answer.status);
     Ok(serde_json::from_slice(&answer.body)?)
 }

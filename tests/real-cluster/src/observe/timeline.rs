@@ -10,11 +10,11 @@ use super::AggregatorState;
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     /// States of the aggregators, each second.
-    pub looks: Vec<StateSample>,
+    pub samples: Vec<StateSample>,
     /// Results of `parallax status`.
-    pub statuses: Vec<StatusLook>,
+    pub statuses: Vec<StatusResult>,
     /// Alerts that were pending or firing, each second.
-    pub alerts: Vec<AlertLook>,
+    pub alerts: Vec<AlertSample>,
     /// Requests of the control clients.
     pub requests: Vec<Request>,
     /// Memory and CPU of Parallax's Pods.
@@ -41,7 +41,7 @@ pub struct ExitCode(pub Option<i32>);
 
 /// One run of `parallax status`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StatusLook {
+pub struct StatusResult {
     /// Its start.
     pub at: f64,
     /// Its end.
@@ -54,7 +54,7 @@ pub struct StatusLook {
 
 /// Alerts at one time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AlertLook {
+pub struct AlertSample {
     /// The time.
     pub at: f64,
     /// Pending and firing alerts.
@@ -103,7 +103,7 @@ pub struct PodUsage {
 impl Timeline {
     /// Drops everything before a time.
     pub fn forget_before(&mut self, time: f64) {
-        self.looks.retain(|look| look.at >= time);
+        self.samples.retain(|look| look.at >= time);
         self.statuses.retain(|look| look.at >= time);
         self.requests.retain(|request| request.at >= time);
         self.usage.retain(|usage| usage.at >= time);
@@ -121,7 +121,12 @@ impl Timeline {
     #[must_use]
     pub fn newest(&self, now: f64, seconds: f64) -> BTreeMap<&str, &AggregatorState> {
         let mut newest = BTreeMap::new();
-        for look in self.looks.iter().rev().take_while(|look| look.at > now - seconds) {
+        for look in self
+            .samples
+            .iter()
+            .rev()
+            .take_while(|look| look.at > now - seconds)
+        {
             if let Ok(state) = &look.state {
                 newest.entry(look.pod.as_str()).or_insert(state);
             }

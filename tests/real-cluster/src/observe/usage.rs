@@ -9,7 +9,7 @@ use super::{Clock, PodUsage, Timeline};
 use crate::cluster::Cluster;
 
 /// Timeout of one kubelet.
-const PATIENCE: Duration = Duration::from_secs(3);
+const KUBELET_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Queries every kubelet once. An unreachable node has no figures.
 pub(super) async fn measure(cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
@@ -18,7 +18,7 @@ pub(super) async fn measure(cluster: &Cluster, clock: Clock, timeline: &RefCell<
         let Ok(request) = http::Request::get(path).body(Vec::new()) else {
             continue;
         };
-        let Ok(Ok(summary)) = timeout(PATIENCE, cluster.client.request::<Value>(request)).await else {
+        let Ok(Ok(summary)) = timeout(KUBELET_TIMEOUT, cluster.client.request::<Value>(request)).await else {
             continue;
         };
         timeline.borrow_mut().usage.extend(read(&summary, clock.now()));

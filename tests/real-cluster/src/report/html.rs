@@ -76,11 +76,16 @@ fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result
     for record in records {
         let verdict = &record.verdict;
         let seconds = |after: Option<f64>| after.map_or(String::new(), |after| format!("{after:.0} s"));
-        let mut said: Vec<String> = verdict.named.iter().chain(&verdict.extras).map(brief).collect();
+        let mut said: Vec<String> = verdict
+            .named
+            .iter()
+            .chain(&verdict.other_incidents)
+            .map(brief)
+            .collect();
         said.truncate(6);
         let fired: std::collections::BTreeSet<&str> =
             verdict.fired.iter().map(|fired| fired.name.as_str()).collect();
-        let failures: usize = verdict.felt.iter().map(|felt| felt.failures).sum();
+        let failures: usize = verdict.user_failures.iter().map(|felt| felt.failures).sum();
         writeln!(
             text,
             "<tr class=\"{}\"><td>{}</td><td><a href=\"#{id}\">{id}</a><br>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
@@ -91,7 +96,7 @@ fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result
             HtmlEscaped(&said.join(" · ")),
             seconds(verdict.named_after),
             if record.kind == Kind::Fault {
-                verdict.extras.len().to_string()
+                verdict.other_incidents.len().to_string()
             } else {
                 String::new()
             },
@@ -113,7 +118,7 @@ fn brief(story: &crate::judge::IncidentHistory) -> String {
 /// Renders memory and CPU over all steps, the largest first.
 fn resources(text: &mut String, report: &Report) -> fmt::Result {
     let mut parts: std::collections::BTreeMap<&str, (f64, f64, f64, u32)> = std::collections::BTreeMap::new();
-    for took in report.records.iter().flat_map(|record| &record.took) {
+    for took in report.records.iter().flat_map(|record| &record.resources) {
         let part = if took.pod.contains("aggregator") {
             "aggregator"
         } else {
@@ -194,7 +199,7 @@ mod tests {
     use super::*;
     use crate::{
         judge::{IncidentHistory, StepTimes, TimeSpan, Verdict},
-        observe::{ExitCode, Incident, StatusLook},
+        observe::{ExitCode, Incident, StatusResult},
         run::{ExplainedIncident, PageScreenshot, PodResources},
         step,
     };
@@ -218,13 +223,13 @@ mod tests {
                 from: 110.0,
                 until: 170.0,
             }],
-            said: vec![(110.0, "first".to_owned()), (120.0, "then".to_owned())],
+            sentences: vec![(110.0, "first".to_owned()), (120.0, "then".to_owned())],
             left_open: false,
         };
-        record.marks = Some(StepTimes {
+        record.times = Some(StepTimes {
             fault: 100.0,
             acted: 100.0,
-            cured: Some(160.0),
+            repaired: Some(160.0),
             healed: Some(161.0),
             ended: 200.0,
         });
@@ -234,8 +239,8 @@ mod tests {
             named_after: Some(10.0),
             closed_after: Some(9.0),
             named: vec![said("0a1b", "P7")],
-            extras: vec![said("0c2d", "P3")],
-            statuses: vec![StatusLook {
+            other_incidents: vec![said("0c2d", "P3")],
+            statuses: vec![StatusResult {
                 at: 130.0,
                 until: 130.2,
                 code: ExitCode(Some(1)),
@@ -253,7 +258,7 @@ mod tests {
             caption: "just before the cure".to_owned(),
             png: b"png".to_vec(),
         }];
-        record.took = vec![PodResources {
+        record.resources = vec![PodResources {
             pod: "parallax-aggregator-1".to_owned(),
             memory_mib: 9.5,
             cpu_milli: 14.0,

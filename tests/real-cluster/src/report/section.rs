@@ -38,7 +38,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
         }
         text.push_str("</ul>\n");
     }
-    let Some(marks) = record.marks else {
+    let Some(marks) = record.times else {
         text.push_str("</section>\n");
         return Ok(());
     };
@@ -48,7 +48,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
         Kind::Ordinary => ("Allowed incidents", "Unexpected incidents"),
     };
     stories(text, right, &verdict.named, &since)?;
-    stories(text, wrong, &verdict.extras, &since)?;
+    stories(text, wrong, &verdict.other_incidents, &since)?;
     text.push_str("<details><summary>What was done, alerts, command line, users, evidence</summary>");
     done(text, record, marks, &since)?;
     seen(text, record, &since)?;
@@ -69,7 +69,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
 /// Renders every action with its time.
 fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventTimes) -> fmt::Result {
     text.push_str("<table>\n");
-    for (at, what) in &record.done {
+    for (at, what) in &record.actions {
         writeln!(
             text,
             "<tr><td>{}</td><td>{}</td></tr>",
@@ -77,7 +77,7 @@ fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventT
             HtmlEscaped(what)
         )?;
     }
-    if let Some(cured) = marks.cured {
+    if let Some(cured) = marks.repaired {
         writeln!(text, "<tr><td>{}</td><td><b>cured</b></td></tr>", since.at(cured))?;
     }
     writeln!(
@@ -95,7 +95,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
         "Alerts",
         verdict.fired.iter().map(|fired| {
             let spans: Vec<String> = fired.spans.iter().map(|span| since.span(*span)).collect();
-            format!("{}: {}", fired.words(), spans.join(", "))
+            format!("{}: {}", fired.describe(), spans.join(", "))
         }),
     )?;
     list(text, "parallax status", statuses(record, since).into_iter())?;
@@ -112,7 +112,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     list(
         text,
         "Red, not noticed by users",
-        verdict.red.iter().map(|red| {
+        verdict.unnoticed_failures.iter().map(|red| {
             format!(
                 "{}: {} from {}: {}",
                 since.span(red.span),
@@ -125,7 +125,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     list(
         text,
         "Failures of users",
-        verdict.felt.iter().map(|felt| {
+        verdict.user_failures.iter().map(|felt| {
             let span = TimeSpan {
                 from: felt.from,
                 until: felt.until,
@@ -144,7 +144,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     list(
         text,
         "Memory and CPU",
-        record.took.iter().map(|took| {
+        record.resources.iter().map(|took| {
             format!(
                 "{}: {:.1} MiB, {:.0} m",
                 took.pod, took.memory_mib, took.cpu_milli
@@ -183,12 +183,12 @@ fn stories(text: &mut String, title: &str, stories: &[IncidentHistory], since: &
             },
             HtmlEscaped(&story.incident.targets.join(", "))
         )?;
-        if story.said.len() > 1 {
+        if story.sentences.len() > 1 {
             list(
                 text,
                 "its sentences over time",
                 story
-                    .said
+                    .sentences
                     .iter()
                     .map(|(at, said)| format!("{}: {said}", since.at(*at))),
             )?;

@@ -8,16 +8,16 @@ use tokio::time::sleep;
 use super::{SuiteRun, live_names::LiveNames};
 use crate::{
     cluster::{HookResult, PodView},
-    install::{MissingComponent, certify},
+    install::{MissingComponent, write_certificate},
     step::{Action, ApplicationBehaviour, Certificate, ContainerKill, Step, WhichPods, resolve},
 };
 
 /// Port of the test application for changes of behaviour.
-const CONTROL: u16 = 8081;
+const CONTROL_PORT: u16 = 8081;
 
 impl SuiteRun {
     /// Executes all actions in order.
-    pub(super) async fn act(
+    pub(super) async fn execute(
         &self,
         step: &Step,
         actions: &[Action],
@@ -25,13 +25,13 @@ impl SuiteRun {
         done: &mut Vec<(f64, String)>,
     ) -> anyhow::Result<()> {
         for action in actions {
-            self.cluster.pods.renew().await;
+            self.cluster.pods.refresh().await;
             let names = LiveNames { suite: self, fixed };
-            let words = resolve(&action.words(), &names).unwrap_or_else(|_| action.words());
+            let words = resolve(&action.describe(), &names).unwrap_or_else(|_| action.describe());
             done.push((self.observer.clock.now(), words.clone()));
             if let Action::Repeat(repeat) = action {
                 for _ in 0..repeat.times {
-                    Box::pin(self.act(step, &repeat.actions, fixed, done)).await?;
+                    Box::pin(self.execute(step, &repeat.actions, fixed, done)).await?;
                 }
             } else {
                 self.act_once(step, action, &names).await.with_context(|| words)?;
@@ -67,7 +67,7 @@ impl SuiteRun {
                     kind,
                 } = certificate;
                 let host = resolve(host, names)?;
-                certify(&self.cluster, &self.authority, (namespace, secret), &host, *kind).await?;
+                write_certificate(&self.cluster, &self.authority, (namespace, secret), &host, *kind).await?;
             }
             Action::Kill(kill) => self.kill(kill, names).await?,
             Action::Install(install) => {
@@ -109,7 +109,7 @@ impl SuiteRun {
             let mut arguments = vec!["restore".to_owned()];
             arguments.extend(what);
             if let Err(error) = self.cluster.hook.call(&arguments).await {
-                crate::say(&format!("    {error:#}"));
+                crate::print_uncaptured(&format!("    {error:#}"));
             }
         }
     }
@@ -122,7 +122,10 @@ impl SuiteRun {
             WhichPods::One => &pods[..1],
         };
         for pod in those {
-            let put = self.cluster.reach.put(pod, CONTROL, "/behaviour", &behave.r#as);
+            let put = self
+                .cluster
+                .pod_access
+                .put(pod, CONTROL_PORT, "/behaviour", &behave.r#as);
             put.await?;
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Names for LiveNames<'_> {
             "pod.app" => self.suite.application_pods().into_iter().next(),
             "pod.prober" => {
                 let node = self.fixed.get("node.free1")?;
-                let probers = self.suite.cluster.pods.of(NAMESPACE, PROBERS);
+                let probers = self.suite.cluster.pods.in_namespace(NAMESPACE, PROBERS);
                 probers
                     .into_iter()
                     .find(|pod| &pod.node == node && !pod.terminating)
@@ -55,7 +55,11 @@ impl SuiteRun {
 
     /// Returns ready Pods of the test application, by node.
     pub(super) fn application_pods(&self) -> Vec<PodView> {
-        let pods = self.cluster.pods.of(APPLICATION, "app=shop").into_iter();
+        let pods = self
+            .cluster
+            .pods
+            .in_namespace(APPLICATION, "app=shop")
+            .into_iter();
         pods.filter(|pod| pod.running && !pod.terminating).collect()
     }
 

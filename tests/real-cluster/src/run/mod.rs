@@ -2,13 +2,13 @@
 
 mod action;
 mod live_names;
-mod narrator;
 mod night;
 mod options;
-mod play;
+mod progress;
 mod quiet;
 mod record;
 mod setup;
+mod step_run;
 mod wait;
 
 use std::{
@@ -27,7 +27,7 @@ use crate::{
     install::{Application, Authority, Destinations, ParallaxInstallation},
     judge::Outcome,
     observe::{Browser, Clock, Observer, Prometheus},
-    say,
+    print_uncaptured,
     step::{self, Installation, Step},
 };
 
@@ -82,7 +82,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResul
     let running = async {
         let suite = setup.install().await?;
         let result = match options.night {
-            Some(hours) => suite.night(hours, options, &steps, &records).await,
+            Some(hours) => suite.run_night(hours, options, &steps, &records).await,
             None => suite.each(options, &steps, &records).await,
         };
         anyhow::Ok((suite, result))
@@ -91,7 +91,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResul
         ended = running => Some(ended),
         _ = signal::ctrl_c() => {
             interrupted = true;
-            say("interrupted: restoring and removing");
+            print_uncaptured("interrupted: restoring and removing");
             None
         }
     };
@@ -106,7 +106,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResul
     };
     setup.restore_leftovers().await;
     if options.keep {
-        say("keeping the installation as requested");
+        print_uncaptured("keeping the installation as requested");
     } else {
         setup.remove().await.context("removing the installation")?;
     }
@@ -118,7 +118,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResul
         records: records.into_inner(),
     };
     options.write(&report)?;
-    say(&report.summary());
+    print_uncaptured(&report.summary());
     match failed {
         Some(error) => Err(error),
         None if interrupted => Ok(RunResult::Interrupted),
@@ -145,9 +145,9 @@ impl SuiteRun {
         for step in steps {
             for _ in 0..options.repeat {
                 number += 1;
-                say(&format!("▸ {number}/{total} {}: {}", step.id, step.title));
+                print_uncaptured(&format!("▸ {number}/{total} {}: {}", step.id, step.title));
                 let record = self.run(step).await?;
-                say(&record.line());
+                print_uncaptured(&record.line());
                 records.borrow_mut().push(record);
                 options.write_partial(&records.borrow())?;
             }

@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use super::{Options, StepRecord, SuiteRun};
 use crate::{
     judge::Outcome,
-    say,
+    print_uncaptured,
     step::{Installation, Kind, Step},
 };
 
 impl SuiteRun {
-    pub(super) async fn night(
+    pub(super) async fn run_night(
         &self,
         hours: f64,
         options: &Options,
@@ -33,9 +33,9 @@ impl SuiteRun {
             let chosen = order.next(ordinary.len());
             let step = ordinary[chosen];
             let hours = (self.observer.clock.now() - begin) / 3600.0;
-            say(&format!("▸ {hours:.1} h {}: {}", step.id, step.title));
+            print_uncaptured(&format!("▸ {hours:.1} h {}: {}", step.id, step.title));
             let record = self.run(step).await?;
-            say(&record.line());
+            print_uncaptured(&record.line());
             // A step that cannot run here is counted once, and not selected again.
             if record.verdict.outcome == Outcome::NotRun {
                 ordinary.remove(chosen);

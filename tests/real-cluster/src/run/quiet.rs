@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::SuiteRun;
-use crate::{observe::aggregators, say, step::Installation};
+use crate::{observe::aggregators, print_uncaptured, step::Installation};
 
 /// How long to wait for leftovers of an earlier step before Parallax is reinstalled; an aggregator that started in it
 /// catches up for two minutes.
-const REMAINS: Duration = Duration::from_secs(150);
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(150);
 /// Time for a new installation to become quiet, including two minutes in which it catches up.
-const NEW: Duration = Duration::from_mins(5);
+const NEW_INSTALLATION_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long it must have been quiet.
-const STILL: Duration = Duration::from_secs(10);
+const QUIET_PERIOD: Duration = Duration::from_secs(10);
 
 impl SuiteRun {
     /// Waits for a ready and quiet installation. Returns why it had to be reinstalled.
@@ -22,7 +22,7 @@ impl SuiteRun {
     /// The installation fails.
     pub(super) async fn settle(&self, kind: Installation) -> anyhow::Result<QuietState> {
         let because = if self.installed.get() == Some(kind) {
-            match self.quiet_within(REMAINS).await {
+            match self.quiet_within(LEFTOVER_TIMEOUT).await {
                 None => return Ok(QuietState::Quiet(None)),
                 Some(noise) => Some(noise),
             }
@@ -30,12 +30,12 @@ impl SuiteRun {
             None
         };
         if let Some(because) = &because {
-            say(&format!("    reinstalling Parallax: {because}"));
+            print_uncaptured(&format!("    reinstalling Parallax: {because}"));
         }
         self.installed.set(None);
         self.product.install(&self.cluster, kind).await?;
         self.installed.set(Some(kind));
-        Ok(match self.quiet_within(NEW).await {
+        Ok(match self.quiet_within(NEW_INSTALLATION_TIMEOUT).await {
             None => QuietState::Quiet(because),
             Some(noise) => QuietState::Noisy(noise),
         })
@@ -47,7 +47,7 @@ impl SuiteRun {
         let mut since = None;
         loop {
             match self.noise() {
-                None if since.get_or_insert_with(Instant::now).elapsed() >= STILL => return None,
+                None if since.get_or_insert_with(Instant::now).elapsed() >= QUIET_PERIOD => return None,
                 None => {}
                 Some(noise) => {
                     since = None;
@@ -62,7 +62,7 @@ impl SuiteRun {
 
     /// Returns the first thing that is not quiet.
     fn noise(&self) -> Option<String> {
-        if let Some(complaint) = self.users_complain() {
+        if let Some(complaint) = self.user_failure() {
             return Some(complaint);
         }
         if !self.all_report() {

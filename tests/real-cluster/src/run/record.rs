@@ -42,9 +42,11 @@ pub struct StepRecord {
     /// Why Parallax was reinstalled before it.
     pub installed_because: Option<String>,
     /// Times of the step; absent if the event did not happen.
-    pub marks: Option<StepTimes>,
+    #[serde(rename = "marks")]
+    pub times: Option<StepTimes>,
     /// Executed actions with their times.
-    pub done: Vec<(f64, String)>,
+    #[serde(rename = "done")]
+    pub actions: Vec<(f64, String)>,
     /// Its verdict.
     pub verdict: Verdict,
     /// Explanation of each incident when it was new.
@@ -53,7 +55,8 @@ pub struct StepRecord {
     #[serde(skip)]
     pub pictures: Vec<PageScreenshot>,
     /// Resource usage of Parallax's Pods.
-    pub took: Vec<PodResources>,
+    #[serde(rename = "took")]
+    pub resources: Vec<PodResources>,
     /// Number of users' requests during the step.
     pub requests: usize,
     /// Duration in seconds, including everything before and after the event.
@@ -104,12 +107,12 @@ impl StepRecord {
             kind: step.kind,
             installation: step.installation,
             installed_because: None,
-            marks: None,
-            done: Vec::new(),
+            times: None,
+            actions: Vec::new(),
             verdict: Verdict::not_run("it did not start".to_owned()),
             explained: Vec::new(),
             pictures: Vec::new(),
-            took: Vec::new(),
+            resources: Vec::new(),
             requests: 0,
             seconds: 0.0,
         }
@@ -134,7 +137,7 @@ impl StepRecord {
             facts.push(format!(
                 "in {} incidents, {} other incidents",
                 verdict.named.len(),
-                verdict.extras.len()
+                verdict.other_incidents.len()
             ));
         }
         let word = match verdict.outcome {

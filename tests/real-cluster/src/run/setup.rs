@@ -14,7 +14,7 @@ use crate::{
     image,
     install::{Application, Authority, CLIENTS, ParallaxInstallation},
     observe::{Browser, Clock, Observer, ObserverSources, Prometheus},
-    say,
+    print_uncaptured,
 };
 
 /// Everything needed to install and remove what a run needs.
@@ -39,11 +39,11 @@ impl<'a> RunSetup<'a> {
             folder: folder.to_owned(),
         };
         let cluster = Cluster::connect(&access).await?;
-        say(&format!(
+        print_uncaptured(&format!(
             "Kubernetes {}, nodes {}{}",
             cluster.version,
             cluster.nodes.join(", "),
-            if cluster.hook.is_there() {
+            if cluster.hook.is_some() {
                 ""
             } else {
                 "; no hook, so only steps that kubectl can execute will run"
@@ -64,21 +64,21 @@ impl<'a> RunSetup<'a> {
         let cluster = &self.cluster;
         // Leftovers of an earlier run that was killed.
         product.remove(cluster).await?;
-        say("installing the application and the control clients");
+        print_uncaptured("installing the application and the control clients");
         let application = Application { image: suite };
         let destinations = application.install(cluster, &authority).await?;
-        cluster.pods.renew().await;
-        let clients = cluster.pods.of(CLIENTS, "app=shopper");
+        cluster.pods.refresh().await;
+        let clients = cluster.pods.in_namespace(CLIENTS, "app=shopper");
         let first = clients.first().context("no control client is running")?;
-        let way = cluster.reach.choose(first, 8082).await;
-        say(&format!(
+        let way = cluster.pod_access.choose_route(first, 8082).await;
+        print_uncaptured(&format!(
             "Pods are accessed {}",
             match way {
                 crate::cluster::PodRoute::Direct => "directly",
                 crate::cluster::PodRoute::Forwarded => "through forwarded ports",
             }
         ));
-        let proxy = Proxy::bind(Rc::clone(&cluster.pods), Rc::clone(&cluster.reach)).await?;
+        let proxy = Proxy::bind(Rc::clone(&cluster.pods), Rc::clone(&cluster.pod_access)).await?;
         let proxy_address = proxy.address();
         let monitors = product.pod_monitors().await?;
         let prometheus = Prometheus::start(&self.folder, &monitors, proxy_address);
@@ -86,7 +86,7 @@ impl<'a> RunSetup<'a> {
         let prometheus = Rc::new(prometheus.await?);
         let browser = Browser::find(&self.folder, proxy_address);
         if browser.is_none() {
-            say("no screenshots: chromium is not installed");
+            print_uncaptured("no screenshots: chromium is not installed");
         }
         let sources = ObserverSources {
             cluster: Rc::clone(cluster),
@@ -118,11 +118,11 @@ impl<'a> RunSetup<'a> {
             return Ok((product, suite.clone()));
         }
         anyhow::ensure!(
-            self.cluster.hook.is_there(),
+            self.cluster.hook.is_some(),
             "cannot load images into the cluster: set a hook (PARALLAX_REAL_CLUSTER_HOOK), or images in a registry \
              (PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE)"
         );
-        say("building images");
+        print_uncaptured("building images");
         let built = image::build(
             &self.folder,
             options.binary.as_deref(),
@@ -130,7 +130,7 @@ impl<'a> RunSetup<'a> {
             options.suite_image.is_none(),
         )
         .await?;
-        say("loading images");
+        print_uncaptured("loading images");
         let mut arguments = vec!["load".to_owned()];
         arguments.extend(built.archives.iter().map(|path| path.display().to_string()));
         anyhow::ensure!(
@@ -152,13 +152,13 @@ impl<'a> RunSetup<'a> {
     /// Makes the hook restore everything that it has broken.
     pub(super) async fn restore_leftovers(&self) {
         if let Err(error) = self.cluster.hook.call(&["restore", "all"]).await {
-            say(&format!("restoring: {error:#}"));
+            print_uncaptured(&format!("restoring: {error:#}"));
         }
     }
 
     /// Removes everything.
     pub(super) async fn remove(&self) -> anyhow::Result<()> {
-        say("removing everything");
+        print_uncaptured("removing everything");
         Application::remove(&self.cluster).await?;
         let binary = image::command_line(self.options.binary.as_deref())?;
         let product = ParallaxInstallation::new(binary, image::PRODUCT.to_owned(), None, self.folder.clone());

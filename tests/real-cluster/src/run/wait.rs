@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Polling interval.
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout of one request to the API server.
-const ANSWER: Duration = Duration::from_secs(4);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Parallax did not do what is expected.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl SuiteRun {
         let begin = Instant::now();
         loop {
             // An API server that does not respond proves nothing about the condition.
-            let holds = timeout(ANSWER, self.holds(step, &wait.r#for, names)).await;
+            let holds = timeout(REQUEST_TIMEOUT, self.holds(step, &wait.r#for, names)).await;
             if matches!(holds, Ok(Ok(true))) {
                 return Ok(());
             }
@@ -67,7 +67,7 @@ impl SuiteRun {
                     _ => anyhow::anyhow!(words),
                 });
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -76,12 +76,14 @@ impl SuiteRun {
         Ok(match condition {
             Condition::Rollout(_) => false,
             Condition::Pods(pods) => {
-                self.cluster.pods.follow(&resolve(&pods.namespace, names)?);
-                self.cluster.pods.renew().await;
+                self.cluster
+                    .pods
+                    .include_namespace(&resolve(&pods.namespace, names)?);
+                self.cluster.pods.refresh().await;
                 let found = self
                     .cluster
                     .pods
-                    .of(&resolve(&pods.namespace, names)?, &pods.selector);
+                    .in_namespace(&resolve(&pods.namespace, names)?, &pods.selector);
                 found.len() == pods.count && found.iter().all(|pod| pod.ready && !pod.terminating)
             }
             Condition::Complete(job) => {
@@ -93,7 +95,7 @@ impl SuiteRun {
                 let api = Api::<Namespace>::all(client.clone());
                 api.get_opt(&resolve(name, names)?).await?.is_none()
             }
-            Condition::ApiServer => self.cluster.pods.renew().await,
+            Condition::ApiServer => self.cluster.pods.refresh().await,
             Condition::NodeReady(name) => {
                 let api = Api::<Node>::all(client.clone());
                 let node = api.get_opt(&resolve(name, names)?).await?;
@@ -132,7 +134,7 @@ impl SuiteRun {
                 let timeline = self.observer.timeline.borrow();
                 UserRequests::new(&timeline.requests).fail_at(to, self.observer.clock.now() - 2.0)
             }
-            Condition::UsersServed => self.users_complain().is_none(),
+            Condition::UsersServed => self.user_failure().is_none(),
         })
     }
 
@@ -162,7 +164,7 @@ impl SuiteRun {
     }
 
     /// Returns the first reason why not all requests of every client in the last ten seconds succeeded, if so.
-    pub(super) fn users_complain(&self) -> Option<String> {
+    pub(super) fn user_failure(&self) -> Option<String> {
         let now = self.observer.clock.now();
         let timeline = self.observer.timeline.borrow();
         let recent = timeline

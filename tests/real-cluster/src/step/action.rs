@@ -134,7 +134,7 @@ impl Action {
 
     /// Describes it briefly, for terminal and report.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Kubectl(arguments) => format!("kubectl {}", arguments.join(" ")),
             Self::Apply(_) => "kubectl apply".to_owned(),

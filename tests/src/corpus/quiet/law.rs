@@ -1,22 +1,22 @@
 //! The true law of a healthy mesh, its tilts, and the likelihood of a stretch under each.
 
 use super::{
-    COUNTED, LATEST, QuietOptions,
+    COUNTED_ROUNDS, LATEST_TILT_START, QuietOptions,
     mesh::{MeshProbe, QuietMesh},
 };
 use crate::corpus::{region::ProbeApproach, rng::Rng};
 
 /// Probability that a probe of a stalled client fails.
-const STALLED: f64 = 0.7;
+const STALLED_FAILURE_PROBABILITY: f64 = 0.7;
 
 /// Failure probabilities inside a tilted region: the range of the engine's own grid, in four steps.
-const RATES: [f64; 4] = [0.12, 0.3, 0.6, 0.95];
+const TILT_RATES: [f64; 4] = [0.12, 0.3, 0.6, 0.95];
 
 /// Lengths of a tilt, in rounds.
-const LENGTHS: [usize; 5] = [2, 3, 4, 6, 10];
+const TILT_LENGTHS: [usize; 5] = [2, 3, 4, 6, 10];
 
 /// Probability of a stall while stalls are tilted.
-const SURGE: f64 = 0.35;
+const SURGE_STALL_PROBABILITY: f64 = 0.35;
 
 /// Probes that fail together under a tilt: the engine's own regions, with the endpoint of every probe known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,20 +123,20 @@ impl<'a> QuietLaw<'a> {
     /// Returns a probe's failure probability under the true law, given its client's state.
     const fn base(&self, stalled: bool) -> f64 {
         if stalled {
-            1.0 - (1.0 - STALLED) * (1.0 - self.quiet.background)
+            1.0 - (1.0 - STALLED_FAILURE_PROBABILITY) * (1.0 - self.quiet.background)
         } else {
             self.quiet.background
         }
     }
 
     pub(super) fn draw(&self, rng: &mut Rng) -> DrawnStretch {
-        let tilt = (!rng.chance(self.quiet.plain)).then(|| {
+        let tilt = (!rng.chance(self.quiet.untilted_share)).then(|| {
             let kind = rng.below(self.tilts());
             TiltedLaw {
                 region: self.kinds.get(kind).map(|members| *rng.pick(members)),
-                rate: rng.below(RATES.len()),
-                start: rng.below(LATEST + 1),
-                length: *rng.pick(&LENGTHS),
+                rate: rng.below(TILT_RATES.len()),
+                start: rng.below(LATEST_TILT_START + 1),
+                length: *rng.pick(&TILT_LENGTHS),
             }
         });
         let mut drawn = DrawnStretch {
@@ -144,22 +144,26 @@ impl<'a> QuietLaw<'a> {
             rounds: Vec::new(),
             stalls: Vec::new(),
         };
-        for round in 0..self.quiet.before + COUNTED {
+        for round in 0..self.quiet.warm_up_rounds + COUNTED_ROUNDS {
             let now = tilt.filter(|tilt| {
-                let first = self.quiet.before + tilt.start;
+                let first = self.quiet.warm_up_rounds + tilt.start;
                 (first..first + tilt.length).contains(&round)
             });
             let surge = now.is_some_and(|tilt| tilt.region.is_none());
-            let stall = if surge { SURGE } else { self.quiet.stalls };
+            let stall = if surge {
+                SURGE_STALL_PROBABILITY
+            } else {
+                self.quiet.stalls
+            };
             let stalls: Vec<bool> = (0..self.mesh.nodes).map(|_| rng.chance(stall)).collect();
-            let mut shots = self.mesh.shots(round, rng);
+            let mut shots = self.mesh.draw_probes(round, rng);
             for shot in &mut shots {
                 shot.stalled = stalls[shot.client];
                 let base = self.base(shot.stalled);
                 let hit = now.and_then(|tilt| {
                     tilt.region
                         .filter(|region| region.holds(shot, self.mesh))
-                        .map(|_| RATES[tilt.rate])
+                        .map(|_| TILT_RATES[tilt.rate])
                 });
                 shot.failed = rng.chance(hit.map_or(base, |rate| 1.0 - (1.0 - rate) * (1.0 - base)));
             }
@@ -172,19 +176,19 @@ impl<'a> QuietLaw<'a> {
     /// Returns the ratio of the stretch's probability under the true law to that under the law it was drawn from: the
     /// mixture of all tilts and the true law.
     pub(super) fn weight(&self, drawn: &DrawnStretch) -> f64 {
-        if self.quiet.plain >= 1.0 {
+        if self.quiet.untilted_share >= 1.0 {
             return 1.0;
         }
-        let counted = &drawn.rounds[self.quiet.before..];
+        let counted = &drawn.rounds[self.quiet.warm_up_rounds..];
         let mut tilted = 0.0;
         for members in &self.kinds {
             let mut sum = 0.0;
             for region in members {
-                let mut rows = vec![[0.0; RATES.len()]; counted.len()];
+                let mut rows = vec![[0.0; TILT_RATES.len()]; counted.len()];
                 for (row, shots) in rows.iter_mut().zip(counted) {
                     for shot in shots.iter().filter(|shot| region.holds(shot, self.mesh)) {
                         let base = self.base(shot.stalled);
-                        for (sum, rate) in row.iter_mut().zip(RATES) {
+                        for (sum, rate) in row.iter_mut().zip(TILT_RATES) {
                             *sum += if shot.failed {
                                 ((1.0 - (1.0 - rate) * (1.0 - base)) / base).ln()
                             } else {
@@ -193,21 +197,21 @@ impl<'a> QuietLaw<'a> {
                         }
                     }
                 }
-                for rate in 0..RATES.len() {
+                for rate in 0..TILT_RATES.len() {
                     let per_round: Vec<f64> = rows.iter().map(|row| row[rate]).collect();
                     sum += over_windows(&per_round);
                 }
             }
             #[expect(clippy::cast_precision_loss, reason = "members of a kind of region are few")]
-            let choices = (members.len() * RATES.len()) as f64;
+            let choices = (members.len() * TILT_RATES.len()) as f64;
             tilted += sum / choices;
         }
         if self.quiet.stalls > 0.0 {
             let (up, down) = (
-                (SURGE / self.quiet.stalls).ln(),
-                ((1.0 - SURGE) / (1.0 - self.quiet.stalls)).ln(),
+                (SURGE_STALL_PROBABILITY / self.quiet.stalls).ln(),
+                ((1.0 - SURGE_STALL_PROBABILITY) / (1.0 - self.quiet.stalls)).ln(),
             );
-            let per_round: Vec<f64> = drawn.stalls[self.quiet.before..]
+            let per_round: Vec<f64> = drawn.stalls[self.quiet.warm_up_rounds..]
                 .iter()
                 .map(|stalls| {
                     stalls
@@ -220,7 +224,7 @@ impl<'a> QuietLaw<'a> {
         }
         #[expect(clippy::cast_precision_loss, reason = "kinds of tilt are few")]
         let tilts = self.tilts() as f64;
-        1.0 / (self.quiet.plain + (1.0 - self.quiet.plain) * tilted / tilts)
+        1.0 / (self.quiet.untilted_share + (1.0 - self.quiet.untilted_share) * tilted / tilts)
     }
 }
 
@@ -231,12 +235,12 @@ fn over_windows(per_round: &[f64]) -> f64 {
         upto.push(upto[upto.len() - 1] + ln);
     }
     let mut sum = 0.0;
-    for start in 0..=LATEST {
-        for length in LENGTHS {
+    for start in 0..=LATEST_TILT_START {
+        for length in TILT_LENGTHS {
             sum += (upto[start + length] - upto[start]).exp();
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "windows are few")]
-    let windows = ((LATEST + 1) * LENGTHS.len()) as f64;
+    let windows = ((LATEST_TILT_START + 1) * TILT_LENGTHS.len()) as f64;
     sum / windows
 }

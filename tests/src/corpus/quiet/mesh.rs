@@ -109,7 +109,7 @@ impl QuietMesh {
     }
 
     /// Returns one probe through the front, one direct and two to peers for each client, all of them successful so far.
-    pub(super) fn shots(&self, round: usize, rng: &mut Rng) -> Vec<MeshProbe> {
+    pub(super) fn draw_probes(&self, round: usize, rng: &mut Rng) -> Vec<MeshProbe> {
         let mut shots = Vec::with_capacity(self.nodes * 4);
         for client in 0..self.nodes {
             let shot = |way, endpoint: Option<usize>, node| MeshProbe {
@@ -134,7 +134,13 @@ impl QuietMesh {
     }
 
     /// Builds the observation as the probe's prober would report it.
-    pub(super) fn recorded(&self, round: usize, seq: usize, shot: &MeshProbe, rng: &mut Rng) -> Recorded {
+    pub(super) fn to_observation(
+        &self,
+        round: usize,
+        seq: usize,
+        shot: &MeshProbe,
+        rng: &mut Rng,
+    ) -> Recorded {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let at = number(round) * INTERVAL_US + 100_000 + number(shot.client) * 300_000;
         let outcome = if !shot.failed {
@@ -153,11 +159,11 @@ impl QuietMesh {
             incarnation: self.incarnation.clone(),
             observation: Observation {
                 server: None,
-                print: None,
+                fingerprint: None,
                 challenge: None,
                 names: None,
                 seq: ReportSeq((round * self.nodes * 4 + seq) as u64),
-                at: EventTime(at),
+                started: EventTime(at),
                 assignment: None,
                 target: if mesh {
                     self.echoes[shot.node].clone()

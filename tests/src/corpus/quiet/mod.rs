@@ -36,20 +36,20 @@ use self::{
 use super::{rng::Rng, simulate};
 
 /// Share of stretches drawn from the true law.
-pub const PLAIN: f64 = 0.2;
+pub const UNTILTED_SHARE: f64 = 0.2;
 
 /// Rounds before counting starts: the longest evidence window of ten minutes.
-pub const BEFORE: usize = 120;
+pub const WARM_UP_ROUNDS: usize = 120;
 
 /// Rounds in which openings are counted. A tilt begins in the first of them or up to `LATEST` later.
-pub const COUNTED: usize = 14;
+pub const COUNTED_ROUNDS: usize = 14;
 
 /// Latest beginning of a tilt, in counted rounds.
-const LATEST: usize = 4;
+const LATEST_TILT_START: usize = 4;
 
 /// Stretches less likely than this are not judged, but counted as if they had opened `UNJUDGED_OPENINGS` incidents:
 /// over thirty days of 2 000 targets this adds less than 0.02 false alarms, and saves judging most tilted stretches.
-pub const JUDGED_ABOVE: f64 = 1e-10;
+pub const MIN_JUDGED_WEIGHT: f64 = 1e-10;
 
 /// One about the front and one about the target.
 const UNJUDGED_OPENINGS: f64 = 2.0;
@@ -72,13 +72,13 @@ pub struct QuietOptions {
     /// Number of stretches.
     pub stretches: usize,
     /// Rounds of the true law before counting starts.
-    pub before: usize,
+    pub warm_up_rounds: usize,
     /// Share of stretches drawn from the true law; 1 disables tilting.
-    pub plain: f64,
+    pub untilted_share: f64,
     /// Weight below which a stretch counts as a false alarm without being judged.
     pub judged_above: f64,
     /// Number of targets in the mesh, including this one: the certainty that a verdict requires depends on it.
-    pub among: usize,
+    pub target_count: usize,
 }
 
 impl Default for QuietOptions {
@@ -91,10 +91,10 @@ impl Default for QuietOptions {
             seed: 1,
             first: 0,
             stretches: 1_000,
-            before: BEFORE,
-            plain: PLAIN,
-            judged_above: JUDGED_ABOVE,
-            among: 1,
+            warm_up_rounds: WARM_UP_ROUNDS,
+            untilted_share: UNTILTED_SHARE,
+            judged_above: MIN_JUDGED_WEIGHT,
+            target_count: 1,
         }
     }
 }
@@ -172,9 +172,9 @@ impl QuietResult {
 
     /// Returns the contribution of one opening to the expected number.
     #[must_use]
-    pub fn share_of(&self, opening: &FalseOpening, targets: f64, rounds: f64) -> f64 {
+    pub fn contribution(&self, opening: &FalseOpening, targets: f64, rounds: f64) -> f64 {
         let times = if opening.shared { 1.0 } else { targets };
-        opening.weight * times * rounds / float(self.stretches.max(1) as u64 * COUNTED as u64)
+        opening.weight * times * rounds / float(self.stretches.max(1) as u64 * COUNTED_ROUNDS as u64)
     }
 }
 
@@ -186,33 +186,33 @@ pub fn rounds_in(days: f64) -> f64 {
 
 /// Draws and judges the stretches; calls `progress` with the number done.
 pub fn run(quiet: &QuietOptions, mut progress: impl FnMut(usize)) -> QuietResult {
-    let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.among);
+    let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.target_count);
     let law = QuietLaw::new(quiet, &mesh);
     let mut found = QuietResult::default();
     let mut terms = [Vec::new(), Vec::new()];
     let mut weights = 0.0;
     for number in quiet.first..quiet.first + quiet.stretches {
-        let mut rng = Rng::of(&[quiet.seed, 0x9e_77, number as u64]);
+        let mut rng = Rng::from_words(&[quiet.seed, 0x9e_77, number as u64]);
         let drawn = law.draw(&mut rng);
         let weight = law.weight(&drawn);
         if weight < quiet.judged_above {
-            terms[0].push(weight * UNJUDGED_OPENINGS / float(COUNTED as u64));
+            terms[0].push(weight * UNJUDGED_OPENINGS / float(COUNTED_ROUNDS as u64));
             terms[1].push(0.0);
             weights += weight;
             found.stretches += 1;
             found.unjudged += 1;
             continue;
         }
-        let opened = judge(&mesh, &drawn, quiet.before, &mut rng, &mut found);
+        let opened = judge(&mesh, &drawn, quiet.warm_up_rounds, &mut rng, &mut found);
         let count = |shared: bool| float(opened.iter().filter(|(_, s)| *s == shared).count() as u64);
         for (terms, shared) in terms.iter_mut().zip([false, true]) {
-            terms.push(weight * count(shared) / float(COUNTED as u64));
+            terms.push(weight * count(shared) / float(COUNTED_ROUNDS as u64));
         }
         if drawn.tilted {
             found.opened_tilted += opened.len() as u64;
         } else {
             found.opened_plain += opened.len() as u64;
-            found.plain_rounds += COUNTED as u64;
+            found.plain_rounds += COUNTED_ROUNDS as u64;
         }
         weights += weight;
         found
@@ -257,12 +257,12 @@ fn judge(
     let mut opened = Vec::new();
     for (round, shots) in drawn.rounds.iter().enumerate() {
         for (seq, shot) in shots.iter().enumerate() {
-            engine.observe(&mesh.recorded(round, seq, shot, rng));
+            engine.observe(&mesh.to_observation(round, seq, shot, rng));
         }
         found.observations += shots.len() as u64;
         let end = EventTime((i64::try_from(round).unwrap_or(0) + 1) * simulate::INTERVAL_US);
         for vantage in mesh.vantages() {
-            engine.progress(vantage, end);
+            engine.record_progress(vantage, end);
         }
         let now = end.shifted(100_000);
         engine.advance(now);
@@ -274,7 +274,12 @@ fn judge(
             .view(now)
             .incidents
             .into_iter()
-            .map(|incident| (incident.id, (incident.occurrences, said(&incident.verdict))))
+            .map(|incident| {
+                (
+                    incident.id,
+                    (incident.occurrences, verdict_text(&incident.verdict)),
+                )
+            })
             .collect();
         if round >= before {
             for (id, (occurrences, said)) in &new {
@@ -290,7 +295,7 @@ fn judge(
 
 /// Returns the verdict's text, and whether all targets share it. A verdict between probers affects no target; one at a
 /// front does, even if it blames a node.
-fn said(verdict: &Verdict) -> (String, bool) {
+fn verdict_text(verdict: &Verdict) -> (String, bool) {
     let subject = match &verdict.subject {
         Subject::Front(_) => "a front",
         Subject::Service(_) => "a Service",

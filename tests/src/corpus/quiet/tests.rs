@@ -4,7 +4,7 @@ fn small() -> QuietOptions {
     QuietOptions {
         nodes: 5,
         endpoints: 2,
-        before: 6,
+        warm_up_rounds: 6,
         judged_above: 0.0,
         ..QuietOptions::default()
     }
@@ -19,20 +19,20 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
             stalls,
             ..small()
         };
-        let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.among);
+        let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.target_count);
         let law = QuietLaw::new(&quiet, &mesh);
         let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let n = 12_000_u64;
         for number in 0..n {
-            let mut rng = Rng::of(&[7, number]);
+            let mut rng = Rng::from_words(&[7, number]);
             let drawn = law.draw(&mut rng);
             let weight = law.weight(&drawn);
             assert!(
-                weight <= 1.0 / PLAIN + 1e-9,
+                weight <= 1.0 / UNTILTED_SHARE + 1e-9,
                 "the plain share bounds every weight"
             );
             weights += weight;
-            let counted = &drawn.rounds[quiet.before..];
+            let counted = &drawn.rounds[quiet.warm_up_rounds..];
             let failed = |client: usize| {
                 let of_client = counted.iter().take(4).flatten().filter(|s| s.client == client);
                 of_client.filter(|s| s.failed).count() >= 4
@@ -46,7 +46,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
         }
         let n = float(n);
         assert!((weights / n - 1.0).abs() < 0.15, "mean weight {}", weights / n);
-        assert!((plain / n - PLAIN).abs() < 0.04);
+        assert!((plain / n - UNTILTED_SHARE).abs() < 0.04);
         let base = quiet.background;
         let truth = base + stalls * (1.0 - (1.0 - 0.7) * (1.0 - base) - base);
         assert!(
@@ -74,7 +74,13 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
         stretches: 150,
         ..small()
     };
-    let counted = run(&QuietOptions { plain: 1.0, ..loud }, |_| {});
+    let counted = run(
+        &QuietOptions {
+            untilted_share: 1.0,
+            ..loud
+        },
+        |_| {},
+    );
     let estimated = run(&loud, |_| {});
     assert!(counted.opened_plain >= 5, "too few to compare: {counted:?}");
     let error = counted.own.error.hypot(estimated.own.error);
@@ -135,5 +141,5 @@ fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
     );
     assert!(hastened.unjudged > 5 && hastened.judged_rounds < judged.judged_rounds);
     assert!(hastened.own.mean >= judged.own.mean);
-    assert!(hastened.own.mean - judged.own.mean < 1e-9 * UNJUDGED_OPENINGS / float(COUNTED as u64));
+    assert!(hastened.own.mean - judged.own.mean < 1e-9 * UNJUDGED_OPENINGS / float(COUNTED_ROUNDS as u64));
 }

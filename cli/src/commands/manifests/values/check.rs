@@ -21,7 +21,7 @@ impl<'a> ValueProblems<'a> {
     }
 
     /// Returns all problems, if there are any.
-    pub(super) fn end(self) -> Result<(), ConfigError> {
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
         if self.found.is_empty() {
             Ok(())
         } else {
@@ -29,20 +29,20 @@ impl<'a> ValueProblems<'a> {
         }
     }
 
-    pub(super) fn wrong(&mut self, path: &str, message: String) {
-        self.found.push(self.document.complaint(path, message));
+    pub(super) fn add(&mut self, path: &str, message: String) {
+        self.found.push(self.document.problem(path, message));
     }
 
     fn expect(&mut self, good: bool, path: &str, expected: &str, found: &str) {
         if !good {
             let found: String = found.chars().take(80).collect();
-            self.wrong(path, format!("expected {expected}, found {found:?}"));
+            self.add(path, format!("expected {expected}, found {found:?}"));
         }
     }
 
-    pub(super) fn within(&mut self, path: &str, value: u64, low: u64, high: u64, unit: &str) {
+    pub(super) fn in_range(&mut self, path: &str, value: u64, low: u64, high: u64, unit: &str) {
         if !(low..=high).contains(&value) {
-            self.wrong(path, format!("expected {low} to {high} {unit}, found {value}"));
+            self.add(path, format!("expected {low} to {high} {unit}, found {value}"));
         }
     }
 
@@ -50,29 +50,29 @@ impl<'a> ValueProblems<'a> {
         self.expect(known.contains(&value), path, &known.join(" or "), value);
     }
 
-    pub(super) fn some(&mut self, path: &str, length: usize) {
+    pub(super) fn non_empty(&mut self, path: &str, length: usize) {
         if length == 0 {
-            self.wrong(path, "expected at least one".to_owned());
+            self.add(path, "expected at least one".to_owned());
         }
     }
 
     pub(super) fn port(&mut self, path: &str, port: u16) {
         if port == 0 {
-            self.wrong(path, "expected 1 to 65535, found 0".to_owned());
+            self.add(path, "expected 1 to 65535, found 0".to_owned());
         }
     }
 
     /// Ports below 1024 require a privilege that no Parallax Pod has.
     pub(super) fn unprivileged_port(&mut self, path: &str, port: u16) {
         if port < 1_024 {
-            self.wrong(path, format!("expected 1024 to 65535, found {port}"));
+            self.add(path, format!("expected 1024 to 65535, found {port}"));
         }
     }
 
     /// The namespace of the installation, to which `-host` may be appended.
     pub(super) fn namespace(&mut self, path: &str, name: &str) {
         self.expect(
-            label(name) && name.len() <= 58,
+            is_label(name) && name.len() <= 58,
             path,
             "the name of a namespace (at most 58 of a-z, 0-9 and inner -)",
             name,
@@ -82,7 +82,7 @@ impl<'a> ValueProblems<'a> {
     /// The name of an object.
     pub(super) fn name(&mut self, path: &str, name: &str) {
         self.expect(
-            subdomain(name),
+            is_subdomain(name),
             path,
             "a name of a-z, 0-9, - and . that starts and ends with a letter or digit",
             name,
@@ -102,7 +102,7 @@ impl<'a> ValueProblems<'a> {
 
     /// A host name or an IP address.
     pub(super) fn host(&mut self, path: &str, host: &str) {
-        let good = subdomain(host) || host.parse::<std::net::IpAddr>().is_ok();
+        let good = is_subdomain(host) || host.parse::<std::net::IpAddr>().is_ok();
         self.expect(good, path, "a host name or an IP address, without a port", host);
     }
 
@@ -133,10 +133,10 @@ impl<'a> ValueProblems<'a> {
             let (prefix, name) = key
                 .split_once('/')
                 .map_or((None, key.as_str()), |(a, b)| (Some(a), b));
-            let good = prefix.is_none_or(subdomain) && !name.is_empty() && word(name);
+            let good = prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name);
             self.expect(good, path, "label keys like kubernetes.io/os", key);
             self.expect(
-                word(value),
+                is_label_value(value),
                 path,
                 "label values of at most 63 letters, digits, -, _ and .",
                 value,
@@ -155,19 +155,19 @@ impl<'a> ValueProblems<'a> {
             );
         }
         if raw.key.is_none() && operator != "Exists" {
-            self.wrong(
+            self.add(
                 path,
                 "expected a key, or operator: Exists to tolerate every taint".to_owned(),
             );
         }
         if raw.value.is_some() && operator == "Exists" {
-            self.wrong(
+            self.add(
                 &format!("{path}.value"),
                 "expected no value with operator: Exists".to_owned(),
             );
         }
         if raw.toleration_seconds.is_some() && raw.effect.as_deref() != Some("NoExecute") {
-            self.wrong(
+            self.add(
                 &format!("{path}.tolerationSeconds"),
                 "expected tolerationSeconds only with effect: NoExecute".to_owned(),
             );
@@ -176,7 +176,7 @@ impl<'a> ValueProblems<'a> {
 }
 
 /// Reports whether this is a label of RFC 1123.
-fn label(name: &str) -> bool {
+fn is_label(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&name.len())
         && name.bytes().all(inner)
@@ -185,12 +185,12 @@ fn label(name: &str) -> bool {
 }
 
 /// Reports whether this is a subdomain of RFC 1123.
-fn subdomain(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(label)
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// Reports whether this is a label value, or the name part of a label key.
-fn word(text: &str) -> bool {
+fn is_label_value(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.is_empty()
         || (text.len() <= 63

@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, path::Path};
 
 use check::ValueProblems;
 use parallax_aggregator::{ConfigError, YamlDocument};
-use parallax_api::links::link_address;
+use parallax_api::links::parse_base_url;
 use parallax_dashboards::alerts::rules::NEVER_WORKED_MINUTES;
 use url::Url;
 
 pub(super) use notify::NotifyValues;
 pub(super) use raw::CertManager;
-use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
+use raw::{RawMonitor, RawPreflight, RawResources, RawValues, RawWorkload};
 
 /// Everything that a manifest depends on. Built only by [`Values::load`] and [`Values::default`], so all objects
 /// derived from it are valid.
@@ -41,7 +41,7 @@ pub(super) struct Values {
     /// CA certificates that probes trust in addition to those of the image.
     pub(super) extra_roots: Option<ExtraRoots>,
     /// Namespaces whose Pods may access page, API and metrics.
-    pub(super) page_from: Vec<String>,
+    pub(super) page_namespaces: Vec<String>,
     pub(super) api_server_ports: Vec<u16>,
     pub(super) pod_monitor: Option<MonitorValues>,
     /// Whether the CRDs of Targets and Runs are installed and watched.
@@ -84,7 +84,7 @@ pub(super) struct PreflightValues {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkloadValues {
     pub(super) resources: ResourceValues,
-    pub(super) place: PlacementValues,
+    pub(super) placement: PlacementValues,
 }
 
 /// Quantities by resource name.
@@ -139,14 +139,14 @@ impl Default for Values {
                 // No CPU limit: a throttled process would measure its own throttling.
                 limits: amounts([("memory", most)]),
             },
-            place: PlacementValues {
+            placement: PlacementValues {
                 node_selector: amounts([("kubernetes.io/os", "linux")]),
                 ..PlacementValues::default()
             },
         };
         let mut prober = workload("10m", "24Mi", "128Mi");
         // Tainted nodes are probed like all others.
-        prober.place.tolerations.push(Toleration {
+        prober.placement.tolerations.push(Toleration {
             key: None,
             operator: Some("Exists".to_owned()),
             value: None,
@@ -171,7 +171,7 @@ impl Default for Values {
             responder: false,
             outside_hosts: Vec::new(),
             extra_roots: None,
-            page_from: Vec::new(),
+            page_namespaces: Vec::new(),
             api_server_ports: vec![443, 6_443],
             pod_monitor: None,
             custom_resources: false,
@@ -192,7 +192,7 @@ impl Default for PreflightValues {
                     requests: amounts([("cpu", "10m"), ("memory", "32Mi")]),
                     limits: amounts([("memory", "128Mi")]),
                 },
-                place: PlacementValues {
+                placement: PlacementValues {
                     node_selector: amounts([("kubernetes.io/os", "linux")]),
                     ..PlacementValues::default()
                 },
@@ -204,7 +204,7 @@ impl Default for PreflightValues {
 }
 
 fn amounts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-    super::meta::pairs(pairs)
+    super::meta::string_map(pairs)
 }
 
 impl Values {
@@ -216,12 +216,12 @@ impl Values {
         let document = YamlDocument::open(path, "the values")?;
         let raw: RawValues = document.read()?;
         let mut check = ValueProblems::new(&document);
-        let values = Self::default().overlaid(raw, &mut check);
-        check.end().map(|()| values)
+        let values = Self::default().merge(raw, &mut check);
+        check.finish().map(|()| values)
     }
 
     /// Reports whether leader election is enabled.
-    pub(super) const fn elects(&self) -> bool {
+    pub(super) const fn leader_election_enabled(&self) -> bool {
         self.replicas > 1
     }
 
@@ -230,7 +230,7 @@ impl Values {
         format!("{}-host", self.namespace)
     }
 
-    fn overlaid(mut self, raw: RawValues, check: &mut ValueProblems<'_>) -> Self {
+    fn merge(mut self, raw: RawValues, check: &mut ValueProblems<'_>) -> Self {
         if let Some(image) = raw.image {
             check.image("image", &image);
             self.image = image;
@@ -252,11 +252,11 @@ impl Values {
             self.audience = audience;
         }
         if let Some(interval) = raw.interval_ms {
-            check.within("intervalMs", interval, 200, 3_600_000, "milliseconds");
+            check.in_range("intervalMs", interval, 200, 3_600_000, "milliseconds");
             self.interval_ms = interval;
         }
         if let Some(timeout) = raw.timeout_ms {
-            check.within("timeoutMs", timeout, 50, 60_000, "milliseconds");
+            check.in_range("timeoutMs", timeout, 50, 60_000, "milliseconds");
             self.timeout_ms = timeout;
         }
         for (field, port, given) in [
@@ -276,7 +276,7 @@ impl Values {
             check.host(&format!("outsideHosts[{i}]"), host);
         }
         if self.replicas > 1 && !raw.outside_hosts.is_empty() {
-            check.wrong(
+            check.add(
                 "outsideHosts",
                 "expected none with 2 replicas: behind one address a machine outside the cluster would report to only one of the aggregators".to_owned(),
             );
@@ -294,9 +294,9 @@ impl Values {
         for (i, namespace) in raw.page_from.iter().enumerate() {
             check.namespace(&format!("pageFrom[{i}]"), namespace);
         }
-        self.page_from = raw.page_from;
+        self.page_namespaces = raw.page_from;
         if let Some(ports) = raw.api_server_ports {
-            check.some("apiServerPorts", ports.len());
+            check.non_empty("apiServerPorts", ports.len());
             for (i, port) in ports.iter().enumerate() {
                 check.port(&format!("apiServerPorts[{i}]"), *port);
             }
@@ -308,13 +308,13 @@ impl Values {
         if let Some(namespace) = raw.cert_manager_namespace {
             check.namespace("certManagerNamespace", &namespace);
             if namespace == self.namespace {
-                check.wrong(
+                check.add(
                     "certManagerNamespace",
                     "expected a namespace other than that of Parallax".to_owned(),
                 );
             }
             if self.cert_manager == CertManager::Off {
-                check.wrong(
+                check.add(
                     "certManagerNamespace",
                     "expected none with certManager: off, which disables watching cert-manager".to_owned(),
                 );
@@ -322,18 +322,18 @@ impl Values {
             self.cert_manager_namespace = Some(namespace);
         }
         self.links = LinkValues {
-            grafana: link("links.grafana", raw.links.grafana, check),
-            page: link("links.page", raw.links.page, check),
+            grafana: parse_link("links.grafana", raw.links.grafana, check),
+            page: parse_link("links.page", raw.links.page, check),
         };
         self.preflight = raw.preflight.map(|raw| preflight(raw, check));
-        self.notify = NotifyValues::of(raw.notify, check);
+        self.notify = NotifyValues::from_raw(raw.notify, check);
         self
     }
 
     fn overlay_aggregator(&mut self, raw: raw::RawAggregator, check: &mut ValueProblems<'_>) {
         if let Some(replicas) = raw.replicas {
             if !(1..=2).contains(&replicas) {
-                check.wrong(
+                check.add(
                     "aggregator.replicas",
                     format!("expected 1 or 2, found {replicas}: a leader and a standby, and every prober reports to both"),
                 );
@@ -341,7 +341,7 @@ impl Values {
             self.replicas = if replicas == 2 { 2 } else { 1 };
         }
         if self.replicas > 1 && raw.volume.is_some() {
-            check.wrong(
+            check.add(
                 "aggregator.volume",
                 "expected none with 2 replicas: only one Pod at a time can mount the volume".to_owned(),
             );
@@ -356,7 +356,7 @@ impl Values {
                 storage_class: raw.storage_class,
             }
         });
-        let place = RawPlace {
+        let place = RawWorkload {
             resources: raw.resources,
             node_selector: raw.node_selector,
             tolerations: raw.tolerations,
@@ -374,7 +374,7 @@ fn preflight(raw: RawPreflight, check: &mut ValueProblems<'_>) -> PreflightValue
     if let Some(namespace) = &raw.cert_manager_namespace {
         check.namespace("preflight.certManagerNamespace", namespace);
     }
-    let place = RawPlace {
+    let place = RawWorkload {
         resources: raw.resources,
         node_selector: raw.node_selector,
         tolerations: raw.tolerations,
@@ -389,7 +389,7 @@ fn preflight(raw: RawPreflight, check: &mut ValueProblems<'_>) -> PreflightValue
 
 fn workload(
     mut known: WorkloadValues,
-    raw: RawPlace,
+    raw: RawWorkload,
     at: &str,
     check: &mut ValueProblems<'_>,
 ) -> WorkloadValues {
@@ -398,10 +398,10 @@ fn workload(
     }
     if let Some(selector) = raw.node_selector {
         check.labels(&format!("{at}.nodeSelector"), &selector);
-        known.place.node_selector = selector;
+        known.placement.node_selector = selector;
     }
     if let Some(tolerations) = raw.tolerations {
-        known.place.tolerations = tolerations
+        known.placement.tolerations = tolerations
             .into_iter()
             .enumerate()
             .map(|(i, raw)| {
@@ -419,7 +419,7 @@ fn workload(
     }
     if let Some(class) = raw.priority_class_name {
         check.name(&format!("{at}.priorityClassName"), &class);
-        known.place.priority_class_name = Some(class);
+        known.placement.priority_class_name = Some(class);
     }
     known
 }
@@ -445,7 +445,7 @@ fn resources(
 
 fn monitor(raw: RawMonitor, check: &mut ValueProblems<'_>) -> MonitorValues {
     let interval_seconds = raw.interval_seconds.unwrap_or(30);
-    check.within(
+    check.in_range(
         "podMonitor.intervalSeconds",
         interval_seconds,
         1,
@@ -453,7 +453,7 @@ fn monitor(raw: RawMonitor, check: &mut ValueProblems<'_>) -> MonitorValues {
         "seconds",
     );
     let never_worked_minutes = raw.never_worked_minutes.unwrap_or(NEVER_WORKED_MINUTES);
-    check.within(
+    check.in_range(
         "podMonitor.neverWorkedMinutes",
         never_worked_minutes.into(),
         0,
@@ -469,6 +469,6 @@ fn monitor(raw: RawMonitor, check: &mut ValueProblems<'_>) -> MonitorValues {
     }
 }
 
-fn link(at: &str, text: Option<String>, check: &mut ValueProblems<'_>) -> Option<Url> {
-    link_address(&text?).map_err(|why| check.wrong(at, why)).ok()
+fn parse_link(at: &str, text: Option<String>, check: &mut ValueProblems<'_>) -> Option<Url> {
+    parse_base_url(&text?).map_err(|why| check.add(at, why)).ok()
 }

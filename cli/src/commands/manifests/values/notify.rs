@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parallax_aggregator::receiver_address;
+use parallax_aggregator::parse_receiver_url;
 use url::Url;
 
 use super::{check::ValueProblems, raw::RawNotify};
@@ -24,12 +24,12 @@ pub(in crate::commands::manifests) struct WebhookValues {
 }
 
 impl NotifyValues {
-    pub(super) fn of(raw: RawNotify, check: &mut ValueProblems<'_>) -> Self {
+    pub(super) fn from_raw(raw: RawNotify, check: &mut ValueProblems<'_>) -> Self {
         let mut known = BTreeSet::from(["events".to_owned()]);
         let mut named = |name: &str, at: &str, check: &mut ValueProblems<'_>| {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) || !known.insert(name.to_owned()) {
-                check.wrong(
+                check.add(
                     &format!("{at}.name"),
                     format!("expected a name of 1 to 40 of a-z, 0-9 and - that no other receiver has, found {name:?}"),
                 );
@@ -40,7 +40,7 @@ impl NotifyValues {
             let at = format!("notify.webhooks[{i}]");
             named(&raw.name, &at, check);
             check.name(&format!("{at}.secret"), &raw.secret);
-            webhooks.extend(url(&raw.url, true, &at, check).map(|url| WebhookValues {
+            webhooks.extend(parse_url(&raw.url, true, &at, check).map(|url| WebhookValues {
                 name: raw.name,
                 url,
                 secret: raw.secret,
@@ -50,7 +50,7 @@ impl NotifyValues {
         for (i, raw) in raw.alertmanagers.into_iter().enumerate() {
             let at = format!("notify.alertmanagers[{i}]");
             named(&raw.name, &at, check);
-            alertmanagers.extend(url(&raw.url, false, &at, check).map(|url| (raw.name, url)));
+            alertmanagers.extend(parse_url(&raw.url, false, &at, check).map(|url| (raw.name, url)));
         }
         Self {
             events: raw.events.unwrap_or(false),
@@ -72,16 +72,16 @@ impl NotifyValues {
     }
 }
 
-fn url(text: &str, query: bool, at: &str, check: &mut ValueProblems<'_>) -> Option<Url> {
+fn parse_url(text: &str, query: bool, at: &str, check: &mut ValueProblems<'_>) -> Option<Url> {
     let at = format!("{at}.url");
     if text.contains('\'') {
-        check.wrong(
+        check.add(
             &at,
             "expected a URL without single quotes, because it is rendered between single quotes".to_owned(),
         );
         return None;
     }
-    receiver_address(text, query)
-        .map_err(|why| check.wrong(&at, why.to_owned()))
+    parse_receiver_url(text, query)
+        .map_err(|why| check.add(&at, why.to_owned()))
         .ok()
 }

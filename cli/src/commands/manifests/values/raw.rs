@@ -16,7 +16,7 @@ pub(super) struct RawValues {
     pub(super) interval_ms: Option<u64>,
     pub(super) timeout_ms: Option<u64>,
     #[serde(default)]
-    pub(super) prober: RawPlace,
+    pub(super) prober: RawWorkload,
     #[serde(default)]
     pub(super) aggregator: RawAggregator,
     pub(super) echo_port: Option<u16>,
@@ -25,7 +25,7 @@ pub(super) struct RawValues {
     pub(super) responder: Option<bool>,
     #[serde(default)]
     pub(super) outside_hosts: Vec<String>,
-    pub(super) extra_roots: Option<RawRoots>,
+    pub(super) extra_roots: Option<RawExtraRoots>,
     #[serde(default)]
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Option<Vec<u16>>,
@@ -42,7 +42,7 @@ pub(super) struct RawValues {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct RawRoots {
+pub(super) struct RawExtraRoots {
     pub(super) config_map: String,
     pub(super) key: Option<String>,
 }
@@ -104,7 +104,7 @@ pub(in crate::commands::manifests) enum CertManager {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct RawPlace {
+pub(super) struct RawWorkload {
     pub(super) resources: Option<RawResources>,
     pub(super) node_selector: Option<BTreeMap<String, String>>,
     pub(super) tolerations: Option<Vec<RawToleration>>,

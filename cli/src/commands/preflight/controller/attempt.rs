@@ -16,31 +16,31 @@ use super::{
     super::{
         JudgedHost, PreflightContext,
         args::PreflightSettings,
-        cases,
+        cleanup,
         cluster::ClusterClient,
         error::{NoVerdict, NoVerdictReason},
-        leftovers,
+        make_preflights,
     },
     request, status,
 };
 use crate::commands::query::{ApiClient, ConnectionArgs};
 
 /// The maximum number of attempts.
-const MOST_ATTEMPTS: u32 = 6;
+const MAX_ATTEMPTS: u32 = 6;
 
 /// The delay and the maximum number of writes of a status before the attempt yields to other Preflights.
-const AGAIN: Duration = Duration::from_secs(2);
-const MOST_WRITES: u32 = 15;
+const STATUS_RETRY_DELAY: Duration = Duration::from_secs(2);
+const MAX_STATUS_WRITES: u32 = 15;
 /// The delay before an attempt that yielded is resumed.
-const LATER: Duration = Duration::from_mins(1);
+const RESUME_DELAY: Duration = Duration::from_mins(1);
 
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptResult {
     /// Finished; the status contains the result.
-    Over,
+    Finished,
     /// Failed; a retry after this delay may succeed.
-    Again(Duration),
+    Retry(Duration),
     /// Stopped on request; nothing is left over.
     Stopped,
 }
@@ -49,14 +49,14 @@ pub(super) enum AttemptResult {
 pub(super) struct AttemptContext {
     pub(super) objects: ObjectClient,
     pub(super) cluster: ClusterClient,
-    pub(super) way: ConnectionArgs,
-    pub(super) setting: PreflightSettings,
+    pub(super) connection: ConnectionArgs,
+    pub(super) settings: PreflightSettings,
     pub(super) backoff: Duration,
 }
 
 impl AttemptContext {
     /// Makes one attempt and writes its result to the status.
-    pub(super) async fn make(
+    pub(super) async fn run(
         &self,
         key: &Key,
         mut object: DynamicObject,
@@ -64,40 +64,40 @@ impl AttemptContext {
     ) -> AttemptResult {
         let (namespace, name) = key;
         tracing::info!(namespace, name, "preflight started");
-        let begun = status::under_way(&object);
-        if let Some(ended) = self.say(key, &object, &begun, &stop).await {
+        let begun = status::running(&object);
+        if let Some(ended) = self.write_status(key, &object, &begun, &stop).await {
             return ended;
         }
         object.data["status"] = serde_json::to_value(&begun).unwrap_or_default();
-        let (status, ended) = match self.verdicts(key, &object, &stop).await {
+        let (status, ended) = match self.judge(key, &object, &stop).await {
             Ok((seat, cases, strict)) => (
-                status::answered(&object, &seat, &cases, strict),
-                AttemptResult::Over,
+                status::finished(&object, &seat, &cases, strict),
+                AttemptResult::Finished,
             ),
             // Stopped on request; the next controller starts over.
-            Err(trouble) if trouble.why == NoVerdictReason::Interrupted => {
+            Err(trouble) if trouble.reason == NoVerdictReason::Interrupted => {
                 tracing::info!(namespace, name, "preflight stopped: {}", trouble.failure);
                 return AttemptResult::Stopped;
             }
             Err(trouble) => {
                 let before = status::attempts(&object);
-                let pause = self.backoff * 2_u32.pow(before.min(MOST_ATTEMPTS));
-                let again = (trouble.why.passes() && before + 1 < MOST_ATTEMPTS).then_some(pause);
+                let pause = self.backoff * 2_u32.pow(before.min(MAX_ATTEMPTS));
+                let again = (trouble.reason.is_temporary() && before + 1 < MAX_ATTEMPTS).then_some(pause);
                 tracing::warn!(
                     namespace,
                     name,
-                    reason = trouble.why.reason(),
+                    reason = trouble.reason.reason(),
                     "{}",
                     trouble.failure
                 );
                 let seconds = again.map(|pause| pause.as_secs());
                 (
                     status::failed(&object, &trouble, seconds),
-                    again.map_or(AttemptResult::Over, AttemptResult::Again),
+                    again.map_or(AttemptResult::Finished, AttemptResult::Retry),
                 )
             }
         };
-        if let Some(ended) = self.say(key, &object, &status, &stop).await {
+        if let Some(ended) = self.write_status(key, &object, &status, &stop).await {
             return ended;
         }
         let ready = status.conditions.first();
@@ -111,7 +111,7 @@ impl AttemptContext {
         ended
     }
 
-    async fn verdicts(
+    async fn judge(
         &self,
         (namespace, name): &Key,
         object: &DynamicObject,
@@ -122,36 +122,37 @@ impl AttemptContext {
             uid: object.metadata.uid.clone().unwrap_or_default(),
         };
         // Leftovers are removed even if the spec turns out to be invalid: it may have been valid earlier.
-        leftovers::of_preflight(&self.cluster, namespace, &owner.uid).await?;
-        let (asked, body) = request::read(&object.data["spec"], namespace, &self.setting)?;
-        let client = self.aggregator().await?;
+        cleanup::remove_for_preflight(&self.cluster, namespace, &owner.uid).await?;
+        let (asked, body) = request::from_spec(&object.data["spec"], namespace, &self.settings)?;
+        let client = self.connect_aggregator().await?;
         let place = PreflightContext {
             client: &client,
             cluster: Some(&self.cluster),
             owner: Some(&owner),
             stop,
-            tell: &|said| tracing::info!(namespace, name, "{said}"),
+            notify: &|said| tracing::info!(namespace, name, "{said}"),
             progress: false,
         };
-        let (seat, cases) = cases(&asked, &place).await?;
+        let (seat, cases) = make_preflights(&asked, &place).await?;
         Ok((seat, cases, body.strict))
     }
 
     /// Returns a client with a current token. Access through the API server is opened anew for each attempt.
-    async fn aggregator(&self) -> Result<ApiClient, NoVerdict> {
-        let (way, namespace) = (self.way.clone(), self.setting.parallax_namespace.clone());
+    async fn connect_aggregator(&self) -> Result<ApiClient, NoVerdict> {
+        let (way, namespace) = (self.connection.clone(), self.settings.parallax_namespace.clone());
         // The connection has a runtime of its own.
-        let opened = tokio::task::spawn_blocking(move || ApiClient::by(&way, namespace.as_deref())).await;
+        let opened =
+            tokio::task::spawn_blocking(move || ApiClient::connect(&way, namespace.as_deref())).await;
         match opened {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(failure)) => Err(NoVerdictReason::AggregatorUnreachable.but(failure)),
+            Ok(Err(failure)) => Err(NoVerdictReason::AggregatorUnreachable.with_failure(failure)),
             Err(ended) => Err(NoVerdictReason::AggregatorUnreachable
-                .could_not(format!("cannot open a connection to the aggregator: {ended}"))),
+                .indeterminate(format!("cannot open a connection to the aggregator: {ended}"))),
         }
     }
 
     /// Writes the status, with retries. Returns a result if it could not be written.
-    async fn say(
+    async fn write_status(
         &self,
         key: &Key,
         object: &DynamicObject,
@@ -163,14 +164,18 @@ impl AttemptContext {
             // It cannot be serialized, so a retry is pointless.
             return None;
         };
-        for _ in 0..MOST_WRITES {
-            if self.objects.say_to(key, uid, &status).await {
+        for _ in 0..MAX_STATUS_WRITES {
+            if self.objects.write_status_of_uid(key, uid, &status).await {
                 return None;
             }
-            if stop.run_until_cancelled(sleep(AGAIN)).await.is_none() {
+            if stop
+                .run_until_cancelled(sleep(STATUS_RETRY_DELAY))
+                .await
+                .is_none()
+            {
                 return Some(AttemptResult::Stopped);
             }
         }
-        Some(AttemptResult::Again(LATER))
+        Some(AttemptResult::Retry(RESUME_DELAY))
     }
 }

@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// The account named in messages about missing permissions.
-const ACCOUNT: &str = "the account of parallax preflight controller";
+const ACCOUNT_DESCRIPTION: &str = "the account of parallax preflight controller";
 
 /// Options of the controller.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(in crate::commands) struct Args {
     #[arg(long, hide = true, value_name = "MILLISECONDS", default_value_t = 5_000)]
     backoff_ms: u32,
     #[command(flatten)]
-    setting: PreflightSettings,
+    settings: PreflightSettings,
 }
 
 /// Finished work.
@@ -61,10 +61,17 @@ enum FinishedWork {
     Removed,
 }
 
-pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), Failure> {
     let stop = stop_on_signal()?;
-    let cluster = ClusterClient::find(way).await?;
-    let objects = |namespace| ObjectClient::of(cluster.client().clone(), "Preflight", ACCOUNT, namespace);
+    let cluster = ClusterClient::connect(connection).await?;
+    let objects = |namespace| {
+        ObjectClient::for_account(
+            cluster.client().clone(),
+            "Preflight",
+            ACCOUNT_DESCRIPTION,
+            namespace,
+        )
+    };
     let followed: Vec<ObjectClient> = if args.namespaces.is_empty() {
         vec![objects(None)]
     } else {
@@ -76,13 +83,13 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
         followed
             .iter()
             .enumerate()
-            .map(|(place, objects)| objects.follow().map(move |event| (place, event)).boxed_local()),
+            .map(|(place, objects)| objects.watch().map(move |event| (place, event)).boxed_local()),
     );
     let attempts = Rc::new(AttemptContext {
         objects: objects(None),
         cluster: cluster.clone(),
-        way: way.clone(),
-        setting: args.setting.clone(),
+        connection: connection.clone(),
+        settings: args.settings.clone(),
         backoff: Duration::from_millis(args.backoff_ms.into()),
     });
     let mut docket = WorkQueue::new(usize::from(args.parallel), &stop);
@@ -98,21 +105,21 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
     );
     loop {
         let all = known.iter().flat_map(KnownObjects::objects);
-        let (steps, wake) = docket.turn(all, Timestamp::now());
+        let (steps, wake) = docket.poll(all, Timestamp::now());
         for step in steps {
             work.push(match step {
-                WorkItem::Begin(key, object, stop) => {
+                WorkItem::Start(key, object, stop) => {
                     let attempts = Rc::clone(&attempts);
                     async move {
-                        let ended = attempts.make(&key, *object, stop).await;
+                        let ended = attempts.run(&key, *object, stop).await;
                         FinishedWork::Attempt(key, ended)
                     }
                     .boxed_local()
                 }
-                WorkItem::Remove(key) => {
+                WorkItem::Delete(key) => {
                     let attempts = Rc::clone(&attempts);
                     async move {
-                        attempts.objects.remove(&key).await;
+                        attempts.objects.delete(&key).await;
                         FinishedWork::Removed
                     }
                     .boxed_local()
@@ -126,20 +133,20 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
             () = stop.cancelled(), if !stop.is_cancelled() => {}
             Some(done) = work.next() => {
                 if let FinishedWork::Attempt(key, ended) = done {
-                    docket.ended(&key, ended, Timestamp::now());
+                    docket.finish(&key, ended, Timestamp::now());
                 }
             }
             event = events.next(), if !stop.is_cancelled() => match event {
                 Some((place, Ok(event))) => {
                     failing = false;
-                    known[place].take(event);
+                    known[place].apply(event);
                 }
                 Some((_, Err(error))) => {
                     if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot watch preflights.parallax.dev; apply deploy/crds.yaml, and check that {ACCOUNT} may list and watch them");
+                        tracing::warn!(%error, "cannot watch preflights.parallax.dev; apply deploy/crds.yaml, and check that {ACCOUNT_DESCRIPTION} may list and watch them");
                     }
                 }
-                None => return Err(Failure::CouldNot("the watch of preflights.parallax.dev has ended".to_owned())),
+                None => return Err(Failure::Indeterminate("the watch of preflights.parallax.dev has ended".to_owned())),
             },
             () = sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => {}
         }

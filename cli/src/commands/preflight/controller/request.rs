@@ -9,10 +9,10 @@ use super::super::{
 };
 
 /// Reads a spec. The API server enforces the rules of the CRD; this reports what an earlier version accepted.
-pub(super) fn read(
+pub(super) fn from_spec(
     spec: &Value,
     namespace: &str,
-    setting: &PreflightSettings,
+    settings: &PreflightSettings,
 ) -> Result<(Request, PreflightBody), NoVerdict> {
     let body: PreflightBody = serde_json::from_value(spec.clone())
         .map_err(|error| NoVerdictReason::Invalid.usage(format!("spec: {error}")))?;
@@ -62,7 +62,7 @@ pub(super) fn read(
         profile,
         caa_identity: body.caa_identity.clone(),
         ready: body.ready_seconds.unwrap_or(60),
-        setting: setting.clone(),
+        settings: settings.clone(),
     };
     Ok((request, body))
 }
@@ -130,14 +130,14 @@ mod tests {
             ),
         ] {
             let asked = said(&[&words[..], &["-n", "shop"]].concat());
-            let (request, _) = read(&spec, "shop", &asked.setting).unwrap();
+            let (request, _) = from_spec(&spec, "shop", &asked.settings).unwrap();
             assert_eq!(format!("{request:?}"), format!("{asked:?}"), "{spec}");
         }
     }
 
     #[test]
     fn what_cannot_be_read_names_the_field() {
-        let setting = said(&["a.example.test"]).setting;
+        let setting = said(&["a.example.test"]).settings;
         for (spec, field) in [
             (json!({"hosts": "a.example.test"}), "spec: invalid type"),
             (json!({"hostz": []}), "hostz"),
@@ -148,8 +148,8 @@ mod tests {
             ),
             (Value::Null, "spec: "),
         ] {
-            let trouble = read(&spec, "shop", &setting).unwrap_err();
-            assert_eq!(trouble.why, NoVerdictReason::Invalid);
+            let trouble = from_spec(&spec, "shop", &setting).unwrap_err();
+            assert_eq!(trouble.reason, NoVerdictReason::Invalid);
             assert!(
                 trouble.failure.to_string().contains(field),
                 "{spec}: {}",

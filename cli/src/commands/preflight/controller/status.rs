@@ -4,78 +4,78 @@ use kube::api::DynamicObject;
 use parallax_aggregator::crd::{
     Condition,
     objects::{condition, now},
-    preflights::{self, ConditionSummary, MOST_HOSTS, PreflightStatus},
+    preflights::{self, ConditionSummary, MAX_HOSTS, PreflightStatus},
 };
 use parallax_preflight::{CertManagerPlacement, HostVerdict};
 
 use super::super::{JudgedHost, error::NoVerdict};
 
 /// The maximum length of the text on cert-manager's Pod, in characters.
-const LONGEST: usize = 600;
+const MAX_PLACEMENT_CHARS: usize = 600;
 
 /// Returns the status of a Preflight in progress.
-pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
+pub(super) fn running(object: &DynamicObject) -> PreflightStatus {
     let said: ConditionSummary = ("Unknown", "Running", "probes are running".to_owned());
     PreflightStatus {
-        start_time: Some(started(object)),
+        start_time: Some(start_time(object)),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
         conditions: conditions(object, &said, [&said, &said], ("False", "False")),
-        ..of(object)
+        ..new_status(object)
     }
 }
 
 /// Returns the status of a Preflight with two verdicts.
-pub(super) fn answered(
+pub(super) fn finished(
     object: &DynamicObject,
-    seat: &CertManagerPlacement,
+    placement: &CertManagerPlacement,
     cases: &[JudgedHost],
     strict: bool,
 ) -> PreflightStatus {
-    let judged: Vec<&HostVerdict> = cases.iter().map(|case| &case.judged).collect();
-    let ready = preflights::ready(&judged, strict);
-    let [own, ca] = preflights::verdicts(&judged, strict);
+    let judged: Vec<&HostVerdict> = cases.iter().map(|case| &case.verdict).collect();
+    let ready = preflights::ready_condition(&judged, strict);
+    let [own, ca] = preflights::check_conditions(&judged, strict);
     let stalled = if ready.0 == "True" { "False" } else { "True" };
     let mut shown: Vec<&JudgedHost> = cases.iter().collect();
     // The sort is stable: within a group, names keep their order.
-    shown.sort_by_key(|case| preflights::ready(&[&case.judged], strict).0 == "True");
-    let more = u32::try_from(shown.len().saturating_sub(MOST_HOSTS)).unwrap_or(u32::MAX);
-    let seat: Vec<String> = seat
-        .words()
+    shown.sort_by_key(|case| preflights::ready_condition(&[&case.verdict], strict).0 == "True");
+    let more = u32::try_from(shown.len().saturating_sub(MAX_HOSTS)).unwrap_or(u32::MAX);
+    let seat: Vec<String> = placement
+        .description()
         .into_iter()
-        .chain(seat.notes.iter().cloned())
+        .chain(placement.notes.iter().cloned())
         .collect();
     let mut not_checked: Vec<String> = Vec::new();
-    for what in cases.iter().flat_map(|case| &case.judged.not_checked) {
+    for what in cases.iter().flat_map(|case| &case.verdict.not_checked) {
         if !not_checked.contains(what) {
             not_checked.push(what.clone());
         }
     }
     PreflightStatus {
-        start_time: Some(started(object)),
+        start_time: Some(start_time(object)),
         completion_time: Some(now()),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
         conditions: conditions(object, &ready, [&own, &ca], ("True", stalled)),
-        cert_manager: Some(seat.join("; ").chars().take(LONGEST).collect())
+        cert_manager: Some(seat.join("; ").chars().take(MAX_PLACEMENT_CHARS).collect())
             .filter(|said: &String| !said.is_empty()),
         hosts: shown
             .into_iter()
-            .take(MOST_HOSTS)
-            .map(|case| preflights::host(&case.judged, &case.planned.words(), &case.runs))
+            .take(MAX_HOSTS)
+            .map(|case| preflights::host_status(&case.verdict, &case.planned.description(), &case.runs))
             .collect(),
-        more: Some(more).filter(|more| *more > 0),
+        omitted_hosts: Some(more).filter(|more| *more > 0),
         not_checked,
-        ..of(object)
+        ..new_status(object)
     }
 }
 
 /// Returns the status of a Preflight without a verdict, with the delay before the next attempt in seconds, if any.
-pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<u64>) -> PreflightStatus {
-    let said = &trouble.failure;
+pub(super) fn failed(object: &DynamicObject, no_verdict: &NoVerdict, again: Option<u64>) -> PreflightStatus {
+    let said = &no_verdict.failure;
     let message = again.map_or_else(
         || said.to_string(),
         |seconds| format!("{said}; next attempt in {seconds} s"),
     );
-    let ready: ConditionSummary = ("Unknown", trouble.why.reason(), message);
+    let ready: ConditionSummary = ("Unknown", no_verdict.reason.reason(), message);
     let verdict: ConditionSummary = (
         "Unknown",
         "NotAsked",
@@ -83,34 +83,34 @@ pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<
     );
     let over = if again.is_none() { "True" } else { "False" };
     PreflightStatus {
-        start_time: Some(started(object)),
+        start_time: Some(start_time(object)),
         completion_time: again.is_none().then(now),
         attempts: Some(attempts(object) + 1),
         conditions: conditions(object, &ready, [&verdict, &verdict], (over, over)),
-        ..of(object)
+        ..new_status(object)
     }
 }
 
 /// The number of failed attempts at this generation.
 pub(super) fn attempts(object: &DynamicObject) -> u32 {
-    let status = current(object);
+    let status = current_status(object);
     let attempts = status.and_then(|status| status["attempts"].as_u64());
     u32::try_from(attempts.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
 /// The start time of this generation.
-fn started(object: &DynamicObject) -> String {
-    let started = current(object).and_then(|status| status["startTime"].as_str());
+fn start_time(object: &DynamicObject) -> String {
+    let started = current_status(object).and_then(|status| status["startTime"].as_str());
     started.map_or_else(now, ToOwned::to_owned)
 }
 
 /// The status, if it refers to the current generation.
-fn current(object: &DynamicObject) -> Option<&serde_json::Value> {
+fn current_status(object: &DynamicObject) -> Option<&serde_json::Value> {
     let status = &object.data["status"];
     (status["observedGeneration"].as_i64() == object.metadata.generation).then_some(status)
 }
 
-fn of(object: &DynamicObject) -> PreflightStatus {
+fn new_status(object: &DynamicObject) -> PreflightStatus {
     PreflightStatus {
         observed_generation: object.metadata.generation,
         ..PreflightStatus::default()

@@ -16,15 +16,15 @@ use super::attempt::AttemptResult;
 #[derive(Debug)]
 pub(super) enum WorkItem {
     /// Make the preflight; the token cancels it.
-    Begin(Key, Box<DynamicObject>, CancellationToken),
+    Start(Key, Box<DynamicObject>, CancellationToken),
     /// Delete the object: its TTL has expired.
-    Remove(Key),
+    Delete(Key),
 }
 
 /// A preflight in progress.
 #[derive(Debug)]
-struct UnderWay {
-    of: ObjectVersion,
+struct ActivePreflight {
+    version: ObjectVersion,
     stop: CancellationToken,
 }
 
@@ -47,38 +47,38 @@ impl ObjectVersion {
 /// The state between two calls. It includes written results, because the watch may not have returned them yet.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
-    most: usize,
+    max_concurrent: usize,
     stop: CancellationToken,
-    under_way: BTreeMap<Key, UnderWay>,
+    active: BTreeMap<Key, ActivePreflight>,
     /// Retries, with their time.
-    waits: BTreeMap<Key, (ObjectVersion, Timestamp)>,
+    retries: BTreeMap<Key, (ObjectVersion, Timestamp)>,
     /// Finished preflights.
-    over: BTreeMap<Key, ObjectVersion>,
+    finished: BTreeMap<Key, ObjectVersion>,
     /// The UIDs of objects that were deleted.
-    removed: BTreeSet<String>,
+    deleted_uids: BTreeSet<String>,
 }
 
 impl WorkQueue {
     /// Creates a queue for at most `most` preflights at once; none starts after `stop` is cancelled.
     pub(super) fn new(most: usize, stop: &CancellationToken) -> Self {
         Self {
-            most,
+            max_concurrent: most,
             stop: stop.clone(),
-            under_way: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            over: BTreeMap::new(),
-            removed: BTreeSet::new(),
+            active: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            finished: BTreeMap::new(),
+            deleted_uids: BTreeSet::new(),
         }
     }
 
     /// Returns the work to start now, and the time until more work is due without further events.
-    pub(super) fn turn<'a>(
+    pub(super) fn poll<'a>(
         &mut self,
         all: impl IntoIterator<Item = (&'a Key, &'a DynamicObject)>,
         now: Timestamp,
     ) -> (Vec<WorkItem>, Option<Duration>) {
         let mut all: Vec<(&Key, &DynamicObject)> = all.into_iter().collect();
-        self.forget(&all);
+        self.prune(&all);
         if self.stop.is_cancelled() {
             return (Vec::new(), None);
         }
@@ -89,8 +89,8 @@ impl WorkQueue {
         let mut at = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
         for (key, object) in all {
             let version = ObjectVersion::of(object);
-            if let Some(under_way) = self.under_way.get(key) {
-                if under_way.of != version || object.metadata.deletion_timestamp.is_some() {
+            if let Some(under_way) = self.active.get(key) {
+                if under_way.version != version || object.metadata.deletion_timestamp.is_some() {
                     under_way.stop.cancel();
                 }
                 continue;
@@ -98,31 +98,31 @@ impl WorkQueue {
             if object.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            if is_over(object) {
-                let due = due(object);
+            if is_finished(object) {
+                let due = ttl_expiry(object);
                 if let Some(later) = due.filter(|due| *due > now) {
                     at(later);
-                } else if due.is_some() && self.removed.insert(version.uid) {
-                    steps.push(WorkItem::Remove(key.clone()));
+                } else if due.is_some() && self.deleted_uids.insert(version.uid) {
+                    steps.push(WorkItem::Delete(key.clone()));
                 }
                 continue;
             }
-            if self.over.get(key) == Some(&version) {
+            if self.finished.get(key) == Some(&version) {
                 continue;
             }
-            match self.waits.get(key) {
+            match self.retries.get(key) {
                 Some((of, until)) if *of == version && *until > now => at(*until),
-                _ if self.under_way.len() < self.most => {
+                _ if self.active.len() < self.max_concurrent => {
                     let stop = self.stop.child_token();
-                    self.waits.remove(key);
-                    self.under_way.insert(
+                    self.retries.remove(key);
+                    self.active.insert(
                         key.clone(),
-                        UnderWay {
-                            of: version,
+                        ActivePreflight {
+                            version,
                             stop: stop.clone(),
                         },
                     );
-                    steps.push(WorkItem::Begin(key.clone(), Box::new(object.clone()), stop));
+                    steps.push(WorkItem::Start(key.clone(), Box::new(object.clone()), stop));
                 }
                 _ => {}
             }
@@ -135,41 +135,41 @@ impl WorkQueue {
     }
 
     /// Takes the result of an attempt.
-    pub(super) fn ended(&mut self, key: &Key, ended: AttemptResult, now: Timestamp) {
-        let Some(under_way) = self.under_way.remove(key) else {
+    pub(super) fn finish(&mut self, key: &Key, ended: AttemptResult, now: Timestamp) {
+        let Some(under_way) = self.active.remove(key) else {
             return;
         };
         match ended {
-            AttemptResult::Over => drop(self.over.insert(key.clone(), under_way.of)),
-            AttemptResult::Again(pause) => {
+            AttemptResult::Finished => drop(self.finished.insert(key.clone(), under_way.version)),
+            AttemptResult::Retry(pause) => {
                 let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
                 let until = now.checked_add(pause).unwrap_or(Timestamp::MAX);
-                self.waits.insert(key.clone(), (under_way.of, until));
+                self.retries.insert(key.clone(), (under_way.version, until));
             }
             AttemptResult::Stopped => {}
         }
     }
 
     /// Forgets objects that are gone, and stops their preflights.
-    fn forget(&mut self, all: &[(&Key, &DynamicObject)]) {
+    fn prune(&mut self, all: &[(&Key, &DynamicObject)]) {
         let keys: BTreeSet<&Key> = all.iter().map(|(key, _)| *key).collect();
-        for (key, under_way) in &self.under_way {
+        for (key, under_way) in &self.active {
             if !keys.contains(key) {
                 under_way.stop.cancel();
             }
         }
-        self.waits.retain(|key, _| keys.contains(key));
-        self.over.retain(|key, _| keys.contains(key));
+        self.retries.retain(|key, _| keys.contains(key));
+        self.finished.retain(|key, _| keys.contains(key));
         let uids: BTreeSet<&str> = all
             .iter()
             .filter_map(|(_, object)| object.metadata.uid.as_deref())
             .collect();
-        self.removed.retain(|uid| uids.contains(uid.as_str()));
+        self.deleted_uids.retain(|uid| uids.contains(uid.as_str()));
     }
 }
 
 /// Reports whether the current generation is finished.
-fn is_over(object: &DynamicObject) -> bool {
+fn is_finished(object: &DynamicObject) -> bool {
     let status = &object.data["status"];
     status["observedGeneration"].as_i64() == object.metadata.generation
         && status["conditions"]
@@ -180,7 +180,7 @@ fn is_over(object: &DynamicObject) -> bool {
 }
 
 /// Returns the time at which the TTL expires.
-fn due(object: &DynamicObject) -> Option<Timestamp> {
+fn ttl_expiry(object: &DynamicObject) -> Option<Timestamp> {
     let ttl = object.data["spec"]["ttlSecondsAfterFinished"].as_i64()?;
     let completed: Timestamp = object.data["status"]["completionTime"].as_str()?.parse().ok()?;
     completed.checked_add(SignedDuration::from_secs(ttl)).ok()

@@ -44,16 +44,16 @@ fn turn(
     all: &[(Key, DynamicObject)],
     at: Timestamp,
 ) -> (Vec<String>, Vec<CancellationToken>, Option<Duration>) {
-    let (steps, wake) = docket.turn(all.iter().map(|(key, object)| (key, object)), at);
+    let (steps, wake) = docket.poll(all.iter().map(|(key, object)| (key, object)), at);
     let mut tokens = Vec::new();
     let words = steps
         .into_iter()
         .map(|step| match step {
-            WorkItem::Begin(key, _, stop) => {
+            WorkItem::Start(key, _, stop) => {
                 tokens.push(stop);
                 format!("begin {}", key.1)
             }
-            WorkItem::Remove(key) => format!("remove {}", key.1),
+            WorkItem::Delete(key) => format!("remove {}", key.1),
         })
         .collect();
     (words, tokens, wake)
@@ -72,7 +72,7 @@ fn a_few_are_made_at_once_and_the_others_when_there_is_room() {
         turn(&mut docket, &all, now()).0.is_empty(),
         "no preflight runs twice at a time"
     );
-    docket.ended(&key("a"), AttemptResult::Over, now());
+    docket.finish(&key("a"), AttemptResult::Finished, now());
     assert_eq!(
         turn(&mut docket, &all, now()).0,
         ["begin c"],
@@ -85,13 +85,13 @@ fn one_that_came_to_nothing_waits_and_a_change_of_it_does_not() {
     let (mut docket, _stop) = docket();
     let all = [new("a")];
     turn(&mut docket, &all, now());
-    docket.ended(&key("a"), AttemptResult::Again(Duration::from_secs(10)), now());
+    docket.finish(&key("a"), AttemptResult::Retry(Duration::from_secs(10)), now());
     let (words, _, wake) = turn(&mut docket, &all, later(4));
     assert!(words.is_empty());
     assert_eq!(wake, Some(Duration::from_secs(6)));
     let changed = [object("a", "a", 2, &Value::Null)];
     assert_eq!(turn(&mut docket, &changed, later(4)).0, ["begin a"]);
-    docket.ended(&key("a"), AttemptResult::Again(Duration::from_secs(10)), later(4));
+    docket.finish(&key("a"), AttemptResult::Retry(Duration::from_secs(10)), later(4));
     assert_eq!(turn(&mut docket, &changed, later(14)).0, ["begin a"]);
 }
 
@@ -106,7 +106,7 @@ fn an_answer_stands_until_the_object_is_changed_and_goes_after_its_time() {
         ["begin a"],
         "a new generation"
     );
-    docket.ended(&key("a"), AttemptResult::Stopped, later(10));
+    docket.finish(&key("a"), AttemptResult::Stopped, later(10));
     assert_eq!(turn(&mut docket, &[answered("a", 1)], later(60)).0, ["remove a"]);
     assert!(
         turn(&mut docket, &[answered("a", 1)], later(61)).0.is_empty(),
@@ -126,7 +126,7 @@ fn what_is_changed_deleted_or_made_anew_in_the_middle_is_stopped_and_begun_again
         assert!(!tokens[0].is_cancelled());
         assert!(turn(&mut docket, &after, now()).0.is_empty(), "{what}");
         assert!(tokens[0].is_cancelled(), "{what}");
-        docket.ended(&key("a"), AttemptResult::Stopped, now());
+        docket.finish(&key("a"), AttemptResult::Stopped, now());
         let again = turn(&mut docket, &after, now()).0;
         assert_eq!(again.len(), after.len(), "{what}: {again:?}");
     }
@@ -147,6 +147,6 @@ fn a_stop_reaches_everything_that_is_under_way_and_nothing_more_is_begun() {
     let (_, tokens, _) = turn(&mut docket, &all, now());
     stop.cancel();
     assert!(tokens.iter().all(CancellationToken::is_cancelled));
-    docket.ended(&key("a"), AttemptResult::Stopped, now());
+    docket.finish(&key("a"), AttemptResult::Stopped, now());
     assert!(turn(&mut docket, &all, now()).0.is_empty());
 }

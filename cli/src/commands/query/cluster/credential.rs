@@ -12,15 +12,15 @@ use kube::{
 };
 use tower::{Layer as _, ServiceExt as _};
 
-use super::pods::refused;
+use super::pods::api_error;
 use crate::exit::Failure;
 
 /// Lifetime of a requested token in seconds: the minimum that the API server accepts.
-const LIFE_S: i64 = 600;
+const TOKEN_LIFETIME_S: i64 = 600;
 
 /// Returns the token that the kubeconfig uses for the API server: inline, from a file or from a credential plugin.
 /// `None` if it uses a client certificate or a password, which only the API server can verify.
-pub(super) async fn own(config: &kube::Config) -> Result<Option<String>, Failure> {
+pub(super) async fn kubeconfig_token(config: &kube::Config) -> Result<Option<String>, Failure> {
     let unusable = |reason: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "the kubeconfig's user cannot authenticate: {reason}; log in again as for kubectl, or use --token-file or --account"
@@ -31,7 +31,7 @@ pub(super) async fn own(config: &kube::Config) -> Result<Option<String>, Failure
     };
     // The authentication layer adds its header to a request; this request is never sent.
     let shown = layer
-        .layer(tower::service_fn(mirror))
+        .layer(tower::service_fn(echo_headers))
         .oneshot(http::Request::new(Body::empty()))
         .await
         .map_err(|error| unusable(&error))?;
@@ -42,14 +42,14 @@ pub(super) async fn own(config: &kube::Config) -> Result<Option<String>, Failure
 }
 
 /// Returns the request's headers as a response.
-async fn mirror(request: http::Request<Body>) -> Result<http::Response<()>, tower::BoxError> {
+async fn echo_headers(request: http::Request<Body>) -> Result<http::Response<()>, tower::BoxError> {
     let mut response = http::Response::new(());
     *response.headers_mut() = request.into_parts().0.headers;
     Ok(response)
 }
 
 /// Requests a short-lived token of a ServiceAccount.
-pub(super) async fn of_account(
+pub(super) async fn service_account_token(
     client: &Client,
     server: &str,
     namespace: &str,
@@ -60,7 +60,7 @@ pub(super) async fn of_account(
         spec: Some(TokenRequestSpec {
             // None: the API server itself is the audience, as for a user's own token.
             audiences: None,
-            expiration_seconds: Some(LIFE_S),
+            expiration_seconds: Some(TOKEN_LIFETIME_S),
             bound_object_ref: None,
         }),
         ..TokenRequest::default()
@@ -73,14 +73,14 @@ pub(super) async fn of_account(
         kube::Error::Api(status) if status.code == 404 => Failure::Usage(format!(
             "--account: no ServiceAccount {name} in the namespace {namespace}"
         )),
-        _ => refused(&error, server, ("create", "serviceaccounts/token", namespace)),
+        _ => api_error(&error, server, ("create", "serviceaccounts/token", namespace)),
     })?;
     answer
         .status
         .and_then(|status| status.token)
         .filter(|token| !token.is_empty())
         .ok_or_else(|| {
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot get a token for the ServiceAccount {namespace}/{name}: the API server returned none"
             ))
         })

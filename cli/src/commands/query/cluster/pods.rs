@@ -10,7 +10,7 @@ use k8s_openapi::{
 use kube::{Api, Client, ResourceExt as _, api::ListParams, client::UpgradeConnectionError};
 use tokio::{io::DuplexStream, time::timeout};
 
-use super::PATIENCE;
+use super::API_SERVER_TIMEOUT;
 use crate::exit::Failure;
 
 /// Service of page and API, as in the manifests.
@@ -44,7 +44,7 @@ pub(super) struct PodStream {
 
 impl PodStream {
     /// Returns the kubelet's error, if it has reported one.
-    pub(super) fn said(self) -> Option<String> {
+    pub(super) fn error(self) -> Option<String> {
         self.error.now_or_never().flatten()
     }
 }
@@ -59,13 +59,13 @@ impl PodAccess {
     /// Looks up the Service.
     pub(super) async fn find(client: Client, server: String, namespace: &str) -> Result<Self, Failure> {
         let services = Api::<Service>::namespaced(client.clone(), namespace);
-        let found = timeout(PATIENCE, services.get(SERVICE)).await;
-        let found = found.map_err(|_| silent(&server))?;
+        let found = timeout(API_SERVER_TIMEOUT, services.get(SERVICE)).await;
+        let found = found.map_err(|_| timeout_error(&server))?;
         let service = found.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => Failure::Usage(format!(
                 "no Service {SERVICE} in the namespace {namespace} of {server}; give the namespace of Parallax with -n, another cluster with --context, or install it: kubectl apply -f deploy/install.yaml"
             )),
-            _ => refused(&error, &server, ("get", "services", namespace)),
+            _ => api_error(&error, &server, ("get", "services", namespace)),
         })?;
         let spec = service.spec.unwrap_or_default();
         let selector = spec.selector.unwrap_or_default();
@@ -75,7 +75,7 @@ impl PodAccess {
             .find(|port| port.name.as_deref() == Some("http"))
             .or(ports.first());
         let (Some(port), false) = (port, selector.is_empty()) else {
-            return Err(Failure::CouldNot(format!(
+            return Err(Failure::Indeterminate(format!(
                 "the Service {namespace}/{SERVICE} selects no Pods (it has no selector or no port); check that it belongs to Parallax"
             )));
         };
@@ -95,10 +95,10 @@ impl PodAccess {
     /// Connects to the first serving Pod that accepts a connection.
     pub(super) async fn connect(&self) -> Result<PodStream, Failure> {
         let mut trouble = None;
-        for (name, port) in self.serving().await? {
-            let opened = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
+        for (name, port) in self.serving_pods().await? {
+            let opened = timeout(API_SERVER_TIMEOUT, self.pods.portforward(&name, &[port])).await;
             let failure = match opened {
-                Err(_) => silent(&self.server),
+                Err(_) => timeout_error(&self.server),
                 Ok(Ok(mut forwarder)) => {
                     if let Some(bytes) = forwarder.take_stream(port) {
                         let error = forwarder.take_error(port).map(futures_util::FutureExt::boxed);
@@ -109,21 +109,22 @@ impl PodAccess {
                     }
                     continue;
                 }
-                Ok(Err(error)) => self.not_forwarded(&error, &name),
+                Ok(Err(error)) => self.forward_error(&error, &name),
             };
             // Another Pod may be reachable. A missing permission applies to all of them, so the first error is kept.
             trouble.get_or_insert(failure);
         }
-        Err(trouble.unwrap_or_else(|| Failure::CouldNot("cannot connect to any aggregator Pod".to_owned())))
+        Err(trouble
+            .unwrap_or_else(|| Failure::Indeterminate("cannot connect to any aggregator Pod".to_owned())))
     }
 
     /// Lists the serving Pods, each with its port number.
-    async fn serving(&self) -> Result<Vec<(String, u16)>, Failure> {
+    async fn serving_pods(&self) -> Result<Vec<(String, u16)>, Failure> {
         let parameters = ListParams::default().labels(&self.selector);
-        let listed = timeout(PATIENCE, self.pods.list(&parameters)).await;
-        let listed = listed.map_err(|_| silent(&self.server))?;
+        let listed = timeout(API_SERVER_TIMEOUT, self.pods.list(&parameters)).await;
+        let listed = listed.map_err(|_| timeout_error(&self.server))?;
         let pods = listed
-            .map_err(|error| refused(&error, &self.server, ("list", "pods", &self.namespace)))?
+            .map_err(|error| api_error(&error, &self.server, ("list", "pods", &self.namespace)))?
             .items;
         for test in [is_ready, has_ready_containers] {
             let serving: Vec<_> = pods
@@ -140,11 +141,11 @@ impl PodAccess {
         } else {
             let all: Vec<_> = pods
                 .iter()
-                .map(|pod| format!("{} is {}", pod.name_any(), state(pod)))
+                .map(|pod| format!("{} is {}", pod.name_any(), not_ready_reason(pod)))
                 .collect();
             all.join(", ")
         };
-        Err(Failure::CouldNot(format!(
+        Err(Failure::Indeterminate(format!(
             "no aggregator Pod is ready in the namespace {}: {said}; see: kubectl -n {} describe pods -l {}",
             self.namespace, self.namespace, self.selector
         )))
@@ -167,12 +168,12 @@ impl PodAccess {
         u16::try_from(number).ok()
     }
 
-    fn not_forwarded(&self, error: &kube::Error, name: &str) -> Failure {
+    fn forward_error(&self, error: &kube::Error, name: &str) -> Failure {
         let code = match error {
             kube::Error::Api(status) => status.code,
             kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(status)) => status.as_u16(),
             _ => {
-                return refused(
+                return api_error(
                     error,
                     &self.server,
                     ("create", "pods/portforward", &self.namespace),
@@ -180,9 +181,9 @@ impl PodAccess {
             }
         };
         match code {
-            401 => expired(),
-            403 => lacks(("create", "pods/portforward", &self.namespace)),
-            code => Failure::CouldNot(format!(
+            401 => credentials_rejected(),
+            403 => permission_denied(("create", "pods/portforward", &self.namespace)),
+            code => Failure::Indeterminate(format!(
                 "the API server at {} cannot forward a port of the Pod {}/{name} (it answered {code}); check whether the node is ready: kubectl -n {} get pods -o wide",
                 self.server, self.namespace, self.namespace
             )),
@@ -211,7 +212,7 @@ fn has_ready_containers(pod: &Pod) -> bool {
 }
 
 /// Describes in a word or two why a Pod is not ready.
-fn state(pod: &Pod) -> String {
+fn not_ready_reason(pod: &Pod) -> String {
     if pod.metadata.deletion_timestamp.is_some() {
         return "stopping".to_owned();
     }
@@ -227,11 +228,11 @@ fn state(pod: &Pod) -> String {
 }
 
 /// Converts an error of the API server into a failure with advice. `rule` is verb, resource and namespace.
-pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str)) -> Failure {
+pub(super) fn api_error(error: &kube::Error, server: &str, rule: (&str, &str, &str)) -> Failure {
     match error {
-        kube::Error::Api(status) if status.code == 401 => expired(),
-        kube::Error::Api(status) if status.code == 403 => lacks(rule),
-        kube::Error::Api(status) => Failure::CouldNot(format!(
+        kube::Error::Api(status) if status.code == 401 => credentials_rejected(),
+        kube::Error::Api(status) if status.code == 403 => permission_denied(rule),
+        kube::Error::Api(status) => Failure::Indeterminate(format!(
             "the API server at {server} cannot {} {} in the namespace {}: {}",
             rule.0, rule.1, rule.2, status.message
         )),
@@ -245,28 +246,28 @@ pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str
                 reason = inner.to_string();
                 source = inner.source();
             }
-            Failure::CouldNot(format!(
+            Failure::Indeterminate(format!(
                 "cannot reach the API server at {server}: {reason}; see: kubectl cluster-info"
             ))
         }
     }
 }
 
-fn silent(server: &str) -> Failure {
-    Failure::CouldNot(format!(
+fn timeout_error(server: &str) -> Failure {
+    Failure::Indeterminate(format!(
         "no response from the API server at {server} within {} s; see: kubectl cluster-info",
-        PATIENCE.as_secs()
+        API_SERVER_TIMEOUT.as_secs()
     ))
 }
 
-fn expired() -> Failure {
+fn credentials_rejected() -> Failure {
     Failure::Usage(
         "the API server rejects the kubeconfig's credentials: they have expired, or belong to another cluster; log in again, or select another --context"
             .to_owned(),
     )
 }
 
-fn lacks((verb, resource, namespace): (&str, &str, &str)) -> Failure {
+fn permission_denied((verb, resource, namespace): (&str, &str, &str)) -> Failure {
     Failure::Usage(format!(
         "permission denied: cannot {verb} {resource} in the namespace {namespace}; ask a cluster administrator to bind the Role {ROLE} there, which grants it (apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}])"
     ))

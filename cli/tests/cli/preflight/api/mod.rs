@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use self::{
     preflights::Changes,
-    wire::{Request, Said, serve, status},
+    wire::{Request, Response, serve, status},
 };
 
 /// State of the server.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct ApiState {
     /// By resource, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
     /// Rejected requests: verb and resource, with status and message.
@@ -34,24 +34,24 @@ pub(crate) struct Held {
     /// Number of requests other than watches, so that a test can kill a client after a given one.
     pub(crate) requests: usize,
     /// Pods are created but never run.
-    pub(crate) pods_wait: bool,
+    pub(crate) pods_stay_pending: bool,
     /// Requests beyond this number get no response. The first of them takes effect, the others do not.
-    pub(crate) silent_after: Option<usize>,
+    pub(crate) max_answered_requests: Option<usize>,
     /// The ingress controller never adopts a route.
-    pub(crate) routes_wait: bool,
+    pub(crate) routes_ignored: bool,
     /// Changes of Preflight objects, for watches.
     changes: Changes,
     /// Maximum number of Pods that one Preflight had at the same time.
     pub(crate) most_pods: usize,
     /// Number of runs still to be rejected as too many.
-    pub(crate) busy: u32,
+    pub(crate) rejected_runs: u32,
     /// Number of times that another client still changes an Ingress just before it is patched.
-    pub(crate) meddling: u32,
+    pub(crate) concurrent_writes: u32,
 }
 
 /// A running server. Stops with the test.
 pub(crate) struct Api {
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<ApiState>>,
     pub(crate) address: SocketAddr,
     /// Address of the ingress controller for clients.
     pub(crate) entry: SocketAddr,
@@ -62,7 +62,7 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn start() -> Self {
-        let held = Arc::new(Mutex::new(Held::default()));
+        let held = Arc::new(Mutex::new(ApiState::default()));
         let api = TcpListener::bind("127.0.0.1:0").unwrap();
         let entry = TcpListener::bind("127.0.0.1:0").unwrap();
         let aggregator = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -86,7 +86,7 @@ impl Api {
         }
     }
 
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, ApiState> {
         self.held.lock().unwrap()
     }
 
@@ -107,7 +107,7 @@ impl Api {
     }
 
     /// Rejects a verb on a resource from now on.
-    pub(crate) fn refuse(&self, verb: &str, resource: &str, status: u16, words: &str) {
+    pub(crate) fn reject(&self, verb: &str, resource: &str, status: u16, words: &str) {
         let key = (verb.to_owned(), resource.to_owned());
         self.held().refused.insert(key, (status, words.to_owned()));
     }
@@ -117,7 +117,7 @@ impl Api {
     }
 
     /// Returns what preflights created and have not deleted.
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub(crate) fn leftovers(&self) -> Vec<String> {
         let held = self.held();
         let own = held
             .objects
@@ -153,7 +153,7 @@ impl Drop for Api {
     }
 }
 
-impl Held {
+impl ApiState {
     fn put(&mut self, resource: &str, mut object: Value) {
         self.uids += 1;
         object["metadata"]["uid"] = format!("uid-{}", self.uids).into();
@@ -164,14 +164,13 @@ impl Held {
     }
 
     /// Merges the fields that an edit in place may change, unless the resource version has changed.
-    fn edit(&mut self, key: &(String, String, String), change: &Value) -> Said {
+    fn edit(&mut self, key: &(String, String, String), change: &Value) -> Response {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return status(404, "not found");
         };
-        if self.meddling > 0 {
-            self.meddling -= 1;
-            let meddled =
-                json!({"path": format!("/{}", self.meddling), "backend": {"service": {"name": "other"}}});
+        if self.concurrent_writes > 0 {
+            self.concurrent_writes -= 1;
+            let meddled = json!({"path": format!("/{}", self.concurrent_writes), "backend": {"service": {"name": "other"}}});
             let paths = object["spec"]["rules"][0]["http"]["paths"]
                 .as_array_mut()
                 .unwrap();
@@ -213,9 +212,9 @@ impl Held {
     }
 
     /// Acts as kubelet and ingress controller.
-    fn react(&mut self, resource: &str, object: &mut Value) {
+    fn apply_effects(&mut self, resource: &str, object: &mut Value) {
         match resource {
-            "pods" if !self.pods_wait => {
+            "pods" if !self.pods_stay_pending => {
                 object["status"] =
                     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
             }
@@ -225,7 +224,7 @@ impl Held {
             }
             _ => {}
         }
-        let routed = matches!(resource, "ingresses" | "httproutes") && !self.routes_wait;
+        let routed = matches!(resource, "ingresses" | "httproutes") && !self.routes_ignored;
         if routed {
             let name = object["metadata"]["name"].as_str().unwrap().to_owned();
             self.serve(&name);
@@ -234,7 +233,7 @@ impl Held {
 }
 
 impl Request {
-    fn answer(&self, held: &Mutex<Held>) -> Said {
+    fn answer(&self, held: &Mutex<ApiState>) -> Response {
         let (resource, namespace, name) = self.place();
         let verb = match (self.method.as_str(), &name) {
             ("GET", Some(_)) => "get",
@@ -252,10 +251,10 @@ impl Request {
             held.requests += 1;
             held.requests
         };
-        let silent = |held: &Mutex<Held>| {
+        let silent = |held: &Mutex<ApiState>| {
             held.lock()
                 .unwrap()
-                .silent_after
+                .max_answered_requests
                 .is_some_and(|last| number > last)
         };
         let wait = || {
@@ -267,7 +266,7 @@ impl Request {
         if held
             .lock()
             .unwrap()
-            .silent_after
+            .max_answered_requests
             .is_some_and(|last| number > last + 1)
         {
             return wait();
@@ -278,10 +277,10 @@ impl Request {
 
     fn done(
         &self,
-        held: &Mutex<Held>,
+        held: &Mutex<ApiState>,
         verb: &str,
         (resource, namespace, name): (String, String, Option<String>),
-    ) -> Said {
+    ) -> Response {
         let mut held = held.lock().unwrap();
         if let Some((code, words)) = held.refused.get(&(verb.to_owned(), resource.clone())) {
             return status(*code, words);
@@ -313,7 +312,7 @@ impl Request {
                     return status(409, "it is there already");
                 }
                 held.created.push((resource.clone(), object.clone()));
-                held.react(&resource, &mut object);
+                held.apply_effects(&resource, &mut object);
                 held.put(&resource, object);
                 held.count_pods();
                 (201, held.objects[&(resource, namespace, name)].to_string())
@@ -336,10 +335,10 @@ impl Request {
     }
 
     /// Response of an aggregator whose nodes all succeed.
-    fn passing(&self, held: &Mutex<Held>) -> Said {
+    fn passing(&self, held: &Mutex<ApiState>) -> Response {
         let mut held = held.lock().unwrap();
-        if self.method == "POST" && held.busy > 0 {
-            held.busy -= 1;
+        if self.method == "POST" && held.rejected_runs > 0 {
+            held.rejected_runs -= 1;
             return (
                 429,
                 json!({"error": "too many runs; ask again in 6 s"}).to_string(),

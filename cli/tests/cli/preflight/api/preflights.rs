@@ -8,8 +8,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Api, Held,
-    wire::{Request, Said, status},
+    Api, ApiState,
+    wire::{Request, Response, status},
 };
 
 /// A watch without events ends after this time, as at a real API server; clients reconnect.
@@ -33,7 +33,7 @@ impl Changes {
     }
 }
 
-impl Held {
+impl ApiState {
     pub(super) fn remove(&mut self, key: &(String, String, String)) -> Option<Value> {
         let removed = self.objects.remove(key)?;
         if key.0 == "preflights" {
@@ -51,7 +51,7 @@ impl Held {
     }
 
     /// Merges a status into the object, if its UID matches the given one.
-    pub(super) fn patch(&mut self, key: &(String, String, String), body: &[u8]) -> Said {
+    pub(super) fn patch(&mut self, key: &(String, String, String), body: &[u8]) -> Response {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return status(404, "not found");
         };
@@ -103,7 +103,7 @@ fn merge(target: &mut Value, patch: &Value) {
 
 impl Request {
     /// Waits for changes and returns them.
-    pub(super) fn watch(&self, held: &Mutex<Held>) -> Said {
+    pub(super) fn watch(&self, held: &Mutex<ApiState>) -> Response {
         let pairs = url::form_urlencoded::parse(self.query.as_bytes());
         let since = pairs
             .into_iter()
@@ -160,7 +160,7 @@ impl Api {
     }
 
     /// Deletes every Pod, as a drain does.
-    pub(crate) fn evict(&self) {
+    pub(crate) fn delete_pods(&self) {
         self.held().objects.retain(|(resource, ..), _| resource != "pods");
     }
 

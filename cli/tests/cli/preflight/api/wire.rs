@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::json;
 
-use super::Held;
+use super::ApiState;
 
 /// Status and body.
-pub(super) type Said = (u16, String);
+pub(super) type Response = (u16, String);
 
 /// One request.
 pub(super) struct Request {
@@ -24,8 +24,8 @@ pub(super) struct Request {
 
 pub(super) fn serve(
     listener: TcpListener,
-    held: Arc<Mutex<Held>>,
-    answer: fn(&Request, &Mutex<Held>) -> Said,
+    held: Arc<Mutex<ApiState>>,
+    answer: fn(&Request, &Mutex<ApiState>) -> Response,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
         // A watch keeps its connection open while others send requests.
@@ -84,7 +84,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     })
 }
 
-pub(super) fn status(code: u16, words: &str) -> Said {
+pub(super) fn status(code: u16, words: &str) -> Response {
     let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": words, "reason": "Test"});
     (code, body.to_string())
 }

@@ -21,31 +21,31 @@ use serde_json::{Value, json};
 
 use self::{
     refused::{applies_the_documented_objects, refuses},
-    stand_in::{LABEL, StandIn},
+    stand_in::{FakeKubelet, LABEL},
     started::StartedController,
 };
 use crate::{
     discovery::{BALANCER, SmallMesh, define_gateways},
+    lock,
     objects::{create, node, pod},
     parallax::{overlay, until},
     plane,
-    rights::{granted, right},
-    turn,
+    rights::{permissions, right},
 };
 
 /// Namespace of the test's objects.
-const SPACE: &str = "shop";
+const NAMESPACE: &str = "shop";
 /// The controller's account, as a user of the API server.
 const CONTROLLER: &str = "system:serviceaccount:parallax:parallax-preflight";
 
 fn preflights(client: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Preflight");
-    Api::namespaced_with(client.clone(), SPACE, &ApiResource::from_gvk(&kind))
+    Api::namespaced_with(client.clone(), NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
 fn written(name: &str, spec: &Value) -> DynamicObject {
     let object = json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "spec": spec,
-        "metadata": {"name": name, "namespace": SPACE}});
+        "metadata": {"name": name, "namespace": NAMESPACE}});
     serde_json::from_value(object).unwrap()
 }
 
@@ -69,7 +69,7 @@ async fn ready(client: &Client, name: &str) -> Value {
 }
 
 /// Returns the existing objects of preflights.
-async fn left(client: &Client) -> Vec<String> {
+async fn remaining_objects(client: &Client) -> Vec<String> {
     let mut left = Vec::new();
     for (group, version, kind) in [
         ("", "v1", "Pod"),
@@ -78,7 +78,7 @@ async fn left(client: &Client) -> Vec<String> {
         ("gateway.networking.k8s.io", "v1", "HTTPRoute"),
     ] {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        let api = Api::<DynamicObject>::namespaced_with(client.clone(), SPACE, &kind);
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), NAMESPACE, &kind);
         let found = api.list(&ListParams::default().labels(LABEL)).await.unwrap();
         left.extend(
             found
@@ -97,13 +97,13 @@ async fn with_cert_manager(plane: &ControlPlane, client: &Client) {
     let template = json!({"metadata": {"labels": {"app": "cert-manager"}},
         "spec": {"containers": [{"name": "controller", "image": "cert-manager:test"}]}});
     if !plane.has_controllers() {
-        for namespace in [SPACE, "cert-manager"] {
+        for namespace in [NAMESPACE, "cert-manager"] {
             let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
             create(&accounts, json!({"metadata": {"name": "default"}})).await;
         }
     }
     until("accounts exist", async || {
-        for namespace in [SPACE, "cert-manager"] {
+        for namespace in [NAMESPACE, "cert-manager"] {
             let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
             accounts.get_opt("default").await.unwrap()?;
         }
@@ -129,7 +129,7 @@ trait ApplyAll {
 impl ApplyAll for Manifest {
     async fn apply_all(&self, client: &Client) {
         for object in self.objects() {
-            let one = Self::of(vec![object.clone()]);
+            let one = Self::from_objects(vec![object.clone()]);
             let name = object.metadata.name.clone().unwrap_or_default();
             until(&format!("{name} is applied"), async || {
                 one.apply(client).await.ok()
@@ -141,7 +141,7 @@ impl ApplyAll for Manifest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all_needed() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("Preflights").await else {
         return;
     };
@@ -150,11 +150,11 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     define_gateways(&client).await;
     // Everything is on this machine, on a port that no host is published on.
     let more = "runs: {targets: any, allow: [127.0.0.0/8]}\n";
-    let mesh = SmallMesh::of(&plane, &client, &installation, more).await;
+    let mesh = SmallMesh::with_installation(&plane, &client, &installation, more).await;
     with_cert_manager(&plane, &client).await;
     refuses(&client).await;
     applies_the_documented_objects(&client).await;
-    let stand_in = StandIn::start(client.clone(), BALANCER).await;
+    let stand_in = FakeKubelet::start(client.clone(), BALANCER).await;
     let started = StartedController::with(&plane, &client, &mesh, stand_in.entry.port()).await;
 
     // The command's own objects are accepted, respond, and are deleted.
@@ -163,7 +163,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         "--class",
         "public",
         "-n",
-        SPACE,
+        NAMESPACE,
         "--profile",
         "pebble",
     ];
@@ -175,7 +175,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         said.contains("including n2, where cert-manager's Pod runs"),
         "{said}"
     );
-    assert_eq!(left(&client).await, Vec::<String>::new());
+    assert_eq!(remaining_objects(&client).await, Vec::<String>::new());
 
     let mut controller = started.start();
     for (name, spec) in [
@@ -225,12 +225,12 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         status["hosts"][0]["selfCheck"]["failing"][0]["causes"][0]["id"], "F19",
         "{status}"
     );
-    assert_eq!(left(&client).await, Vec::<String>::new());
+    assert_eq!(remaining_objects(&client).await, Vec::<String>::new());
     wait_with_kubectl(&plane).await;
     controller.kill();
-    by_a_forwarded_port(&client, &installation, &started).await;
+    check_forwarded_port(&client, &installation, &started).await;
     assert_rights(&plane, &installation);
-    collected(&plane, &client, &started).await;
+    check_garbage_collection(&plane, &client, &started).await;
 }
 
 /// As in docs/use/preflight.md.
@@ -245,10 +245,13 @@ async fn wait_with_kubectl(plane: &ControlPlane) {
         ("--for=condition=Complete", "preflight/down"),
         ("--for=condition=Stalled", "preflight/down"),
     ] {
-        let words = ["wait", condition, name, "-n", SPACE, "--timeout=30s"];
+        let words = ["wait", condition, name, "-n", NAMESPACE, "--timeout=30s"];
         kubectl.run(&words).await.unwrap();
     }
-    let listed = kubectl.run(&["get", "preflights", "-n", SPACE]).await.unwrap();
+    let listed = kubectl
+        .run(&["get", "preflights", "-n", NAMESPACE])
+        .await
+        .unwrap();
     for column in ["NAME", "READY", "SELF CHECK", "CA", "REASON", "AGE"] {
         assert!(listed.contains(column), "{listed}");
     }
@@ -258,7 +261,7 @@ async fn wait_with_kubectl(plane: &ControlPlane) {
 
 /// As installed, the controller reaches the aggregator through the API server; there is no kubelet, so this fails at
 /// the node.
-async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: &StartedController<'_>) {
+async fn check_forwarded_port(client: &Client, installation: &Manifest, started: &StartedController<'_>) {
     node(client, "n3", "127.0.0.1", json!({}), json!([])).await;
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
     let template = deployment.spec.unwrap().template;
@@ -286,12 +289,12 @@ async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: 
 }
 
 /// The controller is killed midway, and the object is deleted before the next one starts.
-async fn collected(plane: &ControlPlane, client: &Client, started: &StartedController<'_>) {
+async fn check_garbage_collection(plane: &ControlPlane, client: &Client, started: &StartedController<'_>) {
     let mut controller = started.start();
     let spec = json!({"hosts": ["stuck.example.test"], "class": "public", "profile": "pebble"});
     let made = async || {
         until("everything is created", async || {
-            (left(client).await.len() == 3).then_some(())
+            (remaining_objects(client).await.len() == 3).then_some(())
         })
         .await;
     };
@@ -304,12 +307,12 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &StartedContr
             .await
             .unwrap();
         until("its dependents are collected", async || {
-            left(client).await.is_empty().then_some(())
+            remaining_objects(client).await.is_empty().then_some(())
         })
         .await;
         put(client, "stuck", spec).await;
     } else {
-        ControlPlane::without_controllers("garbage collection of a Preflight");
+        ControlPlane::skip_without_controllers("garbage collection of a Preflight");
     }
     // The next controller starts again, and deletes everything with the object.
     let next = started.start();
@@ -319,7 +322,7 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &StartedContr
         .await
         .unwrap();
     until("nothing is left", async || {
-        left(client).await.is_empty().then_some(())
+        remaining_objects(client).await.is_empty().then_some(())
     })
     .await;
     drop(next);
@@ -327,7 +330,7 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &StartedContr
 
 /// Asserts that the controller was never denied a permission, and used each one that it has.
 fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
-    let asked = plane.audited().unwrap();
+    let asked = plane.audited_requests().unwrap();
     let asked: Vec<_> = asked
         .iter()
         .filter(|request| request.user == CONTROLLER)
@@ -352,7 +355,7 @@ fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
         .iter()
         .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
         .collect();
-    let idle: Vec<String> = granted(rules)
+    let idle: Vec<String> = permissions(rules)
         .into_iter()
         // The aggregator checks this one with a SubjectAccessReview.
         .filter(|granted| granted != "create runs.parallax.dev ")

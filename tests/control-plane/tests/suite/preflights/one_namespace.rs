@@ -7,22 +7,23 @@ use kube::{
 use parallax_control_plane::TokenHolder;
 use serde_json::json;
 
-use super::{SPACE, preflights};
+use super::{NAMESPACE, preflights};
 use crate::{
+    lock,
     objects::create,
     parallax::{installed, until},
-    plane, turn,
+    plane,
 };
 
 /// Only in the configured namespaces, with an error that names the missing rule elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_namespaces_named_it_may_nothing_elsewhere() {
-    let _turn = turn().await;
+    let _turn = lock().await;
     let Some(plane) = plane("Preflights of one namespace").await else {
         return;
     };
     let client = plane.admin().await.unwrap();
-    for name in [SPACE, "pay", "cert-manager"] {
+    for name in [NAMESPACE, "pay", "cert-manager"] {
         let spaces = Api::<Namespace>::all(client.clone());
         create(&spaces, json!({"metadata": {"name": name}})).await;
     }
@@ -56,7 +57,10 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
         });
         api.create(&tried, &object).await
     };
-    until("its permissions are effective", async || make(SPACE).await.ok()).await;
+    until("its permissions are effective", async || {
+        make(NAMESPACE).await.ok()
+    })
+    .await;
     let refused = make("pay").await.unwrap_err().to_string();
     assert!(refused.contains("forbidden"), "{refused}");
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Preflight");

@@ -66,7 +66,10 @@ pub(super) async fn refuses(client: &Client) {
         assert!(status.message.contains(words), "{spec}: {status}");
     }
     let typo = written("typo", &json!({"hosts": hosts, "clas": "public"}));
-    let refused = Manifest::of(vec![typo]).apply(client).await.unwrap_err();
+    let refused = Manifest::from_objects(vec![typo])
+        .apply(client)
+        .await
+        .unwrap_err();
     assert!(format!("{refused:#}").contains("clas"), "{refused:#}");
 }
 

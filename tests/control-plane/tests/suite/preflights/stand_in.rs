@@ -21,20 +21,20 @@ use tokio::{
     time::sleep,
 };
 
-use super::SPACE;
+use super::NAMESPACE;
 
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Label of every object of a preflight.
 pub(super) const LABEL: &str = "parallax.dev/preflight";
 
 /// Runs until dropped.
-pub(super) struct StandIn {
+pub(super) struct FakeKubelet {
     pub(super) entry: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
-impl StandIn {
+impl FakeKubelet {
     /// Pods for hosts that start with `stuck` never run, and routes for those that start with `down` are never adopted.
     pub(super) async fn start(client: Client, address: Ipv4Addr) -> Self {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
@@ -52,12 +52,12 @@ type ServedTokens = Arc<Mutex<BTreeMap<String, String>>>;
 
 fn routes(client: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute");
-    Api::namespaced_with(client.clone(), SPACE, &ApiResource::from_gvk(&kind))
+    Api::namespaced_with(client.clone(), NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
 async fn act(client: Client, served: ServedTokens) {
-    let pods = Api::<Pod>::namespaced(client.clone(), SPACE);
-    let ingresses = Api::<Ingress>::namespaced(client.clone(), SPACE);
+    let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
+    let ingresses = Api::<Ingress>::namespaced(client.clone(), NAMESPACE);
     let routes = routes(&client);
     let ours = ListParams::default().labels(LABEL);
     loop {
@@ -87,7 +87,7 @@ async fn act(client: Client, served: ServedTokens) {
                 served.lock().unwrap().insert(after("--token"), after("--key"));
             }
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 

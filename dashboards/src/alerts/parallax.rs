@@ -1,0 +1,67 @@
+//! Alerts about Parallax itself.
+
+use super::{Alert, Severity};
+use crate::promql::{aggregate_of_leader, exceeding_rounds};
+
+pub(super) fn alerts() -> Vec<Alert> {
+    vec![
+        Alert {
+            name: "ParallaxAggregatorDown",
+            severity: Severity::Critical,
+            expression: "absent(parallax_aggregator_leader)".to_owned(),
+            for_seconds: 120,
+            summary: "no aggregator of Parallax can be scraped",
+            description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of Parallax can fire.",
+        },
+        Alert {
+            name: "ParallaxAggregatorLeaderless",
+            severity: Severity::Critical,
+            expression: "max by (job) (parallax_aggregator_leader) == 0".to_owned(),
+            for_seconds: 60,
+            summary: "none of the aggregators is the leader",
+            description: "Verdicts are still reached, but plans no longer follow the cluster, and runs and actions on incidents have to wait.",
+        },
+        Alert {
+            name: "ParallaxEvidenceStale",
+            severity: Severity::Critical,
+            expression: aggregate_of_leader(
+                "max",
+                "job",
+                &exceeding_rounds("parallax_evidence_age_seconds", 6, 60),
+            ),
+            for_seconds: 60,
+            summary: "no round has been judged for {{ $value | humanizeDuration }}",
+            description: "The page shows the last known state, not the present: neither a failure nor a recovery would be noticed.",
+        },
+        Alert {
+            name: "ParallaxTopologyStale",
+            severity: Severity::Warning,
+            expression: format!(
+                "{} > 300",
+                aggregate_of_leader("max", "job", "parallax_topology_age_seconds")
+            ),
+            for_seconds: 60,
+            summary: "the topology was last known to be current {{ $value | humanizeDuration }} ago",
+            description: "Probing and judging continue with it. Endpoints that have moved since are judged with the wrong placement, and new objects are not probed.",
+        },
+        Alert {
+            name: "ParallaxStoreDown",
+            severity: Severity::Warning,
+            expression: "min by (job, instance) (parallax_store_up) == 0".to_owned(),
+            for_seconds: 300,
+            summary: "the store of the aggregator at {{ $labels.instance }} is unavailable",
+            description: "Probing and judging continue; until it is back, history is in memory only.",
+        },
+        Alert {
+            name: "ParallaxNotificationsFailing",
+            severity: Severity::Warning,
+            expression: format!(
+                "{} > 300\nor\nsum by (job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
+                aggregate_of_leader("max", "job, receiver", "parallax_notifications_oldest_seconds")
+            ),
+            for_seconds: 60,
+            summary: "{{ $labels.receiver }} does not get notifications of incidents",
+            description: "A notification has been pending for five minutes, or was rejected permanently or dropped. People are not notified through this receiver.",
+        },
+    ]
+}

@@ -1,0 +1,451 @@
+//! On-demand probes: what is still open after a round, which probes would settle it, and what their results decided.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use parallax_model::{AssignmentId, Channel, EventTime, Front, Round, TargetId};
+
+use super::Engine;
+use crate::{
+    evidence::{
+        block::{CellBlock, EvidenceKind},
+        cells::{CellCounts, CellKey, Destination, RoundCells},
+        ledger::OutcomeSplit,
+    },
+    explanation::{RequestedProbes, separation::SeparatingProbes},
+    inference::{
+        judgement::{ExplainedRegion, FailingCells, Judgement, judge},
+        judgement_unit::JudgementUnit,
+        likelihood::Likelihood,
+        prior::PriorFact,
+    },
+    regions::{Region, share::alpha},
+    requests::{
+        ExplanationWeights, ProbeCapabilities, ProbeRequest, ProbeRequests, ProbeRoute, ProbeVariant,
+        RequestDestination, SEPARATE_MARKER, WantedProbe, candidates, choose, deciding_result, pair_probes,
+        suggested_by_kinds, why_inseparable,
+    },
+};
+
+/// Maximum number of subjects that request probes in one round; more failing subjects share a few common causes.
+const MAX_REQUESTING_SUBJECTS: usize = 64;
+/// Below this probability of "nothing further", probes for a further fault are requested.
+const SETTLED_PROBABILITY: f64 = 0.95;
+/// Minimum difference of path shares that tells two regions apart.
+const MIN_SHARE_DIFFERENCE: f64 = 0.1;
+
+/// Effect of on-demand probes on one judgement.
+#[derive(Debug, Default)]
+pub(super) struct OnDemandEvidence {
+    separating_probes: SeparatingProbes,
+    /// Results of the on-demand probes alone; empty if none was answered.
+    requested_cells: RoundCells,
+    /// The judgement of the same window without those probes.
+    judgement_without: Option<Box<Judgement>>,
+    results: Vec<String>,
+}
+
+impl OnDemandEvidence {
+    /// Returns the part that a verdict reports.
+    pub(super) fn requested_probes(
+        &self,
+        engine: &Engine,
+        judgement: &Judgement,
+        finding: &ExplainedRegion,
+    ) -> RequestedProbes {
+        let decided_by = if self.requested_cells.is_empty() {
+            None
+        } else {
+            let without = self.judgement_without.as_deref();
+            deciding_result(
+                judgement,
+                finding,
+                without,
+                &self.requested_cells,
+                &engine.registry,
+            )
+        };
+        RequestedProbes {
+            separating_probes: self.separating_probes.clone(),
+            decided_by,
+            results: self.results.clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// Outstanding on-demand probes beyond the plan.
+    #[must_use]
+    pub fn probe_requests(&self) -> &[ProbeRequest] {
+        self.outstanding_requests.probe_requests()
+    }
+
+    /// On-demand probes that were requested or repeated with the round that was judged last.
+    pub(crate) fn new_probe_requests(&self) -> &[ProbeRequest] {
+        self.outstanding_requests.new_probe_requests()
+    }
+
+    /// Requests probes for what is open about a subject, and determines which results were decisive.
+    pub(super) fn request_probes(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        failing: &FailingCells,
+        facts: &[PriorFact],
+        round: Round,
+        likelihood: &mut Likelihood,
+    ) -> OnDemandEvidence {
+        let mut inquiry = OnDemandEvidence {
+            results: self.outstanding_requests.separate_results(unit),
+            ..OnDemandEvidence::default()
+        };
+        if self.outstanding_requests.subjects_with_proposals() < MAX_REQUESTING_SUBJECTS {
+            let plea = self.build_requests(
+                unit,
+                judgement,
+                failing,
+                round,
+                &mut inquiry.separating_probes,
+                likelihood,
+            );
+            self.outstanding_requests.set_proposals(unit, plea);
+        }
+        if judgement.findings.iter().any(|f| f.is_verdict) {
+            self.judge_without_requests(unit, judgement, facts, &mut inquiry, likelihood);
+        }
+        inquiry
+    }
+
+    /// Builds the open questions of a judgement: each fixes the settled regions and weighs what may join them.
+    fn open_questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<ExplanationWeights> {
+        let problem = judgement.input.comparison();
+        let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
+        let mut fixed_sets: Vec<Vec<Region>> = judgement
+            .findings
+            .iter()
+            .filter(|f| !f.is_verdict || f.class.len() > 1 || !f.near_ties.is_empty())
+            .map(|f| regions.iter().copied().filter(|r| *r != f.region).collect())
+            .collect();
+        let all_named = judgement.findings.iter().all(|f| f.is_verdict);
+        if all_named {
+            fixed_sets.push(regions);
+        }
+        let mut questions = Vec::new();
+        for fixed in fixed_sets {
+            let given = if fixed.is_empty() {
+                judgement.posterior.clone()
+            } else {
+                problem.posterior_given(&fixed, likelihood)
+            };
+            // If the named regions explain everything, a further fault is unlikely.
+            if !fixed.is_empty() && all_named && given.p_no_further_fault > SETTLED_PROBABILITY {
+                continue;
+            }
+            let case = &judgement.input;
+            questions.push(ExplanationWeights::new(
+                &case.data,
+                &case.paths,
+                &given,
+                &fixed,
+                likelihood,
+            ));
+        }
+        questions
+    }
+
+    fn build_requests(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        failing: &FailingCells,
+        round: Round,
+        ways: &mut SeparatingProbes,
+        likelihood: &mut Likelihood,
+    ) -> ProbeRequests {
+        let questions = Self::open_questions(judgement, likelihood);
+        let speaking = self.outstanding_requests.reporting_vantages();
+        let ground = self.probe_capabilities(unit, judgement, &speaking, round);
+        let scene = &judgement.input.paths;
+        let mut lists: Vec<Vec<WantedProbe>> = Vec::new();
+        let mut possible: Vec<CellKey> = Vec::new();
+        for beliefs in &questions {
+            let keys = candidates(beliefs, &ground);
+            lists.push(choose(beliefs, &keys, &ground));
+            possible.extend(keys);
+        }
+        if let Some(beliefs) = questions.first() {
+            let named: Vec<Region> = judgement
+                .findings
+                .iter()
+                .filter(|f| f.is_verdict)
+                .map(|f| f.region)
+                .collect();
+            lists.push(pair_probes(failing, round, &named, beliefs, &ground));
+            lists.push(suggested_by_kinds(beliefs, &ground));
+        }
+        let wants = interleave(&lists);
+        for finding in &judgement.findings {
+            for other in finding.class.iter().chain(&finding.near_ties) {
+                if *other == finding.region {
+                    continue;
+                }
+                let tells = |key: &CellKey| {
+                    let share = |region: Region| alpha(&[region], key, scene).as_f64();
+                    (share(finding.region) - share(*other)).abs() >= MIN_SHARE_DIFFERENCE
+                };
+                let asked = wants
+                    .iter()
+                    .find(|w| w.variant == ProbeVariant::Plain && tells(&w.key));
+                let way = match (asked, possible.iter().find(|key| tells(key))) {
+                    (Some(want), _) => format!("requested: {}", self.describe_probe(unit, want)),
+                    (None, Some(_)) => continue,
+                    (None, None) if judgement.input.cells.keys().any(tells) => continue,
+                    (None, None) => format!("cannot be requested: {}", why_inseparable(&ground)),
+                };
+                ways.insert((finding.region, *other), way);
+            }
+        }
+        ProbeRequests {
+            is_suspect: judgement.p_healthy < 0.5,
+            proposals: wants,
+        }
+    }
+
+    fn describe_probe(&self, unit: &JudgementUnit, want: &WantedProbe) -> String {
+        self.build_request(unit, want, EventTime(0))
+            .map_or_else(|| want.key.channel.to_string(), |(ask, _)| ask.to_string())
+    }
+
+    fn probe_capabilities<'a>(
+        &'a self,
+        unit: &JudgementUnit,
+        judgement: &'a Judgement,
+        speaking: &'a BTreeSet<crate::ids::VantageIx>,
+        round: Round,
+    ) -> ProbeCapabilities<'a> {
+        let front = self.front_of_unit(unit);
+        let (own, controls) = self.blocks_of(unit);
+        let mut planned = Vec::new();
+        if self.rules.outcome_split == OutcomeSplit::PerPhase {
+            // Several probes of one path and round share one vote.
+            for block in own.iter().chain(&controls) {
+                let all = self.evidence.blocks.get(block).and_then(|ring| ring.at(round));
+                if let Some(cells) = self.outstanding_requests.without_requests(block, round).or(all) {
+                    planned.push(cells);
+                }
+            }
+        }
+        let info = front.and_then(|f| self.cluster.topology.front(&f));
+        let no_direct = match (unit, info) {
+            (JudgementUnit::Front(front), Some(info)) => {
+                let silent = |direct| {
+                    self.evidence.blocks.contains_key(&direct)
+                        && !self.history.worked_blocks.contains(&direct)
+                };
+                let forbidden = self.direct_block(info).is_some_and(silent)
+                    && self
+                        .history
+                        .worked_blocks
+                        .contains(&CellBlock::failures(EvidenceKind::Vip(*front)));
+                forbidden.then_some(
+                    "no endpoint ever accepted a direct connection: a NetworkPolicy or mutual TLS may forbid it",
+                )
+            }
+            _ => None,
+        };
+        let port = info.and_then(|info| {
+            let service = self.cluster.topology.service(&info.service)?;
+            service.ports.iter().find(|p| p.port == info.port)?.node_port
+        });
+        ProbeCapabilities {
+            registry: &self.registry,
+            paths: &judgement.input.paths,
+            cells: &judgement.input.cells,
+            reporting_vantages: speaking,
+            planned_cells: planned,
+            front: front.filter(|_| !matches!(unit, JudgementUnit::Dns | JudgementUnit::Mesh)),
+            direct_unavailable: no_direct,
+            dns_possible: matches!(unit, JudgementUnit::Dns | JudgementUnit::SingleTarget(_)),
+            has_node_port: port.is_some(),
+            round: round.0,
+        }
+    }
+
+    /// Settles the outstanding requests until the next round, after all subjects of a round.
+    pub(super) fn settle_requests(&mut self, round: Round, at: EventTime) {
+        let mut asking = std::mem::take(&mut self.outstanding_requests);
+        asking.select_requests(round, |unit, want| self.build_request(unit, want, at));
+        self.outstanding_requests = asking;
+    }
+
+    /// Converts a wanted probe to a request with names instead of ids; `None` if the topology lacks a name.
+    fn build_request(
+        &self,
+        unit: &JudgementUnit,
+        want: &WantedProbe,
+        at: EventTime,
+    ) -> Option<(ProbeRequest, ProbeRoute)> {
+        let key = &want.key;
+        let vantage = self.registry.vantages.name(key.client).clone();
+        let front = self.front_of_unit(unit);
+        let (target, to) = match (key.channel, key.dest) {
+            (Channel::Mesh, Destination::Peer(node)) => {
+                let node = self.registry.nodes.name(node).clone();
+                (
+                    TargetId::new(format!("echo://{node}")).ok()?,
+                    RequestDestination::Peer(node),
+                )
+            }
+            (Channel::Dns, Destination::Name(name)) => {
+                let name = self.registry.names.name(name).clone();
+                (self.target_resolving(&name)?, RequestDestination::Name(name))
+            }
+            (Channel::Direct, Destination::Entry(pod)) => (
+                self.host_for(unit)?,
+                RequestDestination::Entry(self.registry.pods.name(pod).clone()),
+            ),
+            (Channel::Vip | Channel::Proxied, _) => (self.host_for(unit)?, RequestDestination::Front(front?)),
+            (Channel::NodePort, _) => {
+                let info = self.cluster.topology.front(&front?)?;
+                let service = self.cluster.topology.service(&info.service)?;
+                let port = service.ports.iter().find(|p| p.port == info.port)?.node_port?;
+                let address = *self
+                    .cluster
+                    .topology
+                    .nodes()
+                    .get(vantage.node()?)?
+                    .addresses
+                    .first()?;
+                let node_port = Front::tcp(SocketAddr::new(address, port));
+                (self.host_for(unit)?, RequestDestination::NodePort(node_port))
+            }
+            _ => return None,
+        };
+        let aside = match want.variant {
+            ProbeVariant::Plain => String::new(),
+            ProbeVariant::Size(bytes) => format!("|{SEPARATE_MARKER}size={bytes}"),
+            ProbeVariant::DnsOverTcp => format!("|{SEPARATE_MARKER}tcp"),
+        };
+        let (prefix, channel) = (AssignmentId::REQUESTED_PREFIX, key.channel);
+        let describe = |region: Region| region.describe(&self.registry);
+        let reason = want.reason.clone().unwrap_or_else(|| match want.separates {
+            Some((Region::Healthy, b)) => format!("separates {} from chance", describe(b)),
+            Some((a, Region::Healthy)) => format!("separates {} from chance", describe(a)),
+            Some((a, b)) => format!("separates {} from {}", describe(a), describe(b)),
+            None => "repeats a failed probe".to_owned(),
+        });
+        let ask = ProbeRequest {
+            id: AssignmentId::new(format!("{prefix}{channel}|{target}|{to}{aside}")).ok()?,
+            subject: Self::subject_of(unit),
+            vantage,
+            channel,
+            target,
+            destination: to,
+            variant: want.variant,
+            separated_regions: want
+                .separates
+                .map(|(a, b)| vec![describe(a), describe(b)])
+                .unwrap_or_default(),
+            reason,
+            gain_bits: libm::round(want.bits * 1e4) / 1e4,
+            requested_at: at,
+        };
+        Some((ask, ProbeRoute::from_cell(key, front)))
+    }
+
+    /// Returns a host for requests on a subject's paths: one whose entry is the subject's endpoints, preferably one
+    /// with a name.
+    fn host_for(&self, unit: &JudgementUnit) -> Option<TargetId> {
+        let info = match unit {
+            JudgementUnit::Front(front) => self.cluster.topology.front(front),
+            _ => None,
+        };
+        let mut hosts: Vec<(bool, TargetId)> =
+            self.targets_of(unit)
+                .into_iter()
+                .filter_map(|id| {
+                    let placed = self.cluster.topology.targets().get(&id)?;
+                    let enters = info.is_none_or(|info| {
+                        placed.entry.as_ref().is_some_and(|(service, port)| {
+                            *service == info.service && *port == info.target_port
+                        })
+                    });
+                    enters.then_some((placed.dial_address.is_some(), id))
+                })
+                .collect();
+        hosts.sort();
+        hosts.into_iter().next().map(|(_, id)| id)
+    }
+
+    /// Returns a target whose probe resolves a name.
+    fn target_resolving(&self, name: &str) -> Option<TargetId> {
+        let targets = self.cluster.topology.targets().iter();
+        targets
+            .filter_map(|(id, placed)| {
+                let probe = &placed.target.probe;
+                // A target that only resolves the name is preferred to one that also connects.
+                let same = probe.host()?.as_str() == name;
+                same.then_some((probe.port().is_some(), id))
+            })
+            .min()
+            .map(|(_, id)| id.clone())
+    }
+
+    /// Judges the same window again without the on-demand probes.
+    fn judge_without_requests(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        facts: &[PriorFact],
+        inquiry: &mut OnDemandEvidence,
+        likelihood: &mut Likelihood,
+    ) {
+        let start = judgement.input.start;
+        let (own, controls) = self.blocks_of(unit);
+        let cells = self.cells_since(&own, &controls, start, true);
+        for (key, all) in &judgement.input.cells {
+            let base = cells.get(key).cloned().unwrap_or_default();
+            if all.unweighted_probes > base.unweighted_probes {
+                let f = all.failures.saturating_sub(base.failures);
+                let counts = CellCounts {
+                    probes: all.probes.saturating_sub(base.probes).max(f),
+                    failures: f,
+                    unweighted_probes: all.unweighted_probes - base.unweighted_probes,
+                    unweighted_failures: all.unweighted_failures.saturating_sub(base.unweighted_failures),
+                    ..CellCounts::default()
+                };
+                inquiry.requested_cells.insert(*key, counts);
+            }
+        }
+        if inquiry.requested_cells.is_empty() {
+            return;
+        }
+        let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
+        let case = self.judgement_input(unit, start, cells, facts, likelihood);
+        let without = judge(
+            vec![case],
+            &rounds,
+            &failing,
+            self.residual_doubt(unit),
+            likelihood,
+        );
+        inquiry.judgement_without = without.map(Box::new);
+    }
+}
+
+/// Merges lists round-robin without duplicates: the first of each, then the second of each.
+fn interleave(lists: &[Vec<WantedProbe>]) -> Vec<WantedProbe> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for i in 0..longest {
+        for list in lists {
+            if let Some(want) = list.get(i)
+                && seen.insert((want.key, want.variant))
+            {
+                all.push(want.clone());
+            }
+        }
+    }
+    all
+}

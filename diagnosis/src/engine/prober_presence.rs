@@ -1,0 +1,238 @@
+//! Presence of the probers in a round. Failures that only an absent prober explains are unknown, not failures.
+//!
+//! The mesh observes a node through the prober on it, and probers restart more often than anything else: on rollouts,
+//! upgrades and drains. If an echo is *refused*, reset or answered with an error status, a packet came back and only
+//! the process is away. If an echo gets *no response* while the prober does not report either, a dead node and a dead
+//! prober look alike. Other Pods on the node tell them apart in the same round. If no other Pod is probed, only
+//! silence longer than any restart does, and on a cordoned node not even that: a drained node no longer runs other
+//! Pods and is often about to reboot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{Channel, FailureKind, KindClass, Micros, Outcome, OwnFault, Recorded, Round, Vantage};
+
+use super::Engine;
+use crate::{
+    evidence::{
+        block::{CellBlock, EvidenceKind},
+        cells::{ClosedCells, Destination},
+        ledger::OutcomeSplit,
+    },
+    ids::{NodeIx, VantageIx},
+    topology::NodeReadiness,
+};
+
+/// Longest in-place restart of a container, including image pull and the back-off after a first crash.
+const MAX_RESTART_TIME: Micros = Micros::from_secs(30);
+
+/// Results of the direct connections of a round to a node.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeEvidence {
+    passed: bool,
+    failed: bool,
+}
+
+impl Engine {
+    /// Reports whether a failure is our own doing: the echo or another port of a prober that is restarting.
+    pub(super) fn is_prober_fault(&self, recorded: &Recorded) -> bool {
+        let seen = &recorded.observation;
+        let Outcome::Failed { kind, status, .. } = &seen.outcome else {
+            return false;
+        };
+        if self.rules.outcome_split == OutcomeSplit::PerChannel || !got_response(kind, *status) {
+            return false;
+        }
+        match seen.channel {
+            Channel::Mesh => true,
+            Channel::Dns => false,
+            _ => {
+                let placed = self.cluster.topology.targets().get(&seen.target);
+                let entry = placed.and_then(|placed| placed.entry.as_ref());
+                let service = entry.and_then(|(service, _)| self.cluster.topology.service(service));
+                service.is_some_and(|service| service.echo)
+            }
+        }
+    }
+
+    /// Removes the cells of a closed round that only an absent prober made fail, and records which probers were
+    /// present.
+    pub(super) fn apply_presence(
+        &mut self,
+        round: Round,
+        speaking: &BTreeSet<VantageIx>,
+        cells: &mut BTreeMap<CellBlock, ClosedCells>,
+    ) {
+        if self.rules.outcome_split == OutcomeSplit::PerChannel {
+            return;
+        }
+        let end = round.end(self.settings.interval);
+        let (mut absent, mut unwatched) = (BTreeSet::new(), BTreeSet::new());
+        for (name, node) in self.cluster.topology.nodes() {
+            let Some(number) = self.registry.nodes.get(name) else {
+                continue;
+            };
+            if node.prober.is_none() {
+                unwatched.insert(number);
+                continue;
+            }
+            let vantage = self.registry.vantages.get(&Vantage::pod(name.clone()));
+            let there = vantage.is_some_and(|vantage| {
+                speaking.contains(&vantage)
+                    || self
+                        .evidence
+                        .rounds
+                        .complete_until(vantage)
+                        .is_some_and(|at| at >= end)
+            });
+            if there {
+                self.presence.present.insert(number, round);
+                self.presence.dead.remove(&number);
+            } else {
+                absent.insert(number);
+            }
+        }
+        if absent.is_empty() && unwatched.is_empty() {
+            return;
+        }
+        let (dead, away): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) = absent
+            .iter()
+            .copied()
+            .partition(|node| self.is_dead(*node, round, cells));
+        let mut doubtful = unwatched;
+        doubtful.extend(away);
+        if let Some(mesh) = cells.get_mut(&CellBlock::failures(EvidenceKind::Mesh)) {
+            mesh.retain(|key, _| !matches!(key.dest, Destination::Peer(node) if doubtful.contains(&node)));
+        }
+        self.drop_echo_failures(&absent, cells);
+        self.drop_last_rounds(dead);
+    }
+
+    /// Forgets what newly dead nodes reported of the round in which they died. Those reports are from before the
+    /// death; next to what other clients saw in the rest of that round, they would look like a node that only reaches
+    /// itself.
+    fn drop_last_rounds(&mut self, dead: BTreeSet<NodeIx>) {
+        let mut last_of: BTreeMap<Round, BTreeSet<VantageIx>> = BTreeMap::new();
+        for node in dead {
+            if !self.presence.dead.insert(node) {
+                continue;
+            }
+            let name = self.registry.nodes.name(node).clone();
+            let client = self.registry.vantages.get(&Vantage::pod(name));
+            let (Some(client), Some(last)) = (client, self.presence.present.get(&node)) else {
+                continue;
+            };
+            let end = last.end(self.settings.interval);
+            if self
+                .evidence
+                .rounds
+                .complete_until(client)
+                .is_none_or(|complete| complete < end)
+            {
+                last_of.entry(*last).or_default().insert(client);
+            }
+        }
+        for (round, clients) in last_of {
+            for ring in self.evidence.blocks.values_mut() {
+                ring.drop_clients(round, &clients);
+            }
+        }
+    }
+
+    /// Reports whether the node itself is dead, rather than only its prober absent.
+    fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
+        let witness = self.node_evidence(node, cells);
+        if witness.passed || witness.failed {
+            return !witness.passed;
+        }
+        let known = self.cluster.topology.nodes().get(self.registry.nodes.name(node));
+        if known.is_none_or(|node| node.cordoned) {
+            return false;
+        }
+        let not_ready = known.is_some_and(|node| node.readiness == NodeReadiness::NotReady);
+        let rounds = |last: &Round| u64::try_from(round.0 - last.0).unwrap_or(0);
+        let away = self.presence.present.get(&node).map(rounds);
+        not_ready
+            || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > MAX_RESTART_TIME.0)
+    }
+
+    /// Collects the evidence about a node from connections of other nodes to Pods that are not probers.
+    fn node_evidence(&self, node: NodeIx, cells: &BTreeMap<CellBlock, ClosedCells>) -> NodeEvidence {
+        let mut witness = NodeEvidence::default();
+        for (block, cells) in cells {
+            if block.slow || !matches!(block.kind, EvidenceKind::Direct(..)) {
+                continue;
+            }
+            for (key, counts) in cells.iter() {
+                let Destination::Entry(pod) = key.dest else {
+                    continue;
+                };
+                let there = self.cluster.nodes.pod_nodes.get(&pod) == Some(&node)
+                    && self.cluster.nodes.prober_pods.get(&pod).is_none()
+                    && self.cluster.nodes.client_node(key.client) != Some(node);
+                if there {
+                    witness.passed |= counts.probes > counts.failures;
+                    witness.failed |= counts.failures > 0;
+                }
+            }
+        }
+        // An established connection without a response shows that the node accepted the connection.
+        let echoes = cells.get(&CellBlock::failures(EvidenceKind::Mesh)).into_iter();
+        let mut echoes = echoes.flat_map(ClosedCells::iter);
+        witness.passed |= echoes.any(|(key, counts)| {
+            let stands = |kind| {
+                matches!(
+                    self.registry.kinds.name(kind),
+                    FailureKind::FirstByteTimeout | FailureKind::BodyStalled
+                )
+            };
+            key.dest == Destination::Peer(node) && counts.kinds.keys().any(|(kind, _)| stands(*kind))
+        });
+        witness
+    }
+
+    /// Drops failures of our own echo Services while some of the probers behind them are absent.
+    fn drop_echo_failures(&self, absent: &BTreeSet<NodeIx>, cells: &mut BTreeMap<CellBlock, ClosedCells>) {
+        if absent.is_empty() {
+            return;
+        }
+        for (block, cells) in cells {
+            let service = match block.kind {
+                EvidenceKind::Vip(front) => self.cluster.topology.service_of(&front),
+                EvidenceKind::Direct(service, _) => self
+                    .cluster
+                    .topology
+                    .service(self.registry.services.name(service)),
+                EvidenceKind::Target(target) => {
+                    let placed = self
+                        .cluster
+                        .topology
+                        .targets()
+                        .get(self.registry.targets.name(target));
+                    let entry = placed.and_then(|placed| placed.entry.as_ref());
+                    entry.and_then(|(service, _)| self.cluster.topology.service(service))
+                }
+                EvidenceKind::Dns | EvidenceKind::Mesh => None,
+            };
+            if service.is_some_and(|service| service.echo) {
+                cells.retain(|_, counts| counts.failures == 0);
+            }
+        }
+    }
+}
+
+/// Reports whether something came back: a refusal, or bytes that are not an echo.
+fn got_response(kind: &FailureKind, status: Option<u16>) -> bool {
+    matches!(
+        kind.class(status),
+        KindClass::Refused | KindClass::Reset | KindClass::Tls | KindClass::Http4xx | KindClass::Http5xx
+    )
+}
+
+/// Returns the observation as a probe that was not made.
+pub(super) fn as_not_made(recorded: &Recorded) -> Recorded {
+    let mut recorded = recorded.clone();
+    recorded.observation.outcome = Outcome::NotProbed {
+        fault: OwnFault::PeerUnavailable,
+    };
+    recorded
+}

@@ -1,0 +1,338 @@
+//! The summed cells of one subject over one window, with indexes from regions to the cells they can affect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    kind_profiles::{BACKGROUND, KindProfile, ln_kinds, region_profile},
+    likelihood::{PairGroups, ShareGroups},
+};
+use crate::{
+    evidence::{
+        cells::{CellKey, Destination, RoundCells},
+        weights::to_probes,
+    },
+    ids::{KindIx, NodeIx, PodIx, class_index},
+    regions::{
+        Region,
+        paths::SubjectPaths,
+        share::{PathShare, alpha},
+    },
+};
+
+use parallax_model::{Channel, KindClass};
+
+/// Groups of channels with similar failure kinds, independent of the cause.
+const CHANNEL_GROUPS: usize = 4;
+
+const VIP_GROUP: usize = 1;
+
+const fn channel_group(channel: Channel) -> usize {
+    match channel {
+        Channel::Dns => 0,
+        Channel::Vip | Channel::Proxied | Channel::NodePort => VIP_GROUP,
+        Channel::Direct => 2,
+        Channel::Mesh => 3,
+    }
+}
+
+/// A cell summed over the window.
+#[derive(Debug, Clone)]
+pub(crate) struct DataCell {
+    pub(crate) key: CellKey,
+    pub(crate) probes: u64,
+    pub(crate) failures: u64,
+    /// Failures by class, in probes.
+    pub(crate) kinds: KindProfile,
+}
+
+/// Affected cells in ascending order, each with the region's share of its paths.
+pub(crate) type RegionShares = Vec<(usize, PathShare)>;
+
+/// The evidence of one comparison. Every hypothesis is evaluated on all of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ComparisonData {
+    pub(crate) cells: Vec<DataCell>,
+    failures: u64,
+    successes: u64,
+    by_client: BTreeMap<NodeIx, Vec<usize>>,
+    by_node: BTreeMap<NodeIx, Vec<usize>>,
+    by_pod: BTreeMap<PodIx, Vec<usize>>,
+    unknown_entry: Vec<usize>,
+}
+
+impl ComparisonData {
+    /// Sums the cells; `class_of` maps a kind of failure to its class.
+    pub(crate) fn new(
+        cells: &RoundCells,
+        scene: &SubjectPaths,
+        class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
+    ) -> Self {
+        let mut data = Self::default();
+        for (key, counts) in cells.iter().filter(|(_, c)| c.probes > 0) {
+            let index = data.cells.len();
+            data.failures += counts.failures;
+            data.successes += counts.probes - counts.failures;
+            if let Some(node) = scene.node_of_client(key.client) {
+                data.by_client.entry(node).or_default().push(index);
+            }
+            match key.dest {
+                Destination::Entry(pod) => {
+                    data.by_pod.entry(pod).or_default().push(index);
+                    if let Some(node) = scene.mesh.pod_nodes.get(&pod) {
+                        data.by_node.entry(*node).or_default().push(index);
+                    }
+                }
+                Destination::Peer(node) => data.by_node.entry(node).or_default().push(index),
+                Destination::Unknown => data.unknown_entry.push(index),
+                Destination::Name(_) => {}
+            }
+            let mut kinds = KindProfile::default();
+            for ((kind, status), (weight, _)) in &counts.kinds {
+                kinds[class_index(class_of(*kind, *status))] += to_probes(*weight);
+            }
+            data.cells.push(DataCell {
+                key: *key,
+                probes: counts.probes,
+                failures: counts.failures,
+                kinds,
+            });
+        }
+        data
+    }
+
+    pub(crate) const fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Reports whether at least a tenth of the failures through the front look like an unexpected PROXY header (or
+    /// a missing one): reset, stalled or rejected after the connection was established. `understood` is the number
+    /// of those failures that prove the opposite ([`crate::inference::profiles::was_understood`]).
+    pub(crate) fn suggests_proxy_header_mismatch(&self, understood: f64) -> bool {
+        let (mut before, mut after) = (0.0, 0.0);
+        for cell in self
+            .cells
+            .iter()
+            .filter(|cell| channel_group(cell.key.channel) == VIP_GROUP)
+        {
+            for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
+                match class {
+                    KindClass::Reset | KindClass::Stall | KindClass::Tls | KindClass::Http4xx => {
+                        after += count;
+                    }
+                    _ => before += count,
+                }
+            }
+        }
+        after -= understood;
+        before += understood;
+        // The tolerance absorbs rounding: equal sums of weights may differ in the last bit.
+        after * 9.0 >= before && after > 1e-9
+    }
+
+    /// Returns the cells that a region may affect, in ascending order.
+    fn candidate_cells(&self, region: Region, scene: &SubjectPaths) -> Vec<usize> {
+        let lists: [Option<&Vec<usize>>; 2] = match region {
+            Region::Healthy => [None, None],
+            Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
+                [self.by_client.get(&n), None]
+            }
+            Region::Bnode(n) | Region::BnodeRemote(n) => {
+                // A probe whose endpoint is unknown can end only on a node that has an endpoint.
+                let floating = scene.local_nodes.contains(&n).then_some(&self.unknown_entry);
+                [self.by_node.get(&n), floating]
+            }
+            Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.unknown_entry)],
+            _ => return (0..self.cells.len()).collect(),
+        };
+        let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Returns the cells with a share above zero, in ascending order.
+    pub(crate) fn shares(&self, region: Region, scene: &SubjectPaths) -> RegionShares {
+        self.candidate_cells(region, scene)
+            .into_iter()
+            .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
+            .filter(|(_, alpha)| !alpha.is_zero())
+            .collect()
+    }
+
+    /// Returns the shares of the union of two sets of regions. If one share is certain, it is the union's share.
+    /// Only if both are fractional (the chosen endpoint is unknown) is the union computed on paths.
+    pub(crate) fn union(
+        &self,
+        (left, left_regions): (&RegionShares, &[Region]),
+        (right, right_region): (&RegionShares, Region),
+        scene: &SubjectPaths,
+    ) -> RegionShares {
+        let mut all = left_regions.to_vec();
+        all.push(right_region);
+        // With policy Local in the explanation, the endpoint choice changes for the other regions too.
+        let coupled = all.contains(&Region::NoLocal) && scene.enforces_local;
+        let mut union = RegionShares::with_capacity(left.len() + right.len());
+        let (mut i, mut j) = (0, 0);
+        while i < left.len() || j < right.len() {
+            let (a, b) = (left.get(i), right.get(j));
+            let cell = match (a, b) {
+                (Some(a), Some(b)) => a.0.min(b.0),
+                (Some(a), None) => a.0,
+                (None, Some(b)) => b.0,
+                (None, None) => break,
+            };
+            let a = a.filter(|a| a.0 == cell).map(|a| a.1);
+            let b = b.filter(|b| b.0 == cell).map(|b| b.1);
+            i += usize::from(a.is_some());
+            j += usize::from(b.is_some());
+            let key = &self.cells[cell].key;
+            let share = match (a, b) {
+                (Some(a), _) if a.is_full() => a,
+                (_, Some(b)) if b.is_full() => b,
+                (Some(a), None) if !coupled => a,
+                (None, Some(b)) if !coupled => b,
+                _ => alpha(&all, key, scene),
+            };
+            union.push((cell, share));
+        }
+        union
+    }
+
+    /// Sums failures and successes by share; unaffected cells have share zero.
+    pub(crate) fn groups(&self, shares: &[(usize, PathShare)]) -> ShareGroups {
+        let mut groups = ShareGroups::new();
+        let (mut failures, mut successes) = (self.failures, self.successes);
+        for (i, alpha) in shares {
+            let cell = &self.cells[*i];
+            failures -= cell.failures;
+            successes -= cell.probes - cell.failures;
+            let sum = groups.entry(*alpha).or_default();
+            sum.0 += cell.failures;
+            sum.1 += cell.probes - cell.failures;
+        }
+        groups.insert(PathShare::ZERO, (failures, successes));
+        groups
+    }
+
+    /// Sums failures and successes by the shares of two regions and of their union.
+    pub(crate) fn pair_groups(
+        &self,
+        first: &[(usize, PathShare)],
+        second: &[(usize, PathShare)],
+        either: &[(usize, PathShare)],
+    ) -> PairGroups {
+        let mut groups = PairGroups::new();
+        let (mut failures, mut successes) = (self.failures, self.successes);
+        let of = |shares: &[(usize, PathShare)], cell: usize| {
+            shares
+                .binary_search_by_key(&cell, |(i, _)| *i)
+                .map_or(PathShare::ZERO, |at| shares[at].1)
+        };
+        for (i, either) in either {
+            let cell = &self.cells[*i];
+            failures -= cell.failures;
+            successes -= cell.probes - cell.failures;
+            let sum = groups
+                .entry([of(first, *i), of(second, *i), *either])
+                .or_default();
+            sum.0 += cell.failures;
+            sum.1 += cell.probes - cell.failures;
+        }
+        groups.insert([PathShare::ZERO; 3], (failures, successes));
+        groups
+    }
+
+    /// Returns the client node and the possible destination nodes of each failing cell.
+    fn failing_paths<'a>(
+        &'a self,
+        scene: &'a SubjectPaths,
+    ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
+        self.cells.iter().filter(|cell| cell.failures > 0).map(|cell| {
+            let node_of = |pod: &PodIx| scene.mesh.pod_nodes.get(pod).copied();
+            let ends = match cell.key.dest {
+                Destination::Entry(pod) => node_of(&pod).into_iter().collect(),
+                Destination::Peer(node) => vec![node],
+                Destination::Unknown => scene
+                    .eligible(cell.key.client)
+                    .iter()
+                    .filter_map(node_of)
+                    .collect(),
+                Destination::Name(_) => Vec::new(),
+            };
+            (scene.node_of_client(cell.key.client), ends)
+        })
+    }
+
+    /// Returns the pairs (client node, destination node) that have failures.
+    pub(crate) fn failing_pairs(&self, scene: &SubjectPaths) -> BTreeSet<(NodeIx, NodeIx)> {
+        self.failing_paths(scene)
+            .filter_map(|(client, ends)| Some((client?, ends)))
+            .flat_map(|(client, ends)| ends.into_iter().map(move |node| (client, node)))
+            .filter(|(client, node)| client != node)
+            .collect()
+    }
+
+    /// Returns the client nodes that have failures.
+    pub(crate) fn failing_clients(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene)
+            .filter_map(|(client, _)| client)
+            .collect()
+    }
+
+    /// Returns the destination nodes that have failures.
+    pub(crate) fn failing_destinations(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
+        self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
+    }
+
+    /// Reports whether any of the cells has failures.
+    pub(crate) fn has_failures(&self, shares: &[(usize, PathShare)]) -> bool {
+        shares.iter().any(|(i, _)| self.cells[*i].failures > 0)
+    }
+
+    /// Returns the indexes of the cells that have failures.
+    pub(crate) fn failing_cells(&self, shares: &[(usize, PathShare)]) -> Vec<usize> {
+        shares
+            .iter()
+            .map(|(i, _)| *i)
+            .filter(|i| self.cells[*i].failures > 0)
+            .collect()
+    }
+
+    /// Returns the ln likelihood of the failure kinds, given the broken regions. A failure that two regions may
+    /// have caused counts for the region with more failures: a part of a broken whole carries no evidence of its
+    /// own.
+    ///
+    /// Each channel group has its own kinds, independent of the cause: a resolver does not reset connections, and
+    /// a web server does not return NXDOMAIN. In one common sum, the ordinary noise of two channels would look
+    /// like two faults.
+    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &SubjectPaths) -> f64 {
+        let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].failures).sum() };
+        let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
+        order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
+        let mut taken = BTreeSet::new();
+        let mut total = 0.0;
+        let sum = |cells: &mut dyn Iterator<Item = usize>| {
+            let mut counts = [KindProfile::default(); CHANNEL_GROUPS];
+            for i in cells {
+                let cell = &self.cells[i];
+                for (count, kind) in counts[channel_group(cell.key.channel)]
+                    .iter_mut()
+                    .zip(&cell.kinds)
+                {
+                    *count += kind;
+                }
+            }
+            counts
+        };
+        let ln_all = |counts: &[KindProfile; CHANNEL_GROUPS], pseudo: &KindProfile| -> f64 {
+            counts.iter().map(|counts| ln_kinds(counts, pseudo)).sum()
+        };
+        for (region, cells) in order {
+            let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
+            let counts = sum(&mut own.into_iter());
+            total += ln_all(&counts, &region_profile(region.kind(), scene.mesh.proxy_mode));
+        }
+        let rest =
+            sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].failures > 0 && !taken.contains(i)));
+        total + ln_all(&rest, &BACKGROUND)
+    }
+}

@@ -1,0 +1,155 @@
+//! The units of judgement: subjects whose cells are compared separately.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{Channel, Front, ServiceKey, TargetId};
+use serde::{Deserialize, Serialize};
+
+use crate::regions::{RegionKind, paths::SubjectPaths};
+
+/// A subject that is judged separately.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum JudgementUnit {
+    /// The resolvers, with all names together.
+    Dns,
+    /// The network between the probers.
+    Mesh,
+    /// A front and the endpoints behind it.
+    Front(Front),
+    /// The endpoints of a headless Service at one port.
+    Endpoints(ServiceKey, u16),
+    /// The responses of a target.
+    Target(TargetId),
+    /// All channels of the only target of a recording, treated as one path.
+    #[serde(rename = "whole")]
+    SingleTarget(TargetId),
+    /// The latency of the successful probes of another unit.
+    #[serde(rename = "slow")]
+    Latency(Box<JudgementUnit>),
+}
+
+impl JudgementUnit {
+    /// Converts to the unit that judges the latency of this subject.
+    pub(crate) fn into_latency(self) -> Self {
+        Self::Latency(Box::new(self))
+    }
+
+    /// Returns the subject without the distinction between outcome and latency.
+    pub(crate) fn without_latency(&self) -> &Self {
+        match self {
+            Self::Latency(inner) => inner,
+            other => other,
+        }
+    }
+
+    pub(crate) const fn is_latency(&self) -> bool {
+        matches!(self, Self::Latency(_))
+    }
+
+    /// Returns the kinds of region that can be distinguished on the subject.
+    pub(crate) fn region_kinds(
+        &self,
+        scene: &SubjectPaths,
+        channels: &BTreeSet<Channel>,
+    ) -> BTreeSet<RegionKind> {
+        use RegionKind::{
+            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, LbOwnNode,
+            NoLocal, OutsideAll, OutsideFrontNode, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target,
+            Vip, Zone,
+        };
+        let mut kinds = match self {
+            Self::Latency(inner) => return inner.region_kinds(scene, channels),
+            Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
+            Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Cross, Zone]),
+            Self::Front(_) => BTreeSet::from([
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
+            ]),
+            // A headless Service has no virtual address, so the regions that need one are left out.
+            Self::Endpoints(..) => BTreeSet::from([
+                Target,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                Pair,
+                Cross,
+                Same,
+                Zone,
+            ]),
+            // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
+            // only large packets, and a front that cuts off the connections of some of its hosts.
+            Self::Target(_) => BTreeSet::from([
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
+            ]),
+            Self::SingleTarget(_) => BTreeSet::from([
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
+                DnsClient,
+                DnsAll,
+                DnsName,
+            ]),
+        };
+        if scene.zone_set().len() < 2 {
+            kinds.remove(&Zone);
+        }
+        if !channels.contains(&Channel::Dns) {
+            for kind in [DnsClient, DnsAll, DnsName] {
+                kinds.remove(&kind);
+            }
+        }
+        if kinds.contains(&Vip) {
+            kinds.insert(ProtoVip);
+            let balanced = !scene.balancer_pool.is_empty();
+            if scene.mesh.clients.values().any(Option::is_none) {
+                kinds.insert(OutsideAll);
+                let lacking = scene
+                    .balancer_pool
+                    .iter()
+                    .any(|node| !scene.local_nodes.contains(node));
+                if balanced && scene.pool_uses_local_endpoints && lacking && !scene.local_nodes.is_empty() {
+                    kinds.insert(OutsideFrontNode);
+                }
+            }
+            // With policy Local the chosen node is the endpoint's own node: the same paths as `same-vip`.
+            if balanced
+                && !scene.pool_uses_local_endpoints
+                && scene.is_forwarded_to_balancer
+                && scene.balancer_pool.len() > 1
+            {
+                kinds.insert(LbOwnNode);
+            }
+            if scene
+                .backends
+                .iter()
+                .any(|pod| scene.mesh.prober_pods.get(pod).is_some())
+            {
+                kinds.extend([SelfPod, SelfVip]);
+            }
+        }
+        kinds
+    }
+}

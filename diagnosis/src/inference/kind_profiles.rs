@@ -1,0 +1,115 @@
+//! Profiles of failure kinds: the likelihood of the kinds a cause produces, a Dirichlet-multinomial over the
+//! classes of failure.
+//!
+//! Every hypothesis must account for all failures, inside its region and outside: a term for the inside alone
+//! would favour hypotheses with few failures inside. Equivalence classes are defined by paths alone; kinds only
+//! weigh between classes, and between the causes of a region.
+//!
+//! A profile describes the usual kinds, not all possible ones. With weight 0.3 a cause produces a single kind that
+//! its profile does not predict; this bounds the penalty of a surprise to a few nats, however often it repeats.
+//! The term still separates two faults with different kinds from one fault with two kinds.
+
+use parallax_model::{FailureKind, KindClass};
+
+use super::likelihood::log_sum_exp;
+use crate::{regions::RegionKind, topology::ProxyMode};
+
+/// Pseudo-counts of the Dirichlet prior, in the order of [`KindClass::ALL`].
+pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
+
+pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
+pub(crate) const NOLOCAL_DROPS: KindProfile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_REFUSES: KindProfile = [1.0, 8.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_EITHER: KindProfile = [4.0, 4.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const PROTO_VIP: KindProfile = [0.3, 0.1, 5.0, 0.1, 0.1, 1.0, 4.0, 0.3, 0.1, 0.1];
+pub(crate) const VIP: KindProfile = [4.0, 3.0, 1.0, 2.0, 0.5, 1.0, 0.3, 0.3, 0.1, 0.1];
+pub(crate) const TARGET: KindProfile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const BACKEND: KindProfile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const CLIENT: KindProfile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
+pub(crate) const CLIENT_VIP: KindProfile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
+
+/// Returns the profile of a node without an endpoint, by kube-proxy mode: IPVS refuses the connection, the others
+/// drop it.
+pub(crate) const fn nolocal(mode: ProxyMode) -> KindProfile {
+    match mode {
+        ProxyMode::Ipvs => NOLOCAL_REFUSES,
+        ProxyMode::Iptables | ProxyMode::Nftables => NOLOCAL_DROPS,
+        ProxyMode::Unknown => NOLOCAL_EITHER,
+    }
+}
+
+/// Returns the ln Dirichlet-multinomial likelihood of weighted counts, without the multinomial coefficient, which
+/// is equal for all hypotheses.
+pub(crate) fn ln_dirichlet_multinomial(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
+    let total: f64 = pseudo.iter().sum();
+    let seen: f64 = counts.iter().sum();
+    let terms: f64 = counts
+        .iter()
+        .zip(pseudo)
+        .map(|(f, a)| libm::lgamma(a + f) - libm::lgamma(*a))
+        .sum();
+    libm::lgamma(total) - libm::lgamma(total + seen) + terms
+}
+
+/// Pseudo-counts of a surprise: any one kind, repeated.
+const SINGLE_KIND: KindProfile = [0.1; KindClass::ALL.len()];
+const SURPRISE_WEIGHT: f64 = 0.3;
+
+/// Returns the ln likelihood of the kinds of one fault.
+pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
+    if counts.iter().all(|count| *count <= 0.0) {
+        return 0.0;
+    }
+    log_sum_exp(&[
+        libm::log(1.0 - SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, pseudo),
+        libm::log(SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, &SINGLE_KIND),
+    ])
+}
+
+/// Reports whether a failure proves that the server parsed the request, so that no protocol header was missing: it
+/// presented a certificate (though a wrong one), or responded with a redirect or a status other than 400.
+pub(crate) const fn proves_header_accepted(kind: &FailureKind, status: Option<u16>) -> bool {
+    match kind {
+        FailureKind::CertificateExpired
+        | FailureKind::CertificateNotYetValid
+        | FailureKind::CertificateWrongName
+        | FailureKind::CertificateUntrusted
+        | FailureKind::CertificateChainIncomplete
+        | FailureKind::CertificateExpiresSoon
+        | FailureKind::CertificateWrongIssuer
+        | FailureKind::TlsTooOld
+        | FailureKind::RedirectRefused
+        | FailureKind::RedirectLoop
+        | FailureKind::RedirectTooMany => true,
+        FailureKind::Status => matches!(status, Some(status) if status != 400 && status < 500),
+        _ => false,
+    }
+}
+
+/// Returns the profile of the kinds that a region usually produces.
+pub(crate) const fn region_profile(kind: RegionKind, mode: ProxyMode) -> KindProfile {
+    match kind {
+        RegionKind::Healthy => BACKGROUND,
+        RegionKind::Target => TARGET,
+        RegionKind::Vip | RegionKind::OutsideAll | RegionKind::OutsideFrontNode => VIP,
+        RegionKind::Backend => BACKEND,
+        RegionKind::Bnode
+        | RegionKind::BnodeRemote
+        | RegionKind::Pair
+        | RegionKind::Zone
+        | RegionKind::Cross => NETWORK,
+        RegionKind::Client => CLIENT,
+        RegionKind::ClientVip => CLIENT_VIP,
+        RegionKind::NoLocal => nolocal(mode),
+        RegionKind::Same
+        | RegionKind::SameVip
+        | RegionKind::SelfPod
+        | RegionKind::SelfVip
+        | RegionKind::LbOwnNode => LOOPBACK,
+        RegionKind::ProtoVip => PROTO_VIP,
+        RegionKind::DnsClient | RegionKind::DnsAll | RegionKind::DnsName => DNS,
+    }
+}

@@ -1,0 +1,112 @@
+//! Verdicts about names that do not resolve.
+
+use super::*;
+
+/// Queries two names from every node; `lost` returns the findings about a query that gets no response.
+fn query_names(spec: &Value, broken_spec: &Value, lost: impl Fn(i64, &str, &str) -> Option<Value>) -> View {
+    let mut cluster = Cluster::new(spec);
+    rounds(&mut cluster, |cluster, round, broken| {
+        if round == 3 {
+            cluster.change(broken_spec, round);
+        }
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let unanswered = lost(round, node, name).filter(|_| broken);
+                let outcome = unanswered.is_some().then_some(("resolve", "resolve_timeout"));
+                cluster.name(round, node, name, outcome, &unanswered.unwrap_or_default());
+            }
+        }
+    })
+}
+
+fn assert_no_race(verdict: &Verdict) {
+    assert!(
+        verdict.causes.iter().all(|cause| cause.id != "F16"),
+        "{:?}",
+        verdict.causes
+    );
+    assert!(!verdict.sentence.contains("AAAA"), "{}", verdict.sentence);
+}
+
+#[test]
+fn a_resolver_scaled_to_nothing_is_named_by_its_service() {
+    let gone = spec(&[true, true, true], &[], "Ready");
+    let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
+        "tcp_answered": false});
+    let view = query_names(&healthy_spec(), &gone, |_, _, _| Some(lost.clone()));
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+    assert_no_race(verdict);
+    assert!(
+        verdict.sentence.contains(
+            "Service kube-system/kube-dns of the resolver 10.96.0.10:53 has no usable endpoint; no name resolves on any node"
+        ),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn port_53_filtered_for_one_nodes_pods_is_that_nodes_way() {
+    let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
+        "tcp_answered": false});
+    let view = query_names(&healthy_spec(), &healthy_spec(), |_, node, _| {
+        (node == "n2").then(|| lost.clone())
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "P9", "{}", verdict.sentence);
+    assert_no_race(verdict);
+    assert!(
+        verdict.sentence.contains(
+            "the path from node n2 to its resolver 10.96.0.10:53 is broken, over both UDP and TCP; names resolve on other nodes"
+        ),
+        "{}",
+        verdict.sentence
+    );
+}
+
+/// One of two replicas receives queries and never responds; a retry reaches the other one half of the time.
+#[test]
+fn a_hung_resolver_pod_is_the_resolvers_and_no_race() {
+    let view = query_names(&healthy_spec(), &healthy_spec(), |round, node, name| {
+        let turn = usize::try_from(round).unwrap() + node.len() + name.len();
+        let turn = turn + usize::from(node == "n2");
+        (turn % 2 == 0).then(|| {
+            json!({"a": true, "other_answered": turn % 4 == 0, "again_answered": turn % 4 == 0,
+                "tcp_answered": turn % 4 != 0, "aaaa": turn % 4 != 0})
+        })
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+    assert_no_race(verdict);
+}
+
+#[test]
+fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
+    let view = query_names(&healthy_spec(), &healthy_spec(), |round, node, name| {
+        let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
+        (turn % 2 == 0)
+            .then(|| json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true}))
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("a retry from another port succeeds"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(
+        verdict.sentence.contains("intermittently"),
+        "{}",
+        verdict.sentence
+    );
+}
+
+/// A missing response alone is no sign of a race; older probers report nothing more.
+#[test]
+fn lost_questions_without_any_sign_are_no_race() {
+    let view = query_names(&healthy_spec(), &healthy_spec(), |_, _, _| Some(Value::Null));
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
+    assert_no_race(verdict);
+}
