@@ -277,5 +277,5 @@ fn address_after(text: &str, words: &str) -> Option<SocketAddr> {
 }
 
 #[cfg(test)]
-#[path = "reason_tests.rs"]
+#[path = "challenge_reason_tests.rs"]
 mod tests;

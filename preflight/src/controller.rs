@@ -297,5 +297,5 @@ fn ip_block_contains(block: &Value, address: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-#[path = "pod_tests.rs"]
+#[path = "controller_tests.rs"]
 mod tests;

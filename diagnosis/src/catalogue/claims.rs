@@ -269,5 +269,5 @@ pub(crate) fn join_clauses(clauses: &[Clause]) -> String {
 }
 
 #[cfg(test)]
-#[path = "claim_tests.rs"]
+#[path = "claims_tests.rs"]
 mod tests;

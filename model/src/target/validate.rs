@@ -356,5 +356,5 @@ fn check_range(
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
+#[path = "validate_tests.rs"]
 mod tests;
