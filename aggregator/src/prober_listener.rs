@@ -43,7 +43,7 @@ pub enum ProberListenerError {
     Authority(#[from] AuthorityError),
     /// The configuration needs an API server and none was found.
     #[error(
-        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling`, `notify` and `tls.publish` require: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `incidentActions`, `notify` and `tls.publish` require: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }

@@ -55,7 +55,7 @@ pub struct IncidentActions {
     /// A fix was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<FixVerification>,
-    /// Whether the latest action is persisted: in the ConfigMap of `handling`, or without one in the store.
+    /// Whether the latest action is persisted: in the ConfigMap of `incidentActions`, or without one in the store.
     /// False if neither is configured or writing fails.
     #[serde(default)]
     pub persisted: bool,

@@ -54,7 +54,7 @@ pub fn targets_with_ratio(condition: &str) -> String {
     let ratio = aggregate_of_leader("min", "job, target, placement", "parallax_target_reachable_ratio");
     let never = aggregate_of_leader("max", "job, target", "parallax_target_never_ok");
     let explained = aggregate_of_leader("max", "job, target, incident", "parallax_target_incident");
-    let open = aggregate_of_leader("max", "job, incident", "parallax_incident{handling=\"none\"}");
+    let open = aggregate_of_leader("max", "job, incident", "parallax_incident{action=\"none\"}");
     let ready = ready_leader();
     let now = format!(
         "(\n  ({ratio} {condition} unless on (job, target) {never})\n    * on (job, target) group_left (incident) topk by (job, target) (1, {explained})\n) and on (job, incident) {open}\nor\n({ratio} {condition} unless on (job, target) {never})\n  unless on (job, target) {explained}"

@@ -39,6 +39,7 @@ pub mod view;
 mod catalogue;
 mod engine;
 mod explanation;
+mod headline;
 mod ids;
 mod incident;
 mod inference;
@@ -49,4 +50,5 @@ mod wording;
 
 pub use checkpoint::{Checkpoint, VERSION as CHECKPOINT_VERSION};
 pub use engine::{Engine, ObservationResult};
+pub use headline::MAX_HEADLINE_WORDS;
 pub use settings::Settings;

@@ -240,7 +240,7 @@ pub struct Verdict {
     /// Results of on-demand probes outside the table: larger echoes, names over TCP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "answers")]
-    pub on_demand_results: Vec<String>,
+    pub follow_up_results: Vec<String>,
     /// Facts that changed the prior.
     pub facts: Vec<Fact>,
     /// Remedies, each with its trade-off.

@@ -132,7 +132,7 @@ impl AlertmanagerClient {
             format_time(at.max(content.opened).min(wall.max(content.opened)))
         };
         let mut annotations = json!({
-            "summary": format!("{}: {}", content.subject, content.title),
+            "summary": content.headline,
             "description": content.sentence,
             "targets": format_targets(&content.targets, content.targets_total),
             "runbook": "docs/runbooks/ParallaxIncident.md",

@@ -32,6 +32,9 @@ pub(super) struct NotificationContent {
     pub(super) subject: String,
     /// Region and members.
     pub(super) region: String,
+    /// The cause and the place, in at most 20 words.
+    #[serde(default)]
+    pub(super) headline: String,
     pub(super) sentence: String,
     /// As printed.
     pub(super) probability: String,
@@ -80,6 +83,7 @@ impl NotificationContent {
             title: truncate(&title(verdict), MAX_NAME_BYTES),
             subject: subject_text(verdict),
             region: region_text(verdict),
+            headline: truncate(&verdict.headline(), MAX_SENTENCE_BYTES),
             sentence: truncate(&verdict.sentence, MAX_SENTENCE_BYTES),
             probability: verdict.probability.to_string(),
             since: incident.since,

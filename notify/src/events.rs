@@ -259,7 +259,7 @@ fn format_note(notification: &Notification, over: bool) -> String {
         _ if over => "Recovered: ",
         _ => "",
     };
-    let mut note = format!("{how}{}", truncate(&content.sentence, 400));
+    let mut note = format!("{how}{}. {}.", content.headline, truncate(&content.sentence, 400));
     if content.targets_total > 0 {
         let few = &content.targets[..content.targets.len().min(3)];
         // Writing into a string cannot fail, here and below.

@@ -130,6 +130,7 @@ fn message_body(letter: &Notification, what: DueMessage) -> Value {
         "cause": {"id": content.cause, "title": content.title},
         "subject": content.subject,
         "region": content.region,
+        "headline": content.headline,
         "sentence": content.sentence,
         "probability": content.probability,
         "since": format_time(content.since),

@@ -23,7 +23,8 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         IncidentState::Recovering => style.paint("33", "~"),
         IncidentState::Closed { .. } => style.paint("32", "✓"),
     };
-    let _ = writeln!(out, "{sign} {}", style.paint("1", &verdict.sentence));
+    let _ = writeln!(out, "{sign} {}", style.paint("1", &verdict.headline()));
+    let _ = writeln!(out, "  {}", verdict.sentence);
     let causes: Vec<_> = verdict
         .causes
         .iter()
@@ -64,7 +65,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     write_list(
         &mut out,
         "results of on-demand probes",
-        &verdict.on_demand_results,
+        &verdict.follow_up_results,
         style,
     );
     write_list(&mut out, "who responds", &verdict.locality, style);

@@ -200,7 +200,7 @@ impl ForecastTask {
         let Some(every) = self.interval else {
             return self.publish_if_changed(RenewalForecastList {
                 certificates: subjects.validities.clone(),
-                ..RenewalForecastList::unavailable("forecast.every is off in the aggregator's configuration")
+                ..RenewalForecastList::unavailable("forecast.interval is off in the aggregator's configuration")
             });
         };
         let fresh =

@@ -63,7 +63,7 @@ fn tls_options(raw: RawTls, folder: &Path, wrong: &mut impl FnMut(&str, String))
         listen,
         hosts: raw.hosts,
         publish_to: publish,
-        ca_folder: raw.keep.map(|keep| folder.join(keep)),
+        ca_folder: raw.directory.map(|directory| folder.join(directory)),
     })
 }
 

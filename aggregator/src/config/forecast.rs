@@ -13,12 +13,12 @@ pub(super) const DEFAULT_INTERVAL: Micros = Micros::from_secs(600);
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawForecast {
     /// A duration with s, m, h or d, or `off`.
-    pub(super) every: Option<String>,
+    pub(super) interval: Option<String>,
 }
 
 /// Returns the interval; `None` if forecasts are off.
 pub(super) fn validate(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, String)) -> Option<Micros> {
-    let Some(text) = raw.and_then(|raw| raw.every) else {
+    let Some(text) = raw.and_then(|raw| raw.interval) else {
         return Some(DEFAULT_INTERVAL);
     };
     if text == "off" {
@@ -30,7 +30,7 @@ pub(super) fn validate(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, Str
         }
         _ => {
             wrong(
-                "forecast.every",
+                "forecast.interval",
                 format!("expected a duration from 10s to 7d such as 10m, or off, found {text:?}"),
             );
             None
@@ -45,7 +45,7 @@ mod tests {
     fn read(every: Option<&str>) -> (Option<Micros>, Vec<String>) {
         let mut said = Vec::new();
         let raw = every.map(|every| RawForecast {
-            every: Some(every.to_owned()),
+            interval: Some(every.to_owned()),
         });
         let read = validate(raw, |field, message| said.push(format!("{field}: {message}")));
         (read, said)
@@ -59,7 +59,7 @@ mod tests {
         for wrong in ["5s", "8d", "often", "10", "-1m"] {
             let (_, said) = read(Some(wrong));
             assert!(
-                said[0].contains("forecast.every: expected a duration from 10s to 7d"),
+                said[0].contains("forecast.interval: expected a duration from 10s to 7d"),
                 "{said:?}"
             );
         }

@@ -209,10 +209,10 @@ impl Config {
         let runs = people::validate_runs(&raw.runs.unwrap_or_default(), &mut wrong);
         let challenges = challenges::validate(raw.challenges.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::validate(raw, folder, &mut wrong));
-        let handling = raw.handling.and_then(|raw| {
+        let actions_config_map = raw.incident_actions.and_then(|raw| {
             let place = raw.config_map.parse();
             place
-                .map_err(|error: InvalidName| wrong("handling.configMap", error.to_string()))
+                .map_err(|error: InvalidName| wrong("incidentActions.configMap", error.to_string()))
                 .ok()
         });
         let checkpoint = raw
@@ -269,7 +269,7 @@ impl Config {
                 client: None,
                 prober_pods: None,
                 links,
-                actions_config_map: handling,
+                actions_config_map,
                 notify,
                 checkpoint,
                 forecast_interval: forecast,

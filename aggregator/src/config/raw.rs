@@ -57,7 +57,7 @@ pub(super) struct RawConfig<T> {
     /// Receivers of notifications.
     pub(super) notify: Option<RawNotify>,
     /// Storage of user actions on incidents.
-    pub(super) handling: Option<RawHandling>,
+    pub(super) incident_actions: Option<RawIncidentActions>,
     /// Storage of the checkpoint.
     pub(super) checkpoint: Option<RawCheckpoint>,
     /// Interval of renewal forecasts.
@@ -73,7 +73,7 @@ pub(super) struct RawTls {
     pub(super) hosts: Vec<String>,
     #[serde(default)]
     pub(super) publish: Vec<String>,
-    pub(super) keep: Option<PathBuf>,
+    pub(super) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,7 +88,7 @@ pub(super) struct RawIdentity {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct RawHandling {
+pub(super) struct RawIncidentActions {
     /// `NAMESPACE/NAME`.
     pub(super) config_map: String,
 }

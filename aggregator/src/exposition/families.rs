@@ -58,15 +58,15 @@ families! {
             "1 for a target of which no probe has succeeded since it appeared, and whether its owner marked it as pending, that is not in service yet (yes or no); no series for other targets.";
     }
     "Verdicts" {
-        INCIDENT = Gauge "incident" ["incident", "cause", "severity", "subject", "handling"]
-            "1 while an incident is open, with its likeliest cause, severity, subject and handling (none, acknowledged, silenced or maintenance).";
+        INCIDENT = Gauge "incident" ["incident", "cause", "severity", "subject", "action"]
+            "1 while an incident is open, with its likeliest cause, severity, subject and user action (none, acknowledged, silenced or maintenance).";
         INCIDENTS = Gauge "incident_open" ["cause", "severity"]
             "Open incidents by likeliest cause and severity: critical if a vantage can no longer reach a target, otherwise warning.";
         TARGET_INCIDENT = Gauge "target_incident" ["target", "incident"]
             "1 for each target that an open incident explains, with the likeliest such incident; at most one series per target.";
         VERDICTS = Gauge "verdict_probability" ["target", "cause"]
             "Probability of each cause that open incidents name for a target.";
-        INVESTIGATING = Gauge "investigating" []
+        UNEXPLAINED_FAILURES = Gauge "unexplained_failures" []
             "Failing subjects whose cause has not been identified yet.";
         FINDINGS = Gauge "finding" ["finding", "catalogue", "severity"]
             "Findings (such as differing DNS answers or exposed internal hosts) by kind, number in the catalogue, and severity.";
@@ -86,7 +86,7 @@ families! {
             "Time since the end of the latest judged round, or since the start of the aggregator if there is none.";
         TOPOLOGY_AGE = Gauge "topology_age_seconds" []
             "Time since the topology was last known to be current; 0 while its source can be read.";
-        TOPOLOGY_NOTES = Gauge "topology_notes" []
+        TOPOLOGY_PROBLEMS = Gauge "topology_problems" []
             "Warnings about cluster objects, such as invalid annotations or references; the page lists them.";
     }
     "Ingest" {
@@ -106,7 +106,7 @@ families! {
             "1 while a newly started aggregator has too little evidence to report the status ok, otherwise 0; alerting rules keep the incidents of its predecessor until then.";
         LEASE_FAILURES = Counter "aggregator_lease_failures" []
             "Failed attempts to read or renew the Lease; the log gives the reason.";
-        HANDLING_UNSHARED = Gauge "handling_unshared" []
+        INCIDENT_ACTIONS_UNPERSISTED = Gauge "incident_actions_unpersisted" []
             "1 while user actions on incidents are only in this aggregator's memory because their ConfigMap cannot be read or written, otherwise 0.";
     }
     "Notifications" {
@@ -116,7 +116,7 @@ families! {
             "Incidents with a pending notification, by receiver; 0 on a standby.";
         NOTIFICATIONS_OLDEST = Gauge "notifications_oldest_seconds" ["receiver"]
             "Age of the oldest pending notification, by receiver; 0 if none is pending.";
-        NOTIFICATIONS_UNKEPT = Gauge "notifications_unkept" []
+        NOTIFICATIONS_UNPERSISTED = Gauge "notifications_unpersisted" []
             "1 while pending notifications are only in this aggregator's memory, 0 while they are persisted; absent without receivers.";
     }
     "Runs" {
@@ -154,9 +154,9 @@ families! {
             "Failed lists and watches by reason.";
     }
     "Recording and store" {
-        RECORD_LINES = Counter "record_lines" ["result"]
+        RECORDING_LINES = Counter "recording_lines" ["result"]
             "Lines of the recording (--record) by result: written, or lost because the disk was too slow or failed.";
-        RECORD_FAILING = Gauge "record_failing" []
+        RECORDING_FAILING = Gauge "recording_failing" []
             "1 while the recording cannot be written, otherwise 0.";
         CHECKPOINT_WRITES = Counter "checkpoint_writes" ["result"]
             "Writes of the checkpoint, which a restarted aggregator restores, by result: written or failed.";

@@ -112,14 +112,14 @@ impl Collector for ScrapeSources {
         let encoder = &mut encoder;
         let view = self.views.latest();
         let now = self.clock.now();
-        let handling = |incident: &Incident| self.actions.state(&incident.id, &incident.verdict.targets);
+        let action = |incident: &Incident| self.actions.state(&incident.id, &incident.verdict.targets);
         encode_gauges(encoder, families::REACHABLE, reachable_ratios(&view))?;
         encode_gauges(encoder, families::TARGET_VANTAGES, vantage_states(&view))?;
         encode_gauges(encoder, families::NEVER_OK, never_ok_targets(&view))?;
         encode_gauges(
             encoder,
             families::INCIDENT,
-            verdicts::incident_series(&view, handling),
+            verdicts::incident_series(&view, action),
         )?;
         encode_gauges(encoder, families::INCIDENTS, verdicts::incident_counts(&view))?;
         encode_gauges(
@@ -130,7 +130,7 @@ impl Collector for ScrapeSources {
         encode_gauges(encoder, families::VERDICTS, verdicts::probabilities(&view))?;
         encode_gauge(
             encoder,
-            families::INVESTIGATING,
+            families::UNEXPLAINED_FAILURES,
             count_value(view.investigations.len()),
         )?;
         encode_gauges(encoder, families::FINDINGS, verdicts::finding_counts(&view))?;
@@ -154,7 +154,7 @@ impl Collector for ScrapeSources {
             encode_gauge(encoder, families::TOPOLOGY_AGE, topology.age(now).as_secs_f64())?;
             encode_gauge(
                 encoder,
-                families::TOPOLOGY_NOTES,
+                families::TOPOLOGY_PROBLEMS,
                 count_value(topology.notes.len()),
             )?;
         }
@@ -190,7 +190,7 @@ fn encode_notifications(
     encode_gauges(encoder, families::NOTIFICATIONS_PENDING, counts.collect())?;
     let ages = pending.iter().map(|(name, _, age)| (label(name), *age));
     encode_gauges(encoder, families::NOTIFICATIONS_OLDEST, ages.collect())?;
-    let family = families::NOTIFICATIONS_UNKEPT;
+    let family = families::NOTIFICATIONS_UNPERSISTED;
     let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
     if !nobody {
         family.encode_gauge(&f64::from(u8::from(notifications.is_unpersisted())))?;

@@ -75,14 +75,14 @@ impl Metrics {
             PHASES: ingest.phases;
             LINES: ingest.lines;
             REPORTS: ingest.reports;
-            RECORD_LINES: record.recorded;
-            RECORD_FAILING: record.failing;
+            RECORDING_LINES: record.recorded;
+            RECORDING_FAILING: record.failing;
             CHECKPOINT_WRITES: checkpoint.writes;
             IDENTITY_REFUSED: identity.rejected;
             CA_UNPUBLISHED: tls.ca_unpublished;
             LEADER: replicas.leader;
             LEASE_FAILURES: replicas.lease_failures;
-            HANDLING_UNSHARED: actions.unshared;
+            INCIDENT_ACTIONS_UNPERSISTED: actions.unshared;
             STORE_WRITTEN: store.written;
             STORE_DROPPED: store.dropped;
             STORE_SURPLUS: store.surplus_failures;

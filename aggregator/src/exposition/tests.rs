@@ -213,7 +213,7 @@ fn every_watch_has_its_series_from_the_start() {
         r#"parallax_watch_lists_total{resource="nodes"} 0"#,
         r#"parallax_watch_unreadable_total{resource="ingresses"} 0"#,
         r#"parallax_watch_errors_total{resource="httproutes",reason="forbidden"} 0"#,
-        "parallax_topology_notes 0.0",
+        "parallax_topology_problems 0.0",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
@@ -261,7 +261,7 @@ fn current_state_is_read_from_the_view() {
 fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to_it() {
     let text = scene(fixtures::outage(), &[]).text();
     for line in [
-        r#"parallax_incident{incident="i-5f3a9c01",cause="F1",severity="critical",subject="203.0.113.10:80",handling="none"} 1"#,
+        r#"parallax_incident{incident="i-5f3a9c01",cause="F1",severity="critical",subject="203.0.113.10:80",action="none"} 1"#,
         r#"parallax_target_incident{target="http://shop-07.example.test/",incident="i-5f3a9c01"} 1"#,
         r#"parallax_target_never_ok{target="https://new.example.test/",pending="no"} 1"#,
         r#"parallax_target_vantages{target="http://shop-07.example.test/",state="failing"} 3"#,
@@ -269,7 +269,7 @@ fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to
         r#"parallax_vantages{state="reporting"} 6"#,
         r#"parallax_vantages{state="silent"} 0"#,
         "parallax_round_seconds 5",
-        "parallax_investigating 0",
+        "parallax_unexplained_failures 0",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
@@ -302,8 +302,8 @@ async fn the_handling_of_an_incident_is_a_label() {
     let done = scene.handling.acknowledge("i-5f3a9c01", "dana", None).await;
     assert!(done.is_ok(), "{done:?}");
     let text = scene.text();
-    assert!(text.contains(r#"handling="acknowledged"} 1"#), "{text}");
-    assert!(!text.contains(r#"handling="none"}"#), "{text}");
+    assert!(text.contains(r#"action="acknowledged"} 1"#), "{text}");
+    assert!(!text.contains(r#"action="none"}"#), "{text}");
 }
 
 #[test]

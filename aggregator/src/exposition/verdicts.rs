@@ -43,7 +43,7 @@ pub(super) struct IncidentLabels {
     cause: String,
     severity: &'static str,
     subject: String,
-    handling: &'static str,
+    action: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -149,7 +149,7 @@ pub(super) fn hazard_series(view: &View) -> BTreeMap<HazardLabels, f64> {
 /// Returns one series per open incident. Its id is stable, while cause and severity may change.
 pub(super) fn incident_series(
     view: &View,
-    handling: impl Fn(&Incident) -> ActionState,
+    action: impl Fn(&Incident) -> ActionState,
 ) -> BTreeMap<IncidentLabels, f64> {
     open_incidents(view)
         .map(|incident| {
@@ -158,7 +158,7 @@ pub(super) fn incident_series(
                 cause: cause_label(incident),
                 severity: IncidentSeverity::of(incident, view).label(),
                 subject: incident.verdict.subject.to_string(),
-                handling: handling(incident).label(),
+                action: action(incident).label(),
             };
             (labels, 1.0)
         })

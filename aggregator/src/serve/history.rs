@@ -10,7 +10,7 @@ use axum::{
 };
 use parallax_api::incident_actions::IncidentActions;
 use parallax_diagnosis::{
-    verdict::{Incident, IncidentState},
+    verdict::{Incident, IncidentState, Verdict},
     view::View,
 };
 pub(super) use parallax_history::store::{HistoryCursor, QueryError, RollupStep};
@@ -67,6 +67,16 @@ impl DisplayedIncident {
     fn live(incident: &Incident) -> Self {
         Self::Live(Box::new(incident.clone()))
     }
+
+    /// Returns the headline, or `None` if the stored document is not an incident.
+    fn headline(&self) -> Option<String> {
+        match self {
+            Self::Live(incident) => Some(incident.verdict.headline()),
+            Self::Stored(document) => Verdict::deserialize(document)
+                .ok()
+                .map(|verdict| verdict.headline()),
+        }
+    }
 }
 
 /// An incident with the user actions on it.
@@ -74,6 +84,9 @@ impl DisplayedIncident {
 struct IncidentWithActions {
     #[serde(flatten)]
     incident: DisplayedIncident,
+    /// The cause and the place, in at most 20 words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headline: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     actions: Option<IncidentActions>,
     /// Why it triggers no notifications at present.
@@ -88,6 +101,7 @@ impl IncidentWithActions {
             DisplayedIncident::Stored(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
         };
         Self {
+            headline: shown.headline(),
             actions: incident_actions(shared, id),
             suppressed_because: shared.actions.quiet_reason(id, targets),
             incident: shown,

@@ -181,13 +181,14 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         schema_of::<IncidentActions>(generator),
         schema_of::<MaintenanceWindow>(generator),
     );
-    let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/reference/diagnosis.md.",
-        "required": ["id", "state", "sentence"],
+    let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/reference/concepts.md.",
+        "required": ["id", "state", "headline", "sentence"],
         "properties": {"id": {"type": "string"}, "state": {"enum": ["open", "recovering", "closed"]},
             "since": {"type": "integer"}, "opened": {"type": "integer"}, "closed": {"type": "integer"},
-            "sentence": {"type": "string"}, "probability": {"type": "number"},
-            "targets": {"type": "array", "items": {"type": "string"}}, "handling": handling.clone(),
-            "quiet": {"type": "string", "description": "Why it triggers no notifications at present."}}});
+            "headline": {"type": "string", "description": "The cause and the place, in at most 20 words."},
+            "sentence": {"type": "string", "description": "Who fails, how and why."}, "probability": {"type": "number"},
+            "targets": {"type": "array", "items": {"type": "string"}}, "actions": handling.clone(),
+            "suppressed_because": {"type": "string", "description": "Why it triggers no notifications at present."}}});
     let ndjson = |schema: Value| ("200", "application/x-ndjson", schema);
     vec![
         OpenApiOperation::read(

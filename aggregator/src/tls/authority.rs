@@ -37,7 +37,7 @@ const CERTIFICATE_FILE: &str = "ca.crt";
 pub enum AuthorityError {
     /// The stored authority cannot be read or written.
     #[error(
-        "cannot read or write the certificate authority in {file}: {source}; make the folder writable, or remove `tls.keep` from the configuration"
+        "cannot read or write the certificate authority in {file}: {source}; make the folder writable, or remove `tls.directory` from the configuration"
     )]
     Storage {
         /// The file.

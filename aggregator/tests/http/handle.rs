@@ -96,7 +96,7 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
     );
     let listed = aggregator.json("/v1/incidents").await;
     assert_eq!(
-        listed["incidents"][0]["handling"]["acknowledged"]["note"],
+        listed["incidents"][0]["actions"]["acknowledged"]["note"],
         "on it"
     );
     let ended = post(&aggregator, &path("silence"), &json!({"for_s": 0}))

@@ -160,7 +160,7 @@ async fn an_invalid_annotation_is_reported_in_state_page_and_metric() {
         page.contains("parallax.dev/expect: expected statuses") && !page.contains("<b>fine"),
         "{page}"
     );
-    assert_eq!(aggregator.metric("parallax_topology_notes").await, Some(1.0));
+    assert_eq!(aggregator.metric("parallax_topology_problems").await, Some(1.0));
     aggregator.stop().await;
 }
 

@@ -77,11 +77,11 @@ async fn what_the_probers_sent_replays_to_the_last_view_also_across_a_change_of_
 
     assert_eq!(
         running
-            .metric(r#"parallax_record_lines_total{result="lost"}"#)
+            .metric(r#"parallax_recording_lines_total{result="lost"}"#)
             .await,
         Some(0.0)
     );
-    assert_eq!(running.metric("parallax_record_failing").await, Some(0.0));
+    assert_eq!(running.metric("parallax_recording_failing").await, Some(0.0));
     let views = running.views.clone();
     running.stop().await;
     let live = View::clone(&views.latest());

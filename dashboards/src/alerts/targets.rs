@@ -15,8 +15,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             expression: surviving_restarts(
                 "job, incident, cause, severity, subject",
                 "job, incident",
-                "parallax_incident{handling=\"none\"}",
-                &of_leader("parallax_incident{handling!=\"none\"}"),
+                "parallax_incident{action=\"none\"}",
+                &of_leader("parallax_incident{action!=\"none\"}"),
             ),
             for_seconds: 0,
             summary: "{{ $labels.subject }}: cause {{ $labels.cause }} (incident {{ $labels.incident }})",

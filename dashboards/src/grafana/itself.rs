@@ -43,7 +43,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Warnings about cluster objects",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                "max(parallax_topology_notes)".to_owned(),
+                "max(parallax_topology_problems)".to_owned(),
             ),
             number_panel(
                 "Unavailable stores",
@@ -160,7 +160,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Recording lines by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::NotEmpty,
-                rate("result", "parallax_record_lines_total"),
+                rate("result", "parallax_recording_lines_total"),
             ),
         ],
     }

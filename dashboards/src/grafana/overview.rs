@@ -37,7 +37,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Under investigation",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_investigating")),
+                format!("max {}", of_leader("parallax_unexplained_failures")),
             ),
             number_panel(
                 "Targets ok from all vantages",
@@ -64,7 +64,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Open incidents",
                 Unit::Count,
                 ExpectedResult::Changes,
-                aggregate_of_leader("max", "incident, cause, severity, subject, handling", "parallax_incident"),
+                aggregate_of_leader("max", "incident, cause, severity, subject, action", "parallax_incident"),
             )
             .sized(24, 6)
             .described("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),

@@ -90,7 +90,7 @@ impl<'a> VerdictContext<'a> {
                 self.registry,
             ),
             deciding_probe: self.requested_probes.decided_by.clone(),
-            on_demand_results: self.requested_probes.results.clone(),
+            follow_up_results: self.requested_probes.results.clone(),
             facts: self
                 .facts
                 .iter()

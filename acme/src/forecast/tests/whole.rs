@@ -214,7 +214,7 @@ async fn switched_off_nobody_looks_and_the_certificates_times_are_known_all_the_
         known
             .unavailable_because
             .unwrap()
-            .contains("forecast.every is off")
+            .contains("forecast.interval is off")
     );
     assert_eq!(known.forecasts, []);
     assert!(whole.desk.orders().borrow().is_empty(), "no probe was requested");

@@ -23,6 +23,8 @@ pub(super) struct IncidentCard {
     pub(super) id: String,
     pub(super) class: &'static str,
     pub(super) state: String,
+    pub(super) headline: String,
+    /// The explanation in one sentence.
     pub(super) sentence: String,
     pub(super) probability: String,
     /// The probability as a number, for the meter.
@@ -126,6 +128,7 @@ impl IncidentCard {
             id: incident.id.clone(),
             class,
             state,
+            headline: capitalize(&verdict.headline()),
             sentence: capitalize(&verdict.sentence),
             probability: probability(verdict.probability),
             probability_value: verdict.probability.get(),
@@ -153,7 +156,7 @@ impl IncidentCard {
             probe_results: verdict
                 .deciding_probe
                 .iter()
-                .chain(&verdict.on_demand_results)
+                .chain(&verdict.follow_up_results)
                 .cloned()
                 .collect(),
             region: verdict.region.description(),

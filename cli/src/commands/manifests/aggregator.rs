@@ -72,7 +72,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
         ),
         page,
     ];
-    if let Some(host) = values.outside_hosts.first() {
+    if let Some(host) = values.external_hosts.first() {
         let mut outside = service(
             outside::SERVICE,
             values,

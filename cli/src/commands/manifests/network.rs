@@ -76,7 +76,7 @@ fn aggregator_policy(values: &Values) -> NetworkPolicy {
         });
     }
     // No selector matches the addresses of nodes and machines outside; a token authenticates them.
-    let open = values.host_vantage || !values.outside_hosts.is_empty();
+    let open = values.host_vantage || !values.external_hosts.is_empty();
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: (!open).then_some(sources),
         ports: Some(tcp_ports(&[PROBER_PORT])),

@@ -21,7 +21,7 @@ pub(crate) const CA_MAP: &str = "parallax-ca";
 pub(crate) const CA_FILE: &str = "ca.crt";
 
 /// ConfigMap with users' actions on incidents, for the next leader.
-pub(super) const INCIDENT_ACTIONS_MAP: &str = "parallax-handling";
+pub(super) const INCIDENT_ACTIONS_MAP: &str = "parallax-incident-actions";
 
 /// ConfigMap with what has worked and which incidents are open, for the next process.
 pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
@@ -98,7 +98,7 @@ fn configuration(values: &Values) -> String {
         }
     );
     let mut hosts = vec![aggregator::report_host(values)];
-    hosts.extend(values.outside_hosts.iter().cloned());
+    hosts.extend(values.external_hosts.iter().cloned());
     let published: Vec<_> = prober_namespaces(values)
         .into_iter()
         .map(|space| format!("{space}/{CA_MAP}"))
@@ -119,7 +119,7 @@ fn configuration(values: &Values) -> String {
         let folder = storage::MOUNT_PATH;
         let _ = write!(
             text,
-            "  keep: {folder}/tls\nstore:\n  path: {folder}/history.db\n"
+            "  directory: {folder}/tls\nstore:\n  path: {folder}/history.db\n"
         );
     }
     let _ = write!(
@@ -135,7 +135,7 @@ fn configuration(values: &Values) -> String {
     }
     let _ = write!(
         text,
-        "handling:\n  configMap: {0}/{INCIDENT_ACTIONS_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
+        "incidentActions:\n  configMap: {0}/{INCIDENT_ACTIONS_MAP}\ncheckpoint:\n  configMap: {0}/{CHECKPOINT_MAP}\n",
         values.namespace
     );
     write_notifications(&mut text, values);

@@ -120,7 +120,7 @@ fn render(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -
             "{} {}   {}",
             style.paint("1;31", "✗"),
             incident.id,
-            incident.verdict.sentence
+            incident.verdict.headline()
         );
     }
     for open in &view.investigations {

@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// Audience of the token; the aggregator accepts no other.
     #[arg(long, default_value = "parallax")]
     audience: String,
-    /// URL of the aggregator as seen from the machine [default: the first of `outsideHosts`].
+    /// URL of the aggregator as seen from the machine [default: the first of `externalHosts`].
     #[arg(long, value_name = "URL")]
     aggregator: Option<Url>,
 }
@@ -145,7 +145,7 @@ async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure
         .map(|host| outside::url(host))
         .ok_or_else(|| {
             Failure::Indeterminate(
-                "the installation does not expose the aggregator outside the cluster: set outsideHosts in the values, or give --aggregator URL"
+                "the installation does not expose the aggregator outside the cluster: set externalHosts in the values, or give --aggregator URL"
                     .to_owned(),
             )
         })

@@ -145,7 +145,7 @@ async fn what_cannot_be_done_is_said_before_anything_is_made() {
         (
             &["enroll", "laptop", "--network", "vpc"],
             3,
-            "set outsideHosts in the values, or give --aggregator URL",
+            "set externalHosts in the values, or give --aggregator URL",
         ),
         (
             &[

@@ -14,16 +14,16 @@ pub(super) fn installations() -> Vec<(String, Objects)> {
         "hostVantage: true",
         "responder: true",
         "aggregator: {volume: {size: 1Gi, storageClass: fast}}",
-        "aggregator: {replicas: 2}\npageFrom: [monitoring]",
-        "outsideHosts: [parallax.example.test, 203.0.113.7]",
+        "aggregator: {replicas: 2}\npageNamespaces: [monitoring]",
+        "externalHosts: [parallax.example.test, 203.0.113.7]",
         "extraRoots: {configMap: company-ca}\nhostVantage: true\nresponder: true",
         "customResources: true",
         "preflight: {}",
         "links: {grafana: 'https://grafana.example.com/at/o''clock', page: 'https://parallax.example.com/'}",
         "namespace: ears\npreflight: {namespaces: [shop, pay], certManagerNamespace: certs}",
         "notify: {events: true, alertmanagers: [{name: main, url: 'http://alertmanager.monitoring:9093'}]}",
-        "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\noutsideHosts: [parallax.example.test]\n\
-         aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npreflight: {}\npageFrom: [monitoring]\nimagePullSecrets: [registry]",
+        "namespace: eyes\naudience: eyes\nhostVantage: true\nresponder: true\nexternalHosts: [parallax.example.test]\n\
+         aggregator: {volume: {size: 1Gi}}\npodMonitor: {rules: true}\nlinks: {page: 'https://parallax.example.com/'}\ncustomResources: true\npreflight: {}\npageNamespaces: [monitoring]\nimagePullSecrets: [registry]",
     ]
     .into_iter()
     .map(|values| {

@@ -73,8 +73,8 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
             "aggregator.volume: expected none with 2 replicas",
         ),
         (
-            "aggregator: {replicas: 2}\noutsideHosts: [parallax.example.test]\n",
-            "outsideHosts: expected none with 2 replicas",
+            "aggregator: {replicas: 2}\nexternalHosts: [parallax.example.test]\n",
+            "externalHosts: expected none with 2 replicas",
         ),
         (
             "aggregator:\n  volume: {size: big}\n",
@@ -97,8 +97,8 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
             "extraRoots.key: expected a key of letters, digits, -, _ and .",
         ),
         (
-            "outsideHosts: ['https://a/']\n",
-            "outsideHosts[0]: expected a host name or an IP address, without a port",
+            "externalHosts: ['https://a/']\n",
+            "externalHosts[0]: expected a host name or an IP address, without a port",
         ),
         (
             "podMonitor: yes please\n",

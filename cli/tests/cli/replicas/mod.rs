@@ -116,7 +116,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     assert!(longest <= 2 * INTERVAL_MS, "nothing was seen for {longest} ms");
     let (_, by, kept) = pair.get(&standby, &handled).await;
     assert_eq!(by, standby);
-    assert_eq!(kept["handling"]["acknowledged"]["note"], "on it", "{kept}");
+    assert_eq!(kept["actions"]["acknowledged"]["note"], "on it", "{kept}");
     let (_, _, windows) = pair.get(&standby, "/v1/maintenance").await;
     assert_eq!(windows["windows"][0]["id"], window["id"], "{windows}");
     let (status, by, said) = pair

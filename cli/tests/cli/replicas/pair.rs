@@ -65,8 +65,8 @@ impl Pair {
             mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
         }
         mesh.api.put(
-            "parallax/configmaps/parallax-handling",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-handling", "resourceVersion": "0"}}),
+            "parallax/configmaps/parallax-incident-actions",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-incident-actions", "resourceVersion": "0"}}),
         );
         mesh.api.put(
             "parallax/configmaps/parallax-notifications",
@@ -153,7 +153,7 @@ impl Pair {
              tls: {{listen: '127.0.0.1:{port}', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
              identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
              access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
-             handling: {{configMap: parallax/parallax-handling}}\n\
+             incidentActions: {{configMap: parallax/parallax-incident-actions}}\n\
              replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n{}",
             self.more
         );

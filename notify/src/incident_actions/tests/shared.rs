@@ -26,14 +26,14 @@ async fn server() -> ApiServer {
     api.put(
         "configmaps",
         serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "parallax-handling", "namespace": "parallax"},
+            "metadata": {"name": "parallax-incident-actions", "namespace": "parallax"},
             "data": {"note": "of another writer"}}),
     );
     api
 }
 
 fn lines(api: &ApiServer) -> serde_json::Value {
-    api.get("configmaps", "parallax", "parallax-handling").unwrap()["data"].clone()
+    api.get("configmaps", "parallax", "parallax-incident-actions").unwrap()["data"].clone()
 }
 
 fn leads(epoch: u64) -> ReplicaRole {
@@ -47,7 +47,7 @@ impl Replica {
     fn start(api: &ApiServer, part: ReplicaRole) -> Self {
         let client = kube::Client::try_from(kube::Config::new(api.url().parse().unwrap())).unwrap();
         let (part, part_out) = watch::channel(part);
-        let place = "parallax/parallax-handling".parse().unwrap();
+        let place = "parallax/parallax-incident-actions".parse().unwrap();
         let replica = ReplicaState::for_test(part_out);
         let ledger = ActionConfigMap::new(
             ApiClient(client),
@@ -152,7 +152,7 @@ async fn a_standby_reads_actions_and_writes_nothing() {
         .wait_until("what was done since", |desk| desk.actions_on("i-2").is_some())
         .await;
     let version = |api: &ApiServer| {
-        api.get("configmaps", "parallax", "parallax-handling").unwrap()["metadata"]["resourceVersion"].clone()
+        api.get("configmaps", "parallax", "parallax-incident-actions").unwrap()["metadata"]["resourceVersion"].clone()
     };
     let before = version(&api);
     standby.role.send_replace(ReplicaRole::Standby { leader: None });

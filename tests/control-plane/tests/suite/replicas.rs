@@ -73,6 +73,6 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         second["name"].as_str()
     );
     assert_minimal(&plane, &installation, |right| {
-        right.contains(" leases.") || right.contains("parallax-handling")
+        right.contains(" leases.") || right.contains("parallax-incident-actions")
     });
 }

@@ -37,7 +37,7 @@ pub(super) struct Values {
     pub(super) host_vantage: bool,
     pub(super) responder: bool,
     /// Host names for vantages outside the cluster; if empty, they have no access.
-    pub(super) outside_hosts: Vec<String>,
+    pub(super) external_hosts: Vec<String>,
     /// CA certificates that probes trust in addition to those of the image.
     pub(super) extra_roots: Option<ExtraRoots>,
     /// Namespaces whose Pods may access page, API and metrics.
@@ -169,7 +169,7 @@ impl Default for Values {
             host_echo_port: 9_096,
             host_vantage: false,
             responder: false,
-            outside_hosts: Vec::new(),
+            external_hosts: Vec::new(),
             extra_roots: None,
             page_namespaces: Vec::new(),
             api_server_ports: vec![443, 6_443],
@@ -272,16 +272,16 @@ impl Values {
         self.overlay_aggregator(raw.aggregator, check);
         self.host_vantage = raw.host_vantage.unwrap_or(false);
         self.responder = raw.responder.unwrap_or(false);
-        for (i, host) in raw.outside_hosts.iter().enumerate() {
-            check.host(&format!("outsideHosts[{i}]"), host);
+        for (i, host) in raw.external_hosts.iter().enumerate() {
+            check.host(&format!("externalHosts[{i}]"), host);
         }
-        if self.replicas > 1 && !raw.outside_hosts.is_empty() {
+        if self.replicas > 1 && !raw.external_hosts.is_empty() {
             check.add(
-                "outsideHosts",
+                "externalHosts",
                 "expected none with 2 replicas: behind one address a machine outside the cluster would report to only one of the aggregators".to_owned(),
             );
         }
-        self.outside_hosts = raw.outside_hosts;
+        self.external_hosts = raw.external_hosts;
         self.extra_roots = raw.extra_roots.map(|raw| {
             let key = raw.key.unwrap_or_else(|| "ca.crt".to_owned());
             check.name("extraRoots.configMap", &raw.config_map);
@@ -291,10 +291,10 @@ impl Values {
                 key,
             }
         });
-        for (i, namespace) in raw.page_from.iter().enumerate() {
-            check.namespace(&format!("pageFrom[{i}]"), namespace);
+        for (i, namespace) in raw.page_namespaces.iter().enumerate() {
+            check.namespace(&format!("pageNamespaces[{i}]"), namespace);
         }
-        self.page_namespaces = raw.page_from;
+        self.page_namespaces = raw.page_namespaces;
         if let Some(ports) = raw.api_server_ports {
             check.non_empty("apiServerPorts", ports.len());
             for (i, port) in ports.iter().enumerate() {

@@ -24,10 +24,10 @@ pub(super) struct RawValues {
     pub(super) host_vantage: Option<bool>,
     pub(super) responder: Option<bool>,
     #[serde(default)]
-    pub(super) outside_hosts: Vec<String>,
+    pub(super) external_hosts: Vec<String>,
     pub(super) extra_roots: Option<RawExtraRoots>,
     #[serde(default)]
-    pub(super) page_from: Vec<String>,
+    pub(super) page_namespaces: Vec<String>,
     pub(super) api_server_ports: Option<Vec<u16>>,
     pub(super) pod_monitor: Option<RawMonitor>,
     pub(super) custom_resources: Option<bool>,
