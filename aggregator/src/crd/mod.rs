@@ -14,6 +14,7 @@
 mod judgement;
 pub mod objects;
 pub mod preflights;
+mod resource;
 mod runs;
 mod targets;
 mod types;
@@ -22,6 +23,7 @@ mod types;
 mod tests;
 
 pub(crate) use judgement::{TargetObjects, TargetReview, validate};
+pub use resource::CustomResourceKind;
 pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
 pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};

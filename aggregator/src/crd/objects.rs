@@ -15,14 +15,18 @@ use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::GroupVersionKind,
-    runtime::{WatchStreamExt, watcher},
+};
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    watch::{WatchTiming, WatchUpdate, watch_updates},
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::types::Condition;
-use parallax_kubernetes::api_client::ApiClient;
+use super::{
+    resource::{CustomResourceCollection, CustomResourceKind},
+    types::Condition,
+};
 
 /// Timeout of a request to the API server.
 const API_SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,6 +38,7 @@ pub type Key = (String, String);
 #[derive(Debug, Clone)]
 pub struct ObjectClient {
     client: ApiClient,
+    kind: CustomResourceKind,
     resource: ApiResource,
     namespace: Option<String>,
     /// Description of the `ServiceAccount`, for messages about missing permissions.
@@ -43,11 +48,11 @@ pub struct ObjectClient {
 }
 
 impl ObjectClient {
-    pub(super) fn new(client: ApiClient, kind: &str) -> Self {
-        let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
+    pub(super) fn new(client: ApiClient, kind: CustomResourceKind) -> Self {
         Self {
             client,
-            resource: ApiResource::from_gvk(&kind),
+            kind,
+            resource: kind.api_resource(),
             namespace: None,
             account_description: "the aggregator's ServiceAccount",
             failure_logged: Arc::default(),
@@ -58,7 +63,7 @@ impl ObjectClient {
     #[must_use]
     pub fn for_account(
         client: kube::Client,
-        kind: &str,
+        kind: CustomResourceKind,
         account: &'static str,
         namespace: Option<String>,
     ) -> Self {
@@ -69,19 +74,24 @@ impl ObjectClient {
         }
     }
 
-    /// Returns the plural resource name, as in RBAC rules.
-    #[must_use]
-    pub fn plural(&self) -> &str {
-        &self.resource.plural
-    }
-
-    /// Watches the objects. Errors are items of the stream; the watch retries with backoff.
-    pub fn watch(&self) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
-        let api = match &self.namespace {
-            Some(namespace) => self.api(namespace),
-            None => Api::<DynamicObject>::all_with(self.client.0.clone(), &self.resource),
+    /// Watches the objects. The watch retries with backoff and logs its failures.
+    pub fn watch(&self) -> impl Stream<Item = WatchUpdate<DynamicObject>> + Send + Unpin + use<> {
+        let kind = self.kind;
+        let collection = CustomResourceCollection {
+            kind,
+            namespace: self.namespace.clone(),
+            account: self.account_description,
         };
-        watcher(api, watcher::Config::default()).default_backoff().boxed()
+        let mut absence_logged = false;
+        watch_updates(self.client.0.clone(), collection, WatchTiming::default())
+            .inspect(move |update| match update {
+                WatchUpdate::Absent if !std::mem::replace(&mut absence_logged, true) => {
+                    tracing::warn!("the API server does not know {kind}; apply deploy/crds.yaml");
+                }
+                WatchUpdate::Listed(..) => absence_logged = false,
+                _ => {}
+            })
+            .boxed()
     }
 
     fn api(&self, namespace: &str) -> Api<DynamicObject> {
@@ -151,30 +161,26 @@ impl ObjectClient {
 #[derive(Debug, Default)]
 pub struct KnownObjects {
     objects: BTreeMap<Key, DynamicObject>,
-    /// Objects of a list in progress.
-    pending_list: BTreeMap<Key, DynamicObject>,
 }
 
 impl KnownObjects {
-    /// Applies an event; returns whether the objects may have changed.
-    pub fn apply(&mut self, event: watcher::Event<DynamicObject>) -> bool {
-        match event {
-            watcher::Event::Init => self.pending_list.clear(),
-            watcher::Event::InitApply(object) => drop(self.pending_list.insert(key(&object), object)),
-            watcher::Event::InitDone => {
-                self.objects = std::mem::take(&mut self.pending_list);
-                return true;
+    /// Applies an update; returns whether the objects may have changed.
+    pub fn apply(&mut self, update: WatchUpdate<DynamicObject>) -> bool {
+        match update {
+            WatchUpdate::Listed(objects, _) => {
+                self.objects = objects.into_iter().map(|object| (key(&object), object)).collect();
+                true
             }
-            watcher::Event::Apply(object) => {
-                self.objects.insert(key(&object), object);
-                return true;
+            WatchUpdate::Applied(object) => {
+                self.objects.insert(key(&object), *object);
+                true
             }
-            watcher::Event::Delete(object) => {
-                self.objects.remove(&key(&object));
-                return true;
+            WatchUpdate::Deleted(deleted) => {
+                self.objects.remove(&(deleted.namespace, deleted.name)).is_some()
             }
+            WatchUpdate::Absent => !std::mem::take(&mut self.objects).is_empty(),
+            WatchUpdate::Unreadable | WatchUpdate::Live | WatchUpdate::Failed(_) => false,
         }
-        false
     }
 
     /// Returns the objects by namespace and name.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     objects::{Key, KnownObjects, ObjectClient, condition, now},
+    resource::CustomResourceKind,
     types::{RunBody, RunResult, RunStatus},
 };
 
@@ -58,8 +59,8 @@ pub(crate) async fn watch_runs(
     views: SnapshotReader<View>,
     cancelled: CancellationToken,
 ) {
-    let objects = ObjectClient::new(client, "Run");
-    let mut events = objects.watch();
+    let objects = ObjectClient::new(client, CustomResourceKind::Run);
+    let mut updates = objects.watch();
     let mut following = RunWatch {
         objects,
         runs: desk,
@@ -73,23 +74,12 @@ pub(crate) async fn watch_runs(
     };
     let mut tick = interval(CHECK_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failing = false;
     loop {
         tokio::select! {
             () = cancelled.cancelled() => return,
-            event = events.next() => match event {
-                Some(Ok(event)) => {
-                    failing = false;
-                    if !following.objects_known.apply(event) {
-                        continue;
-                    }
-                }
-                Some(Err(error)) => {
-                    if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot watch {}.parallax.dev; apply deploy/crds.yaml and check that the aggregator's ServiceAccount may list and watch it", following.objects.plural());
-                    }
-                    continue;
-                }
+            update = updates.next() => match update {
+                Some(update) if !following.objects_known.apply(update) => continue,
+                Some(_) => {}
                 None => return,
             },
             _ = tick.tick() => {}

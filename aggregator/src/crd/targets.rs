@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState};
 use serde_json::Value;
 use tokio::{sync::watch, time::sleep};
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     judgement::{TargetObjects, TargetReview, TargetVerdict},
     objects::{KnownObjects, ObjectClient, condition},
+    resource::CustomResourceKind,
     types::TargetStatus,
 };
 
@@ -35,10 +36,10 @@ pub(crate) struct TargetController {
 impl TargetController {
     /// Runs until cancelled. While the API server is unavailable, the known objects are kept.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
-        let client = ObjectClient::new(self.client.clone(), "Target");
-        let mut events = client.watch();
+        let client = ObjectClient::new(self.client.clone(), CustomResourceKind::Target);
+        let mut updates = client.watch();
         let mut known = KnownObjects::default();
-        let (mut failing, mut unwritten) = (false, false);
+        let mut unwritten = false;
         let mut roles = self.replica.changes();
         loop {
             tokio::select! {
@@ -46,25 +47,16 @@ impl TargetController {
                 () = roles.next() => {}
                 () = sleep(STATUS_RETRY_DELAY), if unwritten => {}
                 changed = self.review.changed() => if changed.is_err() { return },
-                event = events.next() => match event {
-                    Some(Ok(event)) => {
-                        failing = false;
-                        if known.apply(event) {
-                            sleep(DEBOUNCE).await;
-                            while let Some(Some(Ok(event))) = futures_util::FutureExt::now_or_never(events.next()) {
-                                known.apply(event);
-                            }
-                            self.objects.send_replace(Arc::new(known.objects().clone()));
+                update = updates.next() => {
+                    let Some(update) = update else { return };
+                    if known.apply(update) {
+                        sleep(DEBOUNCE).await;
+                        while let Some(Some(update)) = updates.next().now_or_never() {
+                            known.apply(update);
                         }
-                        continue;
+                        self.objects.send_replace(Arc::new(known.objects().clone()));
                     }
-                    Some(Err(error)) => {
-                        if !std::mem::replace(&mut failing, true) {
-                            tracing::warn!(%error, "cannot watch targets.parallax.dev; apply deploy/crds.yaml and check that the aggregator's ServiceAccount may list and watch it");
-                        }
-                        continue;
-                    }
-                    None => return,
+                    continue;
                 },
             }
             if !self.replica.is_leader() {

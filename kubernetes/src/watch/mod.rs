@@ -6,6 +6,7 @@ mod backoff;
 mod health;
 mod key;
 mod reflector;
+mod update_stream;
 mod settings;
 
 use std::{fmt, time::Duration};
@@ -17,6 +18,7 @@ pub(crate) use backoff::WatchBackoff;
 pub use health::{WatchCondition, WatchFailureReason, WatchHealth, WatchState};
 pub use key::Key;
 pub use reflector::{Reflector, WatchUpdate};
+pub use update_stream::watch_updates;
 pub use settings::{CertManagerMode, KubernetesSettings, PROBER_SELECTOR, TargetDefaults};
 
 /// Capacity of the update channel. If it is full, the reflectors wait, which applies backpressure to the
@@ -31,8 +33,18 @@ pub trait WatchedResource: Clone + Ord + fmt::Display + Send + Sync + 'static {
     /// The plural of the resource in the API, as in RBAC rules; also the value of the metrics' label.
     fn plural(&self) -> &'static str;
 
-    /// The API group; empty for the core group. Every watched group uses v1.
+    /// The API group; empty for the core group.
     fn group(&self) -> &'static str;
+
+    /// The version of the API group.
+    fn version(&self) -> &'static str {
+        "v1"
+    }
+
+    /// The account that needs permission to watch, for messages.
+    fn account(&self) -> &'static str {
+        "the aggregator's ServiceAccount"
+    }
 
     /// The path of the collection.
     fn path(&self) -> String;

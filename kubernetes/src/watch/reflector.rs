@@ -183,7 +183,7 @@ impl<S: WatchedResource> Reflector<S> {
     /// Whether API discovery, which every account may read, does not list the resource. The API server checks
     /// permissions first, so an account without permission gets 403 even for a resource that does not exist.
     async fn is_undefined(&self) -> bool {
-        let group_version = format!("{}/v1", self.source.group());
+        let group_version = format!("{}/{}", self.source.group(), self.source.version());
         let asked = self.client.list_api_group_resources(&group_version);
         match timeout(self.timing.request_timeout, asked).await {
             Ok(Ok(list)) => !list
@@ -408,11 +408,12 @@ impl<S: WatchedResource> Reflector<S> {
         };
         let advice = match reason {
             WatchFailureReason::Forbidden => format!(
-                "; grant list and watch on {} to the aggregator's ServiceAccount",
+                "; grant list and watch on {} to {}",
                 match self.source.group() {
                     "" => self.source.plural().to_owned(),
                     group => format!("{}.{group}", self.source.plural()),
-                }
+                },
+                self.source.account()
             ),
             _ => String::new(),
         };

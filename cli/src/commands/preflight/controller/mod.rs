@@ -23,7 +23,10 @@ use futures_util::{
     stream::{FuturesUnordered, select_all},
 };
 use jiff::Timestamp;
-use parallax_aggregator::crd::objects::{Key, KnownObjects, ObjectClient};
+use parallax_aggregator::crd::{
+    CustomResourceKind,
+    objects::{Key, KnownObjects, ObjectClient},
+};
 use tokio::time::sleep;
 
 use self::{
@@ -67,7 +70,7 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
     let objects = |namespace| {
         ObjectClient::for_account(
             cluster.client().clone(),
-            "Preflight",
+            CustomResourceKind::Preflight,
             ACCOUNT_DESCRIPTION,
             namespace,
         )
@@ -79,11 +82,11 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
         named.map(|namespace| objects(Some(namespace))).collect()
     };
     let mut known: Vec<KnownObjects> = followed.iter().map(|_| KnownObjects::default()).collect();
-    let mut events = select_all(
+    let mut updates = select_all(
         followed
             .iter()
             .enumerate()
-            .map(|(place, objects)| objects.watch().map(move |event| (place, event)).boxed_local()),
+            .map(|(index, objects)| objects.watch().map(move |update| (index, update)).boxed_local()),
     );
     let attempts = Rc::new(AttemptContext {
         objects: objects(None),
@@ -94,7 +97,6 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
     });
     let mut docket = WorkQueue::new(usize::from(args.parallel), &stop);
     let mut work: FuturesUnordered<LocalBoxFuture<'_, FinishedWork>> = FuturesUnordered::new();
-    let mut failing = false;
     tracing::info!(
         namespaces = if args.namespaces.is_empty() {
             "all".to_owned()
@@ -136,15 +138,9 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
                     docket.finish(&key, ended, Timestamp::now());
                 }
             }
-            event = events.next(), if !stop.is_cancelled() => match event {
-                Some((place, Ok(event))) => {
-                    failing = false;
-                    known[place].apply(event);
-                }
-                Some((_, Err(error))) => {
-                    if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot watch preflights.parallax.dev; apply deploy/crds.yaml, and check that {ACCOUNT_DESCRIPTION} may list and watch them");
-                    }
+            update = updates.next(), if !stop.is_cancelled() => match update {
+                Some((index, update)) => {
+                    known[index].apply(update);
                 }
                 None => return Err(Failure::Indeterminate("the watch of preflights.parallax.dev has ended".to_owned())),
             },
