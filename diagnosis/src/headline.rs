@@ -72,7 +72,7 @@ mod tests {
             ruled_out: Vec::new(),
             separating_probes: Vec::new(),
             deciding_probe: None,
-            on_demand_results: Vec::new(),
+            follow_up_results: Vec::new(),
             facts: Vec::new(),
             remedies: Vec::new(),
             not_excluded: Vec::new(),

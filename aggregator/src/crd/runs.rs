@@ -78,8 +78,11 @@ pub(crate) async fn watch_runs(
         tokio::select! {
             () = cancelled.cancelled() => return,
             update = updates.next() => match update {
-                Some(update) if !following.objects_known.apply(update) => continue,
-                Some(_) => {}
+                Some(update) => {
+                    if !following.objects_known.apply(update) {
+                        continue;
+                    }
+                }
                 None => return,
             },
             _ = tick.tick() => {}
