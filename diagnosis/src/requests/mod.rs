@@ -58,6 +58,7 @@ pub struct ProbeRequest {
     /// The reason, for people.
     pub reason: String,
     /// Expected information gain in bits, rounded to four digits; 0 if a rule requested the probe.
+    #[serde(rename = "bits")]
     pub gain_bits: f64,
     /// When the probe was requested.
     #[serde(rename = "since")]
