@@ -40,14 +40,14 @@ pub struct HostResult {
 
 /// One of the two verdicts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Verdict {
-    /// Its standing.
-    pub standing: String,
+    /// Its state.
+    pub state: String,
     /// Its sentence.
     pub sentence: String,
     /// Failing vantages, grouped.
-    pub failing: Vec<VantageGroup>,
+    pub failure_groups: Vec<VantageGroup>,
     /// Reasons for uncertainty.
     pub caveats: Vec<String>,
     /// Further findings.
@@ -56,14 +56,12 @@ pub struct Verdict {
 
 /// Vantages that fail in the same way.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct VantageGroup {
     /// The failure in Parallax's words.
-    #[serde(rename = "words")]
-    pub summary: String,
+    pub reason: String,
     /// The error of cert-manager or the CA.
-    #[serde(rename = "theirs")]
-    pub authority_error: String,
+    pub client_message: String,
     /// Causes.
     pub causes: Vec<Cause>,
     /// Remedies.
@@ -203,7 +201,7 @@ impl ReportedPreflight {
                 };
                 shown.sentences.push(sanitize(&format!(
                     "{}, {name}, {}: {}{causes}",
-                    host.host, verdict.standing, verdict.sentence
+                    host.host, verdict.state, verdict.sentence
                 )));
             }
             let mut rows: BTreeMap<&str, (&VantageAnswer, [Option<&VantageAnswer>; 2])> = BTreeMap::new();
@@ -229,7 +227,7 @@ impl ReportedPreflight {
 }
 
 fn causes(verdict: &Verdict) -> impl Iterator<Item = &Cause> {
-    verdict.failing.iter().flat_map(|group| &group.causes)
+    verdict.failure_groups.iter().flat_map(|group| &group.causes)
 }
 
 /// Returns the first difference from the expectations.
@@ -283,10 +281,10 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
             describe(expected)
         ));
     }
-    if verdict.standing != expected.standing.argument() {
+    if verdict.state != expected.standing.argument() {
         return Some(format!(
             "it is {}, expected {}: {}",
-            verdict.standing,
+            verdict.state,
             expected.standing.argument(),
             sanitize(&verdict.sentence)
         ));
@@ -300,7 +298,7 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
             expected.causes
         ));
     }
-    let diagnosed = !verdict.failing.is_empty() && causes(verdict).all(|cause| cause.diagnosed);
+    let diagnosed = !verdict.failure_groups.is_empty() && causes(verdict).all(|cause| cause.diagnosed);
     if expected.diagnosed && !diagnosed {
         return Some("the diagnosis did not name its causes".to_owned());
     }
@@ -316,7 +314,7 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
         "the output does not contain {missing:?}: {}; {:?}; {:?}",
         sanitize(&verdict.sentence),
         verdict.caveats,
-        verdict.failing
+        verdict.failure_groups
     ))
 }
 
@@ -329,8 +327,8 @@ fn says(verdict: &Verdict, words: &str) -> bool {
     let mut all = vec![&verdict.sentence];
     all.extend(&verdict.caveats);
     all.extend(verdict.findings.iter().map(|finding| &finding.text));
-    for group in &verdict.failing {
-        all.extend([&group.summary, &group.authority_error]);
+    for group in &verdict.failure_groups {
+        all.extend([&group.reason, &group.client_message]);
         for remedy in &group.remedies {
             all.extend([&remedy.action, &remedy.price]);
         }
@@ -375,10 +373,10 @@ expected:
     fn document() -> serde_json::Value {
         serde_json::json!({"hosts": [{
             "host": "shop.example.test", "solver": "s",
-            "selfCheck": {"standing": "failed", "sentence": "cert-manager's Pod runs on n2, where the check fails", "caveats": [],
-                "failing": [{"words": "refused", "theirs": "dial", "causes": [{"id": "F1", "diagnosed": true}], "remedies": []}],
+            "selfCheck": {"state": "failed", "sentence": "cert-manager's Pod runs on n2, where the check fails", "caveats": [],
+                "failureGroups": [{"reason": "refused", "clientMessage": "dial", "causes": [{"id": "F1", "diagnosed": true}], "remedies": []}],
                 "findings": []},
-            "ca": {"standing": "passed", "sentence": "it passes from outside", "failing": [], "caveats": [], "findings": []},
+            "ca": {"state": "passed", "sentence": "it passes from outside", "failureGroups": [], "caveats": [], "findings": []},
             "selfCheckAnswers": [
                 {"vantage": "n1/pod", "placement": "same-node", "result": "ok", "status": 200, "total_us": 12_345},
                 {"vantage": "n2/pod", "placement": "no-local", "result": "failed", "phase": "connect", "kind": "refused"}],
@@ -404,11 +402,11 @@ expected:
         for (path, value, says) in [
             ("/hosts/0/host", json!("other"), "its names are [\"other\"]"),
             (
-                "/hosts/0/selfCheck/standing",
+                "/hosts/0/selfCheck/state",
                 json!("at_risk"),
                 "it is at_risk, expected failed",
             ),
-            ("/hosts/0/ca/standing", json!("unknown"), "CA: it is unknown"),
+            ("/hosts/0/ca/state", json!("unknown"), "CA: it is unknown"),
             (
                 "/hosts/0/selfCheckAnswers/1/kind",
                 json!("connect_timeout"),
@@ -416,12 +414,12 @@ expected:
             ),
             ("/hosts/0/caAnswers", json!([]), "vantages see {}"),
             (
-                "/hosts/0/selfCheck/failing/0/causes/0/id",
+                "/hosts/0/selfCheck/failureGroups/0/causes/0/id",
                 json!("F24"),
                 "its causes are {\"F24\"}",
             ),
             (
-                "/hosts/0/selfCheck/failing/0/causes/0/diagnosed",
+                "/hosts/0/selfCheck/failureGroups/0/causes/0/diagnosed",
                 json!(false),
                 "did not name",
             ),

@@ -222,7 +222,9 @@ fn causes_and_remedies<'a>(
     Option<&'a Incident>,
 ) {
     let checks = [&judged.self_check, &judged.ca];
-    let failing = checks.into_iter().find(|verdict| !verdict.failing.is_empty());
+    let failing = checks
+        .into_iter()
+        .find(|verdict| !verdict.failure_groups.is_empty());
     let Some(failing) = failing else {
         return (Vec::new(), Vec::new(), None);
     };
@@ -240,10 +242,10 @@ fn causes_and_remedies<'a>(
         node.is_some_and(|node| group.vantages.iter().any(|vantage| vantage.node() == Some(node)))
     };
     let group = failing
-        .failing
+        .failure_groups
         .iter()
         .find(at_seat)
-        .or_else(|| failing.failing.first());
+        .or_else(|| failing.failure_groups.first());
     let causes = group
         .into_iter()
         .flat_map(|group| &group.causes)
@@ -274,7 +276,7 @@ fn to_replay(verdict: &Verdict) -> SelfCheckReplay {
         sentence: verdict.sentence.clone(),
         passing: verdict.passed.clone(),
         failing: verdict
-            .failing
+            .failure_groups
             .iter()
             .map(|group| FailingVantages {
                 vantages: group.vantages.clone(),

@@ -200,7 +200,9 @@ impl ForecastTask {
         let Some(every) = self.interval else {
             return self.publish_if_changed(RenewalForecastList {
                 certificates: subjects.validities.clone(),
-                ..RenewalForecastList::unavailable("forecast.interval is off in the aggregator's configuration")
+                ..RenewalForecastList::unavailable(
+                    "forecast.interval is off in the aggregator's configuration",
+                )
             });
         };
         let fresh =

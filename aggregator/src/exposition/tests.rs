@@ -143,7 +143,7 @@ fn names_types_and_help_texts_are_an_api() {
 /// Three names of two Certificates, and a Certificate that is not validated by HTTP-01.
 fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     serde_json::from_value(serde_json::json!({
-        "note": "", "left_out": 0,
+        "note": "", "skipped": 0,
         "certificates": [
             {"namespace": "shop", "certificate": "web", "renewal": 1_797_000_000_000_000_i64, "not_after": 1_799_592_000_000_000_i64},
             {"namespace": "shop", "certificate": "new"},

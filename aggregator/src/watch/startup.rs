@@ -35,7 +35,10 @@ impl StartupConfig {
             ("replicas", was.replicas == now.replicas),
             ("links", was.links == now.links),
             ("notify", was.notify == now.notify),
-            ("incidentActions", was.actions_config_map == now.actions_config_map),
+            (
+                "incidentActions",
+                was.actions_config_map == now.actions_config_map,
+            ),
             ("forecast", was.forecast_interval == now.forecast_interval),
             ("store", was.store == now.store),
         ]

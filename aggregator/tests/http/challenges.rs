@@ -153,16 +153,16 @@ async fn a_pending_challenge_is_explained_automatically() {
     assert_eq!(one["reason"], REFUSED);
     let explanation = &one["explanation"];
     let check = &explanation["self_check"];
-    assert_eq!(check["standing"], "failed", "{one:#}");
-    assert_eq!(check["passes"], json!(["n1/pod"]));
-    assert_eq!(check["fails"][0]["vantages"], json!(["n2/pod"]));
+    assert_eq!(check["state"], "failed", "{one:#}");
+    assert_eq!(check["passing"], json!(["n1/pod"]));
+    assert_eq!(check["failing"][0]["vantages"], json!(["n2/pod"]));
     let sentence = check["sentence"].as_str().unwrap();
     assert!(
         sentence.contains("cert-manager's Pod runs on n2, where the check fails"),
         "{sentence}"
     );
     assert_eq!(
-        explanation["seat"][0],
+        explanation["placement"][0],
         "cert-manager's Pod is cert-manager-1 on n2 (the only one)"
     );
     // Only this node cannot use the address, so its Service rules are stale; the other probes confirm it.
@@ -222,7 +222,7 @@ async fn missing_cert_manager_or_permission_is_reported_without_side_effects() {
     let server = ApiServer::start(&kinds).await;
     let aggregator = start(&server).await;
     let found = challenges(&aggregator, |found| {
-        found["unknown"]
+        found["unknown_because"]
             .as_str()
             .is_some_and(|why| why.contains("not installed"))
     })
@@ -236,7 +236,9 @@ async fn missing_cert_manager_or_permission_is_reported_without_side_effects() {
     let aggregator = start(&server).await;
     let rule = "{apiGroups: [acme.cert-manager.io], resources: [challenges], verbs: [list, watch]}";
     challenges(&aggregator, |found| {
-        found["unknown"].as_str().is_some_and(|why| why.contains(rule))
+        found["unknown_because"]
+            .as_str()
+            .is_some_and(|why| why.contains(rule))
     })
     .await;
     assert!(aggregator.json("/v1/state").await["topology_error"].is_null());

@@ -84,35 +84,32 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
         (&said["acknowledged"]["note"], &said["persisted"]),
         (&json!("on it"), &json!(true))
     );
-    let said = post(&aggregator, &path("silence"), &json!({"for_s": 3_600}))
+    let said = post(&aggregator, &path("silence"), &json!({"duration_s": 3_600}))
         .send()
         .await
         .unwrap();
     assert_eq!(read(said).await["silenced"]["by"], "this machine");
     let incident = aggregator.json(&format!("/v1/incidents/{id}")).await;
     assert_eq!(
-        (&incident["state"], &incident["quiet"]),
+        (&incident["state"], &incident["suppressed_because"]),
         (&json!("open"), &json!("silenced by this machine"))
     );
     let listed = aggregator.json("/v1/incidents").await;
-    assert_eq!(
-        listed["incidents"][0]["actions"]["acknowledged"]["note"],
-        "on it"
-    );
-    let ended = post(&aggregator, &path("silence"), &json!({"for_s": 0}))
+    assert_eq!(listed["incidents"][0]["actions"]["acknowledged"]["note"], "on it");
+    let ended = post(&aggregator, &path("silence"), &json!({"duration_s": 0}))
         .send()
         .await
         .unwrap();
     assert_eq!(ended.status(), 200);
     let incident = aggregator.json(&format!("/v1/incidents/{id}")).await;
-    assert_eq!(incident["quiet"], "acknowledged by this machine");
+    assert_eq!(incident["suppressed_because"], "acknowledged by this machine");
     for (path, body, status) in [
-        (path("silence"), json!({"for_s": 5}), 400),
+        (path("silence"), json!({"duration_s": 5}), 400),
         (path("silence"), json!({}), 400),
         (path("acknowledge"), json!({"why": 1}), 400),
         ("/v1/incidents/i-none/acknowledge".to_owned(), json!({}), 404),
         ("/v1/maintenance/m-none/end".to_owned(), json!({}), 404),
-        ("/v1/maintenance".to_owned(), json!({"for_s": 1}), 400),
+        ("/v1/maintenance".to_owned(), json!({"duration_s": 1}), 400),
         (
             reset_path(),
             json!({"target": "http://nobody.example.test/"}),
@@ -139,7 +136,7 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
     let window = post(
         &aggregator,
         "/v1/maintenance",
-        &json!({"for_s": 600, "targets": "a.example"}),
+        &json!({"duration_s": 600, "targets": "a.example"}),
     )
     .send()
     .await;

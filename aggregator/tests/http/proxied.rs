@@ -68,7 +68,7 @@ async fn the_user_survives_forwarding_and_cannot_be_forged() {
     let standby = replica(&server, "agg-b").await;
     becomes(&standby, "leader", "agg-a").await;
 
-    let window = json!({"for_s": 600});
+    let window = json!({"duration_s": 600});
     let announce = |aggregator: &Running| {
         let url = aggregator.get("/v1/maintenance").build().unwrap().url().clone();
         client().post(url).json(&window)

@@ -296,7 +296,7 @@ async fn own(aggregator: &Running) -> Value {
 
 async fn leads(aggregator: &Running) {
     let wait = async {
-        while own(aggregator).await["replica"]["part"] != "leads" {
+        while own(aggregator).await["replica"]["role"] != "leads" {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

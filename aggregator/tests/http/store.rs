@@ -44,7 +44,12 @@ async fn without_a_store_page_and_history_api_say_what_to_do() {
     assert_eq!(running.metric("parallax_store_up").await, None);
     let answer = running.json("/v1/incidents").await;
     assert_eq!(answer["incidents"], json!([]));
-    assert!(answer["incomplete"].as_str().unwrap().contains("set `store`"));
+    assert!(
+        answer["incomplete_because"]
+            .as_str()
+            .unwrap()
+            .contains("set `store`")
+    );
     let failures = running
         .get("/v1/history/failures?target=http://a.example.test/")
         .send()
@@ -126,7 +131,7 @@ async fn incidents_of_earlier_processes_are_listed_and_paged() {
     assert_eq!(answer["incidents"][0]["id"], "i-1");
     assert_eq!(answer["incidents"][0]["ended"], json!({"how": "judged"}));
     assert_eq!(
-        (&answer["next"], &answer["incomplete"]),
+        (&answer["next"], &answer["incomplete_because"]),
         (&Value::Null, &Value::Null)
     );
     let before = running.json("/v1/incidents?before=1795179100000000").await;
@@ -190,7 +195,7 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
         .await;
     let answer = running.json("/v1/incidents").await;
     assert!(
-        answer["incomplete"]
+        answer["incomplete_because"]
             .as_str()
             .unwrap()
             .contains("the store is unavailable"),

@@ -6,8 +6,8 @@ mod backoff;
 mod health;
 mod key;
 mod reflector;
-mod update_stream;
 mod settings;
+mod update_stream;
 
 use std::{fmt, time::Duration};
 
@@ -18,8 +18,8 @@ pub(crate) use backoff::WatchBackoff;
 pub use health::{WatchCondition, WatchFailureReason, WatchHealth, WatchState};
 pub use key::Key;
 pub use reflector::{Reflector, WatchUpdate};
-pub use update_stream::watch_updates;
 pub use settings::{CertManagerMode, KubernetesSettings, PROBER_SELECTOR, TargetDefaults};
+pub use update_stream::watch_updates;
 
 /// Capacity of the update channel. If it is full, the reflectors wait, which applies backpressure to the
 /// connections of the API server.

@@ -245,7 +245,7 @@ async fn a_silenced_incident_is_notified_when_the_silence_ends() {
 async fn an_incident_in_a_maintenance_window_is_not_notified() {
     let courier = ScriptedTransport::new(ReceiverMode::Firing(Duration::from_mins(1)), delivered);
     let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    let window = serde_json::from_value(serde_json::json!({"for_s": 300})).unwrap();
+    let window = serde_json::from_value(serde_json::json!({"duration_s": 300})).unwrap();
     office.actions.open_window("ann", window).await.unwrap();
     office.show(open());
     sleep(Duration::from_secs(290)).await;

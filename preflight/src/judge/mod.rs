@@ -91,6 +91,7 @@ pub struct Cause {
 
 /// Vantages with the same failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FailureGroup {
     /// The vantages.
     pub vantages: Vec<Vantage>,
@@ -116,6 +117,7 @@ pub struct FailureGroup {
 
 /// The verdict on one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Verdict {
     /// The check.
     pub check: CheckKind,
@@ -126,7 +128,7 @@ pub struct Verdict {
     /// The vantages at which it passes.
     pub passed: Vec<Vantage>,
     /// The groups of failures, largest first.
-    pub failing: Vec<FailureGroup>,
+    pub failure_groups: Vec<FailureGroup>,
     /// DNS problems of the name that fail the check.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<NameProblem>,

@@ -114,7 +114,7 @@ fn nodes(answers: Vec<VantageAnswer>) -> Case {
 }
 
 fn ids(verdict: &Verdict) -> Vec<&str> {
-    verdict.failing[0]
+    verdict.failure_groups[0]
         .causes
         .iter()
         .map(|cause| cause.id.as_str())
@@ -326,7 +326,7 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
 /// A verdict on DNS facts, as `names::judge_names` would return it.
 fn named(json: &serde_json::Value) -> NameVerdict {
     let mut whole =
-        json!({"caa": "unrestricted", "caa_words": "", "problems": [], "unknown": [], "findings": []});
+        json!({"caa": "unrestricted", "caa_description": "", "problems": [], "unknown": [], "findings": []});
     for (key, value) in json.as_object().unwrap() {
         whole[key] = value.clone();
     }
@@ -352,8 +352,8 @@ fn with_name(check: CheckKind, answers: &[VantageAnswer], names: &NameVerdict) -
 #[test]
 fn what_fails_the_name_fails_the_ca_however_well_its_server_answers_and_never_the_self_check() {
     let forbidden = named(
-        &json!({"caa": "forbidden", "problems": [{"cause": "caa", "words": "the CAA records of example.test allow pki.goog only, not letsencrypt.org",
-        "theirs": "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance", "remedy": "add one"}]}),
+        &json!({"caa": "forbidden", "problems": [{"cause": "caa", "description": "the CAA records of example.test allow pki.goog only, not letsencrypt.org",
+        "ca_error": "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance", "remedy": "add one"}]}),
     );
     let passes = [ok("internet:laptop")];
     let verdict = with_name(CA, &passes, &forbidden);

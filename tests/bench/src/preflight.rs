@@ -151,8 +151,8 @@ async fn preflight(args: &Args, parallax: &Path, url: &Url, port: u16, what: &st
     println!(
         "{what}: {:.2} s; self check {}, CA {}, exit code {:?}",
         took.as_secs_f64(),
-        host["selfCheck"]["standing"],
-        host["ca"]["standing"],
+        host["selfCheck"]["state"],
+        host["ca"]["state"],
         output.status.code()
     );
     Ok(())

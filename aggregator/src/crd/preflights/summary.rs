@@ -121,10 +121,16 @@ fn verdict_status(verdict: &Verdict) -> VerdictStatus {
         state: standing.to_owned(),
         sentence: sanitize(&verdict.sentence, 2 * MAX_TEXT_BYTES),
         passed: count(verdict.passed.len()),
-        failed: count(verdict.failing.iter().map(|group| group.vantages.len()).sum()),
+        failed: count(
+            verdict
+                .failure_groups
+                .iter()
+                .map(|group| group.vantages.len())
+                .sum(),
+        ),
         silent: count(verdict.silent.len()),
         failure_groups: verdict
-            .failing
+            .failure_groups
             .iter()
             .take(MAX_GROUPS)
             .map(group_status)

@@ -183,7 +183,7 @@ fn the_status_is_bounded() {
     };
     let mut one = judged("shop.example.test", Failed, Failed);
     for verdict in [&mut one.self_check, &mut one.ca] {
-        verdict.failing = (0..50).map(group).collect();
+        verdict.failure_groups = (0..50).map(group).collect();
         verdict.caveats = vec![long.clone(); 50];
         verdict.sentence.clone_from(&long);
     }
@@ -210,7 +210,13 @@ fn the_status_is_bounded() {
 #[test]
 fn absent_fields_are_serialized_as_null() {
     let empty = serde_json::to_value(PreflightStatus::default()).unwrap();
-    for field in ["completionTime", "more", "certManager", "attempts", "startTime"] {
+    for field in [
+        "completionTime",
+        "omittedHosts",
+        "certManager",
+        "attempts",
+        "startTime",
+    ] {
         assert!(empty[field].is_null() && empty.get(field).is_some(), "{field}");
     }
     for field in ["hosts", "conditions", "notChecked"] {

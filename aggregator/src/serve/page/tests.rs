@@ -425,11 +425,11 @@ fn a_cell_without_probes_is_neither_ok_nor_unknown() {
 
 #[test]
 fn pending_challenges_are_listed_with_cause_and_remedy_and_escaped() {
-    let check = serde_json::json!({"standing": "failed", "sentence": "it fails on n2", "passes": [], "fails": [], "silent": [], "caveats": []});
+    let check = serde_json::json!({"state": "failed", "sentence": "it fails on n2", "passing": [], "failing": [], "silent": [], "caveats": []});
     let waiting: Vec<parallax_api::challenges::WaitingChallenge> = serde_json::from_value(serde_json::json!([
         {"namespace": "shop", "name": "web-1", "host": "a.example.test", "since": NOW, "reason": "<script>", "meaning": "refused",
          "causes": [{"id": "F1", "title": "no local endpoint", "diagnosed": true}],
-         "explanation": {"at": NOW, "runs": [], "self_check": check, "ca": check, "seat": [],
+         "explanation": {"replayed_at": NOW, "runs": [], "self_check": check, "ca": check, "placement": [],
             "remedies": [{"action": "run it everywhere", "price": "a pod a node"}], "incident": "i-1"}},
         {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": NOW, "reason": "", "meaning": "queued", "causes": []},
     ]))
@@ -512,7 +512,7 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
         "note": "A forecast.", "certificates": [], "forecasts": [
             {"namespace": "shop", "certificate": "web", "host": "shop.example.test", "issuer": "", "solver": "", "renewal": NOW.0 + 3_600_000_000_i64,
              "outlook": "would_fail", "cause": "caa", "sentence": "the records allow <b>pki.goog</b> only",
-             "theirs": "caa: CAA record for example.test prevents issuance", "remedy": "add a record"},
+             "ca_error": "caa: CAA record for example.test prevents issuance", "remedy": "add a record"},
             {"namespace": "shop", "certificate": "new", "host": "new.example.test", "issuer": "", "solver": "", "renewal": 1,
              "outlook": "unknown", "sentence": "it cannot be told"},
             {"namespace": "shop", "certificate": "www", "host": "www.example.test", "issuer": "", "solver": "",

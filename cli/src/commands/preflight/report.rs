@@ -74,7 +74,7 @@ pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, sty
             let _ = writeln!(out, "    remedy    {}", strip_control(&problem.remedy));
         }
     }
-    for group in &verdict.failing {
+    for group in &verdict.failure_groups {
         let from: Vec<String> = group
             .vantages
             .iter()

@@ -297,10 +297,10 @@ impl PreflightAttempt<'_> {
                     if !judged.self_check.passed.is_empty() {
                         first = first.or(Some(begun.elapsed()));
                     }
-                    let mut own = judged.self_check.failing.iter();
+                    let mut own = judged.self_check.failure_groups.iter();
                     // With several controllers, one may have the route at the time of the first fetch while another
                     // does not have it yet at the second.
-                    let mut ca = judged.ca.failing.iter();
+                    let mut ca = judged.ca.failure_groups.iter();
                     let settled = !own.any(|group| may_be_pending(&group.kind))
                         && !ca.any(|group| is_other_response(&group.kind));
                     if late || settled {

@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn each_has_its_sentence_cause_and_way_out() {
-        let check = json!({"standing": "failed", "sentence": "it fails on n2", "passes": ["n1/pod"], "fails": [], "silent": [], "caveats": []});
+        let check = json!({"state": "failed", "sentence": "it fails on n2", "passing": ["n1/pod"], "failing": [], "silent": [], "caveats": []});
         let all: ChallengeList = serde_json::from_value(json!({"challenges": [
             {"namespace": "shop", "name": "web-1", "host": "shop.example.test", "since": 1, "reason": "r", "meaning": "refused",
              "causes": [{"id": "F1", "title": "no local endpoint", "diagnosed": true}],
-             "explanation": {"at": 1, "runs": ["r-1"], "self_check": check, "ca": check, "seat": ["its pod is on n2"],
+             "explanation": {"replayed_at": 1, "runs": ["r-1"], "self_check": check, "ca": check, "placement": ["its pod is on n2"],
                 "remedies": [{"action": "do it", "price": "nothing"}], "incident": "i-1"}},
             {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": 1, "reason": "", "meaning": "queued",
              "causes": [], "not_replayed": "no vantage reports"}]}))

@@ -79,12 +79,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if wide {
             cells.extend([(region, None), (targets.as_str(), None)]);
         }
-        cells.push((incident["quiet"].as_str().unwrap_or("-"), None));
+        cells.push((incident["suppressed_because"].as_str().unwrap_or("-"), None));
         cells.push((incident["sentence"].as_str().unwrap_or_default(), None));
         table.row(cells);
     }
     print(&table.render())?;
-    if let Some(why) = answer["incomplete"].as_str()
+    if let Some(why) = answer["incomplete_because"].as_str()
         && args.all
     {
         print(&format!("\nIncomplete, from memory only: {why}\n"))?;

@@ -135,13 +135,17 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
         "{}",
         state["notifications"]
     );
-    assert_eq!(state["notifications"]["kept"], true, "{}", state["notifications"]);
+    assert_eq!(
+        state["notifications"]["persisted"], true,
+        "{}",
+        state["notifications"]
+    );
 
     pair.kill(&standby);
     pair.start_again(&leader).await;
     until("it leads and knows the incident", async || {
         let state = pair.own_state(&leader).await;
-        state["replica"]["part"] == "leads"
+        state["replica"]["role"] == "leads"
             && state["incidents"]
                 .as_array()
                 .unwrap()

@@ -141,7 +141,7 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
         host["solver"],
         "an Ingress of class nginx (solver 1 of 1 of ClusterIssuer letsencrypt)"
     );
-    assert_eq!(host["selfCheck"]["standing"], "passed");
+    assert_eq!(host["selfCheck"]["state"], "passed");
     assert_eq!(host["runs"].as_array().unwrap().len(), 2, "{host}");
     let unseen = status["notChecked"].to_string();
     assert!(unseen.contains("secondary validation"), "{unseen}");
@@ -191,10 +191,10 @@ fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_
         is("False", "Failed")
     );
     assert_eq!(status_and_reason(&status, "Stalled").0, "True", "{status}");
-    let group = &status["hosts"][0]["selfCheck"]["failing"][0];
+    let group = &status["hosts"][0]["selfCheck"]["failureGroups"][0];
     assert_eq!(group["causes"][0]["id"], "F19", "{status}");
     assert!(
-        group["theirs"]
+        group["clientMessage"]
             .as_str()
             .unwrap()
             .contains("wrong status code '404'"),

@@ -82,7 +82,7 @@ fn what_is_different_about_cert_managers_pod_makes_the_answer_uncertain() {
     let (code, out, err) = said(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["selfCheck"]["standing"], "unknown");
+    assert_eq!(document["selfCheck"]["state"], "unknown");
     assert!(
         document["selfCheck"]["sentence"]
             .as_str()

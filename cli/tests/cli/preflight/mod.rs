@@ -136,10 +136,10 @@ fn the_way_that_is_there_is_looked_at_without_any_cluster_and_says_what_it_left_
     assert_eq!(code, Some(3), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     let host = &document["hosts"][0];
-    assert_eq!(host["selfCheck"]["standing"], "passed");
-    assert_eq!(host["ca"]["standing"], "unknown");
-    assert_eq!(host["ca"]["failing"][0]["causes"][0]["id"], "F29");
-    let theirs = host["ca"]["failing"][0]["theirs"].as_str().unwrap();
+    assert_eq!(host["selfCheck"]["state"], "passed");
+    assert_eq!(host["ca"]["state"], "unknown");
+    assert_eq!(host["ca"]["failureGroups"][0]["causes"][0]["id"], "F29");
+    let theirs = host["ca"]["failureGroups"][0]["clientMessage"].as_str().unwrap();
     assert!(theirs.starts_with("dns: no valid A records found"), "{theirs}");
     bench.stop();
 }
@@ -228,10 +228,10 @@ fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbid
     assert_eq!(code, Some(3), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     let host = &document["hosts"][0];
-    assert_eq!(host["ca"]["standing"], "unknown");
+    assert_eq!(host["ca"]["state"], "unknown");
     assert_eq!(host["names"]["identities"], json!(["letsencrypt.org"]));
     assert_eq!(
-        host["names"]["judged"]["caa"], "unknown",
+        host["names"]["verdict"]["caa"], "unknown",
         "the public may see other records"
     );
     assert_eq!(host["names"]["facts"]["views"][0]["side"], "inside");

@@ -77,7 +77,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
         .await;
     assert_eq!((status, by.as_str()), (200, leader.as_str()), "{said}");
     assert_eq!(said["persisted"], true, "{said}");
-    let request = json!({"for_s": 600, "targets": "elsewhere"});
+    let request = json!({"duration_s": 600, "targets": "elsewhere"});
     let (status, _, window) = pair.post(&leader, "/v1/maintenance", &request).await;
     assert_eq!((status, &window["persisted"]), (201, &json!(true)), "{window}");
 
@@ -91,7 +91,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
         let state = pair.get(&standby, "/v1/state").await.2;
         let there = open(&state).is_some_and(|incident| incident["id"] == id.as_str());
         assert!(there, "the incident is gone: {state}");
-        state["replica"]["part"] == "leads"
+        state["replica"]["role"] == "leads"
     })
     .await;
     let state = pair.own_state(&standby).await;
@@ -120,7 +120,11 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (_, _, windows) = pair.get(&standby, "/v1/maintenance").await;
     assert_eq!(windows["windows"][0]["id"], window["id"], "{windows}");
     let (status, by, said) = pair
-        .post(&standby, &format!("{handled}/silence"), &json!({"for_s": 60}))
+        .post(
+            &standby,
+            &format!("{handled}/silence"),
+            &json!({"duration_s": 60}),
+        )
         .await;
     assert_eq!((status, by.as_str()), (200, standby.as_str()), "{said}");
     assert_eq!(said["acknowledged"]["note"], "on it", "{said}");
@@ -200,7 +204,7 @@ async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_s
             .as_array()
             .unwrap()
             .iter()
-            .any(|run| run["answered"].as_u64() > Some(0))
+            .any(|run| run["completed"].as_u64() > Some(0))
     })
     .await;
     pair.kill(&leader);
@@ -221,7 +225,7 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     // The API server becomes unavailable, and with it the Lease: the leader steps down, and no other takes over.
     pair.mesh.api.away(true);
     until("there is no leader", async || {
-        pair.own_state(&leader).await["replica"]["part"] == "stands_by"
+        pair.own_state(&leader).await["replica"]["role"] == "stands_by"
     })
     .await;
     let (status, _, said) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
@@ -241,7 +245,7 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     let (leader, standby) = pair.leader_and_standby().await;
     pair.terminate(&leader);
     until("the other one leads", async || {
-        pair.own_state(&standby).await["replica"]["part"] == "leads"
+        pair.own_state(&standby).await["replica"]["role"] == "leads"
     })
     .await;
     pair.stop().await;

@@ -237,7 +237,7 @@ impl Pair {
                 let replica = self.own_state(name).await["replica"].clone();
                 let known = replica["leader"].as_str().map(ToOwned::to_owned);
                 parts.insert(
-                    replica["part"].as_str().unwrap().to_owned(),
+                    replica["role"].as_str().unwrap().to_owned(),
                     (name.clone(), known),
                 );
             }

@@ -40,7 +40,7 @@ fn what_was_committed_before_a_kill_is_there_after_it_and_the_file_takes_more() 
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "store::tests::killed::child_that_writes_until_it_is_killed",
+                "store::tests::crash::child_that_writes_until_it_is_killed",
                 "--nocapture",
             ])
             .env(FOLDER, folder.path())

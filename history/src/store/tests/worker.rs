@@ -212,7 +212,7 @@ fn an_unavailable_store_is_retried_with_backoff_and_loses_nothing_of_value() {
         .script(|script| script.refuse_open = Some(StoreErrorKind::Unavailable));
     scene.view(vec![incident("i-1", IncidentState::Open)], 1);
     scene.turn(0);
-    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as scripted"));
+    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Unavailable as scripted"));
     for _ in 0..120 {
         scene.turn(1);
     }
@@ -465,7 +465,7 @@ async fn a_query_to_an_unavailable_store_returns_the_reason() {
     tokio::task::yield_now().await;
     scene.turn(0);
     let error = asking.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the store is unavailable: Held as scripted");
+    assert_eq!(error.to_string(), "the store is unavailable: Locked as scripted");
     assert!(matches!(
         StoreHandle::off().query(|store| store.size_bytes()).await,
         Err(QueryError::NotConfigured)

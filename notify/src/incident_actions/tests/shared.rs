@@ -33,7 +33,9 @@ async fn server() -> ApiServer {
 }
 
 fn lines(api: &ApiServer) -> serde_json::Value {
-    api.get("configmaps", "parallax", "parallax-incident-actions").unwrap()["data"].clone()
+    api.get("configmaps", "parallax", "parallax-incident-actions")
+        .unwrap()["data"]
+        .clone()
 }
 
 fn leads(epoch: u64) -> ReplicaRole {
@@ -152,7 +154,9 @@ async fn a_standby_reads_actions_and_writes_nothing() {
         .wait_until("what was done since", |desk| desk.actions_on("i-2").is_some())
         .await;
     let version = |api: &ApiServer| {
-        api.get("configmaps", "parallax", "parallax-incident-actions").unwrap()["metadata"]["resourceVersion"].clone()
+        api.get("configmaps", "parallax", "parallax-incident-actions")
+            .unwrap()["metadata"]["resourceVersion"]
+            .clone()
     };
     let before = version(&api);
     standby.role.send_replace(ReplicaRole::Standby { leader: None });

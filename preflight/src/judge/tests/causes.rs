@@ -39,9 +39,9 @@ fn a_failing_group_has_a_cause_by_where_it_sits_and_how_it_fails() {
         ),
     ] {
         let verdict = nodes(answers).judge();
-        assert_eq!(ids(&verdict)[0], expected, "{:?}", verdict.failing[0]);
-        assert!(!verdict.failing[0].remedies.is_empty());
-        assert!(!verdict.failing[0].client_message.is_empty());
+        assert_eq!(ids(&verdict)[0], expected, "{:?}", verdict.failure_groups[0]);
+        assert!(!verdict.failure_groups[0].remedies.is_empty());
+        assert!(!verdict.failure_groups[0].client_message.is_empty());
     }
     let mut same = refused("n2/pod");
     same.placement = Placement::SameNode;
@@ -75,8 +75,8 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
         names: None,
     });
     assert_eq!(ids(&verdict), ["F4"]);
-    assert!(verdict.failing[0].causes[0].diagnosed);
-    assert_eq!(verdict.failing[0].remedies.len(), 1);
+    assert!(verdict.failure_groups[0].causes[0].diagnosed);
+    assert_eq!(verdict.failure_groups[0].remedies.len(), 1);
 }
 
 #[test]
@@ -132,7 +132,10 @@ fn what_the_diagnosis_says_is_a_cause_only_of_what_it_is_about_and_only_as_far_a
             ..case.asked()
         });
         assert_eq!(ids(&verdict), expected, "{region}");
-        let diagnosed = verdict.failing[0].causes.iter().any(|cause| cause.diagnosed);
+        let diagnosed = verdict.failure_groups[0]
+            .causes
+            .iter()
+            .any(|cause| cause.diagnosed);
         assert_eq!(diagnosed, expected == ["X"], "{region}");
     }
 }

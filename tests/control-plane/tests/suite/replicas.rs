@@ -23,7 +23,7 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     installation.apply(&admin).await.unwrap();
     let start = async |name| InstalledAggregator::with_name(&plane, &installation, (name, "")).await;
     let (mut one, mut other) = (start("parallax-a").await, start("parallax-b").await);
-    let leads = async |aggregator: &InstalledAggregator| aggregator.replica().await["part"] == "leads";
+    let leads = async |aggregator: &InstalledAggregator| aggregator.replica().await["role"] == "leads";
     until("one of them leads", async || {
         (leads(&one).await || leads(&other).await).then_some(())
     })
@@ -38,13 +38,13 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     .await;
     let (first, name) = (one.replica().await, known["leader"].clone());
     assert_eq!(
-        (&first["name"], known["part"].as_str()),
+        (&first["name"], known["role"].as_str()),
         (&name, Some("stands_by"))
     );
 
     // A user's action is known to the next leader after the first one is killed.
     let token = bound_token(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
-    let window = json!({"for_s": 600, "note": "before the crash"});
+    let window = json!({"duration_s": 600, "note": "before the crash"});
     let (status, said) = other.post(&token, "/v1/maintenance", &window).await;
     assert_eq!(status, 201, "{said}");
     assert!(said.contains("\"persisted\":true"), "{said}");

@@ -176,7 +176,7 @@ pub(crate) async fn bound_token(
 
 /// Each role of the installation allows what its name says, and no more.
 async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
-    let window = json!({"for_s": 600, "note": "roles"});
+    let window = json!({"duration_s": 600, "note": "roles"});
     let reads = bound_token(client, "reads", "parallax-viewer", ("list", "incidents")).await;
     let asks = bound_token(client, "asks", "parallax-runner", ("create", "runs")).await;
     let handles = bound_token(client, "handles", "parallax-operator", ("update", "incidents")).await;

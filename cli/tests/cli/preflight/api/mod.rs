@@ -345,7 +345,7 @@ impl Request {
             );
         }
         let run = json!({"id": "r-1", "target": "http://a/", "from": "nodes", "rounds": 1, "interval_us": 1, "timeout_us": 1,
-            "by": "t", "asked": 0, "deadline": 1, "state": "done", "expected": 1, "answered": 1, "vantages": [], "outcome": "passed"});
+            "requested_by": "t", "requested_at": 0, "deadline": 1, "state": "done", "expected": 1, "completed": 1, "vantages": [], "outcome": "passed"});
         if self.method == "POST" {
             return (201, run.to_string());
         }

@@ -222,7 +222,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     );
     let status = preflights(&client).get("down").await.unwrap().data["status"].clone();
     assert_eq!(
-        status["hosts"][0]["selfCheck"]["failing"][0]["causes"][0]["id"], "F19",
+        status["hosts"][0]["selfCheck"]["failureGroups"][0]["causes"][0]["id"], "F19",
         "{status}"
     );
     assert_eq!(remaining_objects(&client).await, Vec::<String>::new());
