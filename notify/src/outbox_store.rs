@@ -133,7 +133,7 @@ fn parse_content(text: &str) -> Outbox {
 
 /// Parses the notifications one by one and skips those that this version cannot read.
 fn parse_notifications(value: &serde_json::Value) -> Outbox {
-    let letters = value["letters"].as_object().cloned().unwrap_or_default();
+    let letters = value["notifications"].as_object().cloned().unwrap_or_default();
     let letters = letters
         .into_iter()
         .filter_map(|(thread, letter)| Some((thread, serde_json::from_value(letter).ok()?)));
