@@ -191,7 +191,7 @@ pub fn judge_check(input: &CheckInput<'_>) -> Verdict {
         state: standing,
         sentence,
         passed,
-        failing,
+        failure_groups: failing,
         problems: Vec::new(),
         silent,
         caveats,

@@ -14,7 +14,7 @@ fn verdict(check: CheckKind, standing: CheckState) -> Verdict {
         state: standing,
         sentence: format!("it is {standing:?}"),
         passed: Vec::new(),
-        failing: Vec::new(),
+        failure_groups: Vec::new(),
         problems: Vec::new(),
         silent: Vec::new(),
         caveats: Vec::new(),
