@@ -304,7 +304,7 @@ mod tests {
             state: CheckState::Failed,
             sentence: "its CAA records allow only other CAs".to_owned(),
             passed: Vec::new(),
-            failing: Vec::new(),
+            failure_groups: Vec::new(),
             problems: vec![NameProblem {
                 cause: NameCause::Caa,
                 description: "its CAA records allow only other CAs".to_owned(),
