@@ -1,108 +1,51 @@
 //! Composition of the aggregator: binds its port, then runs until cancelled.
 
+mod error;
+mod replica;
+mod storage;
+mod tasks;
+
 use std::{io, net::SocketAddr, sync::Arc};
 
 use parallax_acme::forecast::{self, ForecastTask};
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
 use parallax_history::{
-    recording::{RecordError, RecordWriter, Recorder},
-    store::{SqliteFile, StoreHandle, StoreHold, StoreWorker},
+    recording::{RecordWriter, Recorder},
+    store::{SqliteFile, StoreHandle, StoreWorker},
 };
 use parallax_kubernetes::{
     api_client::ApiClient,
     objects::resource::WatchSource,
-    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
+    replicas::LeaderElection,
     topology_state::{SourceState, TopologyState},
     watch::WatchHealth,
 };
-use parallax_notify::{self, Notifier, NotifierError, OutboxStore, incident_actions};
+use parallax_notify::{self, Notifier, incident_actions};
 use parallax_runs::RunManager;
-use parallax_runtime::{Clock, SnapshotReader, random};
+use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot, watch},
-    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificates::CertManager,
-    checkpoint::{CheckpointOptions, CheckpointStorage, CheckpointTask, EngineCheckpoint, NonceSource},
+    checkpoint::{CheckpointTask, EngineCheckpoint},
     config::{Config, TopologySource},
-    crd::{self, TargetController},
+    crd::TargetController,
     engine_task::{EngineSnapshot, EngineTask, REPORT_QUEUE_CAPACITY, RESET_QUEUE_CAPACITY},
     exposition::{Metrics, ScrapeSources},
     identity::EnrolledAccounts,
     plan::Planner,
-    prober_listener::{ProberListener, ProberListenerError},
+    prober_listener::ProberListener,
     serve::{self, ProberGate, ServerState},
     topology::{TargetInput, TopologyReducer},
-    watch::{self as topology_watch, StartupConfig},
+    watch::StartupConfig,
 };
-
-/// The aggregator cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The address is in use.
-    #[error(
-        "cannot listen on {address}: the address is in use by another process; stop it or set another `listen` address"
-    )]
-    AddressInUse {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The address is not one of this machine's.
-    #[error(
-        "cannot listen on {address}: this machine does not have this address; set `listen` to one of its addresses or to 0.0.0.0:{}",
-        address.port()
-    )]
-    AddressNotAvailable {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The listener for probers cannot start.
-    #[error(transparent)]
-    ProberListener(#[from] ProberListenerError),
-    /// The recording cannot start.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// Notifications cannot start.
-    #[error(transparent)]
-    Notify(#[from] NotifierError),
-    /// Leader election needs a name for this replica.
-    #[error("replicas: this aggregator has no name; set its Pod's name with --pod or PARALLAX_POD")]
-    MissingReplicaName,
-    /// Leader election needs an API server.
-    #[error("replicas: no API server for the Lease; run in a cluster, or set KUBECONFIG")]
-    NoApiServerForLease,
-    /// A checkpoint in a `ConfigMap` needs an API server.
-    #[error(
-        "checkpoint.configMap: no API server for the ConfigMap; run in a cluster, set KUBECONFIG, or set \
-         checkpoint.file instead"
-    )]
-    NoApiServerForCheckpoint,
-    /// Any other reason.
-    #[error("cannot listen on {address}: {source}; set another `listen` address")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// A task of the aggregator failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// It panicked, and its message was logged. State that it shares may be inconsistent.
-    #[error("the aggregator's {task} task failed: {reason}; restart the aggregator and report this as a bug")]
-    Failed {
-        /// The task.
-        task: &'static str,
-        /// Its error.
-        reason: String,
-    },
-}
+pub use error::{RunError, StartError};
+use replica::replica_setup;
+use storage::{checkpoint_storage, outbox_store};
 
 /// An aggregator that has bound its port and is ready to run.
 #[derive(Debug)]
@@ -376,191 +319,4 @@ impl Aggregator {
         let EngineSnapshot { views, .. } = &self.server_state.engine_snapshot;
         views.clone()
     }
-
-    /// Runs until cancelled, then finishes requests in flight and returns.
-    pub async fn run(mut self, cancelled: CancellationToken) -> Result<(), RunError> {
-        // A child token, so that a failed task stops the others without cancelling the caller.
-        let stopping = cancelled.child_token();
-        let shared = ServerState {
-            stopping: stopping.clone(),
-            ..self.server_state
-        };
-        let mut parts = JoinSet::new();
-        let mut names = Vec::new();
-        let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
-        start("diagnosis", parts.spawn(self.engine_task.run(stopping.clone())));
-        // Ends once the engine task has dropped its sender and the last checkpoint is written.
-        start(
-            "checkpoint",
-            parts.spawn(self.checkpoint_task.run(stopping.clone())),
-        );
-        if let Some(writer) = self.record_writer {
-            // Ends once the engine task has dropped its sender and the queue is written.
-            start("recording", parts.spawn_blocking(move || writer.run()));
-        }
-        if let Some(keeping) = self.store_worker {
-            // As the recording.
-            start("store", parts.spawn_blocking(move || keeping.run()));
-        }
-        let in_cluster = self.topology_source.kubernetes.is_some();
-        let book = in_cluster
-            .then(|| self.prober_listener.take_pod_registry())
-            .flatten();
-        start(
-            "topology watch",
-            parts.spawn(topology_watch::watch_source(
-                (self.topology_source, self.startup_config),
-                self.source_state,
-                self.watch_health,
-                book,
-                self.clock,
-                stopping.clone(),
-            )),
-        );
-        start(
-            "server",
-            parts.spawn(serve::serve(
-                self.listener,
-                None,
-                serve::router(shared.clone()),
-                stopping.clone(),
-            )),
-        );
-        start(
-            "user actions",
-            parts.spawn(shared.actions.clone().run(stopping.clone())),
-        );
-        start("notifications", parts.spawn(self.notifier.run(stopping.clone())));
-        start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
-        self.prober_listener
-            .start(&shared, &mut parts, &mut start, &stopping);
-        start("topology", parts.spawn(self.reducer.run(stopping.clone())));
-        if let Some(enrolment) = self.enrolled_accounts {
-            start("enrolment", parts.spawn(enrolment.poll(stopping.clone())));
-        }
-        if let Some(election) = self.leader_election {
-            start("leader election", parts.spawn(election.run(stopping.clone())));
-        }
-        start("forecast", parts.spawn(self.forecast_task.run(stopping.clone())));
-        if let Some(cert_manager) = self.cert_manager {
-            cert_manager.run(&shared, &mut parts, &mut start, &stopping);
-        }
-        if let Some((client, targets)) = self.target_controller {
-            start("Target controller", parts.spawn(targets.run(stopping.clone())));
-            let following = crd::follow_runs(
-                client,
-                (shared.runs.clone(), shared.replica.clone()),
-                shared.topology.clone(),
-                shared.engine_snapshot.views.clone(),
-                stopping.clone(),
-            );
-            start("Run controller", parts.spawn(following));
-        }
-        drop(shared);
-        let mut failure = None;
-        while let Some(ended) = parts.join_next_with_id().await {
-            if let Err(error) = ended {
-                let part = names
-                    .iter()
-                    .find(|(id, _)| *id == error.id())
-                    .map_or("task", |(_, name)| *name);
-                failure.get_or_insert(RunError::Failed {
-                    task: part,
-                    reason: error.to_string(),
-                });
-                stopping.cancel();
-            }
-        }
-        failure.map_or(Ok(()), Err)
-    }
-}
-
-/// Returns the storage of pending notifications: the configured `ConfigMap`, which the next leader can read,
-/// otherwise the store.
-fn outbox_store(
-    config: &Config,
-    prober_listener: &ProberListener,
-    store: &StoreHandle,
-    hold: Option<Arc<StoreHold>>,
-) -> OutboxStore {
-    let map = config
-        .notify
-        .outbox_config_map
-        .clone()
-        .zip(prober_listener.client().cloned());
-    match (map, hold) {
-        _ if config.notify.is_empty() => OutboxStore::Memory,
-        (Some((place, client)), _) => OutboxStore::config_map(client, place),
-        (None, Some(hold)) => OutboxStore::Store {
-            store: store.clone(),
-            _hold: hold,
-        },
-        (None, None) => OutboxStore::Memory,
-    }
-}
-
-/// Returns the storage of the checkpoint: the configured one, otherwise the store.
-fn checkpoint_storage(
-    config: &Config,
-    prober_listener: &ProberListener,
-    store: &StoreHandle,
-    hold: Option<&Arc<StoreHold>>,
-) -> Result<CheckpointStorage, StartError> {
-    Ok(match (&config.checkpoint, hold) {
-        (Some(CheckpointOptions::ConfigMap(key)), _) => CheckpointStorage::ConfigMap {
-            client: prober_listener
-                .client()
-                .cloned()
-                .ok_or(StartError::NoApiServerForCheckpoint)?,
-            key: key.clone(),
-        },
-        (Some(CheckpointOptions::File(path)), _) => CheckpointStorage::File(path.clone()),
-        (None, Some(hold)) => CheckpointStorage::Store {
-            store: store.clone(),
-            _hold: Arc::clone(hold),
-        },
-        (None, None) => CheckpointStorage::Memory,
-    })
-}
-
-/// Returns the replica's state, the source of the echo nonce, and the leader election if there are several replicas.
-fn replica_setup(
-    config: &Config,
-    prober_listener: &ProberListener,
-    local: SocketAddr,
-    metrics: &ReplicaMetrics,
-    epoch: u64,
-) -> Result<(ReplicaState, NonceSource, Option<LeaderElection>), StartError> {
-    let Some(options) = &config.replicas else {
-        metrics.set_leader(true);
-        let (replica, part) = ReplicaState::starting();
-        let fresh = Arc::from(generate_nonce());
-        return Ok((
-            replica,
-            NonceSource::Storage {
-                epoch,
-                fallback: fresh,
-                role: part,
-            },
-            None,
-        ));
-    };
-    let client = prober_listener.client().ok_or(StartError::NoApiServerForLease)?;
-    let name = config
-        .environment
-        .name
-        .as_deref()
-        .ok_or(StartError::MissingReplicaName)?;
-    let address = config
-        .environment
-        .address
-        .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
-    let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
-    let (election, replica) = LeaderElection::new(client.clone(), options, name, page, metrics.clone());
-    Ok((replica, NonceSource::Election, Some(election)))
-}
-
-/// Generates an echo nonce for a mesh that has none yet: an echo responds only to its own mesh.
-fn generate_nonce() -> String {
-    format!("{:016x}{:016x}", random(), random())
 }

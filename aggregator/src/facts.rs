@@ -73,7 +73,7 @@ impl FactCollector {
         self.by_vantage.retain(|vantage, _| expected.contains(vantage));
     }
 
-    /// Reports whether facts have changed, so that the topology must be rebuilt. Checks at most once per [`PATIENCE`].
+    /// Reports whether facts have changed, so that the topology must be rebuilt. Checks at most once per [`CHECK_INTERVAL`].
     pub(crate) fn update(&mut self, topology: &Topology, now: EventTime) -> bool {
         if self
             .last_check

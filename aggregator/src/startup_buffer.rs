@@ -3,7 +3,7 @@
 //! A round closes only once. If rounds closed before the buffered observations arrive, those would be late, and an
 //! incident that began before the start would be opened again with another time and id. Therefore all rounds wait
 //! from the first prober with buffered observations until every prober has resent its buffer, but at most
-//! [`LONGEST`].
+//! [`MAX_HOLD`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -217,7 +217,8 @@ impl StartupBuffer {
     }
 }
 
-/// Returns the span that each prober is requested to resend, so that all of them together stay below [`MOST`].
+/// Returns the span that each prober is requested to resend, so that all of them together stay below
+/// [`MAX_RESENT_OBSERVATIONS`].
 fn resend_span(vantages: usize, assignments: Option<u64>, interval: Micros) -> Micros {
     let each = assignments.unwrap_or(ASSUMED_ASSIGNMENTS).max(1);
     let round = each.saturating_mul(vantages.max(1) as u64);

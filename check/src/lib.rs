@@ -1,8 +1,8 @@
 //! Diagnoses URLs from one machine, without any configuration: `parallax check URL…`.
 //!
 //! ```text
-//! options ─▶ subject ─▶ round (names ─▶ walk: one probe per address and redirect ─▶ alternatives) ─▶ judge ─▶ text · json
-//!                    └▶ profile (one fetch as another client makes it) ───────────────────────────┘
+//! args ─▶ subject ─▶ round (names ─▶ request_chain: a probe per address and redirect ─▶ alternatives) ─▶ verdict ─▶ text · json
+//!                 └▶ profile (one fetch as another client makes it) ───────────────────────────────────┘
 //! ```
 #![forbid(unsafe_code)]
 

@@ -85,7 +85,7 @@ pub(super) struct AddressTally {
     pub(super) failed: usize,
     /// Probes that this machine could not make.
     pub(super) unknown: usize,
-    /// Percentiles of the first request of the successful probes, one entry for each of [`PARTS`]. Failed probes are
+    /// Percentiles of the first request of the successful probes, one entry for each of [`PHASES`]. Failed probes are
     /// left out: their duration is when the prober gave up, not how fast the server is.
     pub(super) phase_percentiles: Vec<Option<Percentiles>>,
 }

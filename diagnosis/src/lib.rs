@@ -9,7 +9,7 @@
 //! | [`evidence`] | observations, and the cells that count them |
 //! | `regions` | which paths fail together, and the share of a cell that lies in a region |
 //! | `inference` | from counts to probabilities: prior, likelihood, posterior, judgement |
-//! | [`requests`] | on-demand probes, chosen by expected information gain |
+//! | [`requests`] | follow-up probes, chosen by expected information gain |
 //! | [`plan`] | the probes that each vantage makes |
 //! | `catalogue` | the causes of each region, with their claims, facts and remedies |
 //! | [`findings`] | deviations without a region of failing cells: answers, exposure, hazards |

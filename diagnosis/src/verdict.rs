@@ -233,11 +233,11 @@ pub struct Verdict {
     /// Probes that would break the tie, or why they cannot be made; empty without a tie.
     #[serde(rename = "separating")]
     pub separating_probes: Vec<String>,
-    /// The on-demand probe that decided the verdict, if it would not have been named without that probe.
+    /// The follow-up probe that decided the verdict, if it would not have been named without that probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decided_by")]
     pub deciding_probe: Option<String>,
-    /// Results of on-demand probes outside the table: larger echoes, names over TCP.
+    /// Results of follow-up probes outside the table: larger echoes, names over TCP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "answers")]
     pub follow_up_results: Vec<String>,

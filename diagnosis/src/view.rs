@@ -48,7 +48,7 @@ pub struct View {
     /// Requests that must stay unanswered, as declared by targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<ForbiddenView>,
-    /// On-demand probes beyond the plan that are still outstanding.
+    /// Follow-up probes beyond the plan that are still outstanding.
     #[serde(default)]
     #[serde(rename = "asks")]
     pub probe_requests: Vec<crate::requests::ProbeRequest>,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// The delay before the next attempt: `first`, doubled with each failure up to `longest`, minus jitter of up
-/// to half the delay. The jitter prevents clients that failed together from retrying together; it is half the
-/// delay at `spread` 1 and zero at `spread` 0.
+/// The delay before the next attempt: `first`, doubled with each failure up to `max`, minus jitter of up to half
+/// the delay. The jitter prevents clients that failed together from retrying together; it is half the delay at
+/// `jitter` 1 and zero at `jitter` 0.
 ///
-/// The caller supplies `spread`, either random or derived from a name, so that a schedule stays reproducible.
+/// The caller supplies `jitter`, either random or derived from a name, so that a schedule stays reproducible.
 #[must_use]
 pub fn backoff(first: Duration, max: Duration, failures: u32, jitter: f64) -> Duration {
     let step = first

@@ -134,7 +134,7 @@ fn title(verdict: &Verdict) -> String {
     verdict
         .causes
         .first()
-        .map_or_else(|| verdict.region.to_string(), |cause| cause.title.clone())
+        .map_or_else(|| verdict.region.description(), |cause| cause.title.clone())
 }
 
 /// The longest prefix within `bytes`, with control characters replaced.

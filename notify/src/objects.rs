@@ -95,7 +95,7 @@ impl ObjectReference {
     }
 }
 
-/// Returns the affected objects, at most [`MOST`] and the verdict's own first, and their total number.
+/// Returns the affected objects, at most [`MAX_OBJECTS`] and the verdict's own first, and their total number.
 pub(super) fn affected_objects(
     verdict: &Verdict,
     topology: &Topology,

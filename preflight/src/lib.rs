@@ -2,8 +2,8 @@
 //! in, values out.
 //!
 //! ```text
-//! Issuer ─▶ pick ─▶ approach ─▶ objects ─▶ (the caller creates) ─▶ runs ─▶ judge ─▶ two verdicts
-//! Certificate ┘       └ Ingress, HTTPRoute or an edit in place      pod ────┘  (cert-manager's Pod: node, network path)
+//! Issuer ─▶ select ─▶ route ─▶ objects ─▶ (the caller creates) ─▶ runs ─▶ judge ─▶ two verdicts
+//! Certificate ┘         └ Ingress, HTTPRoute or an edit in place  placement ──┘  (cert-manager's Pod: node, network path)
 //! ```
 //!
 //! cert-manager's self check and the CA's validation differ in both directions, so they are two verdicts that are

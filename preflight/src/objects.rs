@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use parallax_kubernetes::objects::SOLVER_LABEL;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -126,7 +127,7 @@ fn labels(inputs: &SolverInputs) -> BTreeMap<String, String> {
     [
         ("acme.cert-manager.io/http-domain", hash(&inputs.host)),
         ("acme.cert-manager.io/http-token", hash(&inputs.token)),
-        ("acme.cert-manager.io/http01-solver", "true".to_owned()),
+        (SOLVER_LABEL, "true".to_owned()),
         (PREFLIGHT_LABEL, inputs.name.clone()),
         ("app.kubernetes.io/managed-by", "parallax".to_owned()),
     ]

@@ -1,13 +1,13 @@
 //! The prober: makes the probes of its plan from its vantage and reports the results.
 //!
 //! ```text
-//! plan_client ─▶ schedule ─▶ governor ─▶ probe (resolve ─▶ connect ─▶ PROXY header ─▶ tls ─▶ http) ─▶ spool ─▶ report
-//!                              facts (of the node, periodically) ──────────────────────────────────────────▶ report
-//!                                          └── ttl (distance of the responder)    echo (responds to other probers)
+//! plan_client ─▶ schedule ─▶ rate_limiter ─▶ probe (resolve ─▶ connect ─▶ PROXY header ─▶ tls ─▶ http) ─▶ spool ─▶ report
+//!                              facts (of the node, periodically) ──────────────────────────────────────────────▶ report
+//!                                              └── ttl (distance of the responder)    echo (responds to other probers)
 //! ```
 //!
 //! [`Agent`] is the whole prober; [`run`] makes a single probe without a plan or an aggregator. [`resolve_all`],
-//! [`ask_ttl`] and [`validate`] serve `parallax check` and the preflight: they resolve a name, find out how far away
+//! [`ttl_evidence`] and [`validate`] serve `parallax check` and the preflight: they resolve a name, find out how far away
 //! the responder is, and fetch a challenge as cert-manager or a certificate authority does. [`names`] collects the DNS
 //! records of a name from several servers, CAA records included.
 

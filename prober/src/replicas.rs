@@ -1,7 +1,7 @@
 //! The current aggregators: the configured URLs, or every address of their names. Reports go to each of them.
 //!
 //! By default a name is one aggregator, because the name of a balancer may have several addresses. With
-//! [`crate::Agent::at_every_address`], each address is an aggregator: it is reached by its address, with a certificate
+//! [`crate::Agent::resolve_every_address`], each address is an aggregator: it is reached by its address, with a certificate
 //! for the name. A name with a single address is resolved again at each connection. While a name cannot be resolved,
 //! the known aggregators stay.
 

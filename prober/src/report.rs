@@ -127,7 +127,7 @@ enum DeliveryResult {
 }
 
 impl Reporter {
-    /// Runs until cancelled, then delivers once more within [`FLUSH`].
+    /// Runs until cancelled, then delivers once more within [`FLUSH_TIMEOUT`].
     async fn run(mut self, cancel: CancellationToken) {
         let limit = async {
             cancel.cancelled().await;

@@ -64,7 +64,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     write_list(&mut out, "decided by", &decided, style);
     write_list(
         &mut out,
-        "results of on-demand probes",
+        "results of follow-up probes",
         &verdict.follow_up_results,
         style,
     );

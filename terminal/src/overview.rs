@@ -1,4 +1,4 @@
-//! The overview of the mesh: a summary line, the matrix of targets and vantages, and pending on-demand
+//! The overview of the mesh: a summary line, the matrix of targets and vantages, and pending follow-up
 //! probes.
 
 use std::fmt::Write as _;
@@ -146,13 +146,13 @@ fn count_row(row: &MatrixRow, view: &View, style: ColorMode) -> String {
     out
 }
 
-/// Formats pending on-demand probes by subject. They change from round to round, so they are not part of the
+/// Formats pending follow-up probes by subject. They change from round to round, so they are not part of the
 /// status itself.
 #[must_use]
 pub fn pending_probes(view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     if !view.probe_requests.is_empty() {
-        let _ = writeln!(out, "{}", style.paint("1", "pending on-demand probes"));
+        let _ = writeln!(out, "{}", style.paint("1", "pending follow-up probes"));
     }
     for ask in &view.probe_requests {
         let _ = writeln!(out, "  ? {}: {}", ask.subject, ask.purpose());

@@ -3,24 +3,17 @@
 use std::{
     collections::BTreeMap,
     fmt::{self, Display},
-    fs::{self, File},
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    process::Stdio,
+    net::SocketAddr,
+    path::Path,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
+use parallax_test_support::prometheus::{PrometheusProcess, RULES, rules_file};
 use serde::{Deserialize, Serialize};
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::{api_client, lab::tail, parallax, run_dir::RunDir, tools};
-
-/// The rules exactly as shipped.
-const RULES: &str = include_str!("../../dashboards/parallax.rules.yaml");
+use crate::{api_client, lab::tail, run_dir::RunDir, tools};
 
 /// Scrape and evaluation interval; the default of Prometheus is a minute.
 pub const INTERVAL: Duration = Duration::from_secs(5);
@@ -40,9 +33,7 @@ const TECHNICAL_LABELS: [&str; 4] = ["alertname", "alertstate", "job", "instance
 /// A running Prometheus; stopped on drop.
 #[derive(Debug)]
 pub struct LabPrometheus {
-    child: Child,
-    address: SocketAddr,
-    log: PathBuf,
+    process: PrometheusProcess,
 }
 
 /// Most advanced state that an alert reached.
@@ -82,37 +73,15 @@ impl LabPrometheus {
     pub async fn start(run: &RunDir, aggregator: SocketAddr) -> anyhow::Result<Self> {
         let program = tools::find("prometheus")
             .context("there is no prometheus; install it with: tests/install-tools alerts")?;
-        let (rules, config) = (run.file("rules.yaml"), run.file("prometheus.yaml"));
-        for (file, text) in [(&rules, RULES), (&config, &settings(&rules, aggregator))] {
-            fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
-        }
-        let address = parallax::free_address((Ipv4Addr::LOCALHOST, 0).into())?;
-        let log = run.file("prometheus.log");
-        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "--"])
-            .arg(program)
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                run.file("prometheus").display()
-            ))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().context("sharing the log file")?)
-            .stderr(out)
-            // Ctrl-C in the terminal must reach only the lab.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .context("starting prometheus")?;
-        let mut alarms = Self { child, address, log };
+        let config = settings(&rules_file(run.path()), aggregator);
+        let process = PrometheusProcess::start(program.as_os_str(), run.path(), &config)?;
+        let mut alarms = Self { process };
         let start = Instant::now();
         while !alarms.has_scraped().await? {
             if start.elapsed() > START_TIMEOUT {
                 bail!(
                     "Prometheus has not scraped the aggregator:\n{}",
-                    tail(&alarms.log)
+                    tail(alarms.process.log())
                 );
             }
             sleep(POLL_INTERVAL).await;
@@ -123,11 +92,11 @@ impl LabPrometheus {
     /// Reports whether it has scraped the aggregator; an error if it has exited.
     async fn has_scraped(&mut self) -> anyhow::Result<bool> {
         if let Some(status) = self
-            .child
-            .try_wait()
+            .process
+            .exit_status()
             .context("checking whether prometheus still runs")?
         {
-            bail!("prometheus exited with {status}:\n{}", tail(&self.log));
+            bail!("prometheus exited with {status}:\n{}", tail(self.process.log()));
         }
         // It may not be listening yet.
         let up = self.query("/api/v1/query?query=up%20%3D%3D%201").await;
@@ -135,7 +104,7 @@ impl LabPrometheus {
     }
 
     async fn query(&self, query: &str) -> anyhow::Result<Vec<QuerySample>> {
-        let body = timeout(START_TIMEOUT, api_client::get(self.address, query))
+        let body = timeout(START_TIMEOUT, api_client::get(self.process.address(), query))
             .await
             .with_context(|| format!("no response from Prometheus within {} s", START_TIMEOUT.as_secs()))??;
         let answer: QueryAnswer =
@@ -168,9 +137,8 @@ impl LabPrometheus {
     }
 
     /// Stops it.
-    pub async fn stop(mut self) {
-        // Its data is discarded, so it need not shut down cleanly.
-        let _ = self.child.kill().await;
+    pub async fn stop(self) {
+        self.process.stop().await;
     }
 }
 

@@ -15,18 +15,19 @@ mod raw;
 mod read;
 mod replicas;
 mod store;
+mod topology_source;
 mod tree;
+mod validation;
 mod wording;
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
-use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage};
+use parallax_diagnosis::topology::{ResolversSpec, Topology, TopologySpec};
+use parallax_model::{Micros, Vantage};
 
 pub use document::YamlDocument;
 pub use error::{ConfigError, ConfigProblem};
@@ -50,11 +51,7 @@ use crate::{
     access::AccessOptions, checkpoint::CheckpointOptions, identity::IdentityOptions, tls::TlsOptions,
     token::BearerToken,
 };
-
-/// Minimum and maximum interval, in milliseconds.
-const INTERVAL_RANGE_MS: (u64, u64) = (200, 3_600_000);
-/// Minimum and maximum timeout, in milliseconds.
-const TIMEOUT_RANGE_MS: (u64, u64) = (50, 60_000);
+pub(crate) use topology_source::TopologySource;
 
 /// Everything an aggregator needs to run. Built from a file by [`Config::load`] or in code by [`Config::embedded`].
 #[derive(Debug, Clone)]
@@ -112,23 +109,6 @@ pub(crate) struct RuntimeEnvironment {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// Source of the topology, with the configuration's additions to it.
-#[derive(Debug, Clone)]
-pub(crate) struct TopologySource {
-    /// The file to reload; absent for an inline topology.
-    pub(crate) file: Option<PathBuf>,
-    /// The cluster to watch.
-    pub(crate) kubernetes: Option<KubernetesSettings>,
-    config_file: PathBuf,
-    config_document: Option<Arc<YamlDocument>>,
-    targets: Vec<TargetSpec>,
-    vantages: Vec<Vantage>,
-    /// Vantages added by the embedding program.
-    embedded_vantages: Vec<Vantage>,
-    resolvers: ResolversSpec,
-    balancers: Vec<BalancerSpec>,
-}
-
 impl Config {
     /// Reads and validates a configuration file and the topology file that it names.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
@@ -153,135 +133,6 @@ impl Config {
                     source.reload()
                 }
             })
-        }
-    }
-
-    /// Validates everything except the topology, which `build` reads from its source.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "each section of the file is read and validated once"
-    )]
-    fn validate<T>(
-        path: &Path,
-        document: &YamlDocument,
-        raw: RawConfig<T>,
-        build: impl FnOnce(&mut TopologySource, Option<T>) -> Result<Topology, ConfigError>,
-    ) -> Result<Self, ConfigError> {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let mut found = Vec::new();
-        let mut wrong = |field: &str, message: String| found.push(document.problem(field, message));
-
-        let listen = raw.listen.as_deref().unwrap_or("127.0.0.1:8080");
-        let listen = listen.parse::<SocketAddr>().unwrap_or_else(|_| {
-            wrong(
-                "listen",
-                format!("expected ADDRESS:PORT like 127.0.0.1:8080 or [::]:8080, found {listen:?}"),
-            );
-            SocketAddr::from(([127, 0, 0, 1], 0))
-        });
-        let mut within = |field: &str, (low, high): (u64, u64), given: Option<u64>, default: u64| {
-            let value = given.unwrap_or(default);
-            if !(low..=high).contains(&value) {
-                wrong(
-                    field,
-                    format!("expected {low} to {high} milliseconds, found {value}"),
-                );
-            }
-            Micros::from_millis(value)
-        };
-        let interval = within("intervalMs", INTERVAL_RANGE_MS, raw.interval_ms, 5_000);
-        let timeout = within("timeoutMs", TIMEOUT_RANGE_MS, raw.timeout_ms, 3_000);
-        let token = raw.token_file.as_ref().and_then(|file| {
-            BearerToken::read(&folder.join(file))
-                .map_err(|message| wrong("tokenFile", message))
-                .ok()
-        });
-        let (tls, identity) = access::validate(
-            raw.tls,
-            raw.identity,
-            raw.token_file.is_some(),
-            folder,
-            &mut wrong,
-        );
-        let access = raw
-            .access
-            .and_then(|raw| people::validate_access(raw, folder, &mut wrong));
-        let runs = people::validate_runs(&raw.runs.unwrap_or_default(), &mut wrong);
-        let challenges = challenges::validate(raw.challenges.unwrap_or_default(), &mut wrong);
-        let store = raw.store.and_then(|raw| store::validate(raw, folder, &mut wrong));
-        let actions_config_map = raw.incident_actions.and_then(|raw| {
-            let place = raw.config_map.parse();
-            place
-                .map_err(|error: InvalidName| wrong("incidentActions.configMap", error.to_string()))
-                .ok()
-        });
-        let checkpoint = raw
-            .checkpoint
-            .and_then(|raw| checkpoint::validate(raw, folder, &mut wrong));
-        let forecast = forecast::validate(raw.forecast, &mut wrong);
-        let replicas = raw.replicas.and_then(|raw| replicas::validate(&raw, &mut wrong));
-        let notify = raw
-            .notify
-            .map(|raw| notify::validate(raw, folder, &mut wrong))
-            .unwrap_or_default();
-        let links = raw
-            .links
-            .map(|raw| links::validate(raw, &mut wrong))
-            .unwrap_or_default();
-        let vantages = raw
-            .vantages
-            .iter()
-            .enumerate()
-            .filter_map(|(i, text)| {
-                text.parse()
-                    .map_err(|error| wrong(&format!("vantages[{i}]"), format!("{error}")))
-                    .ok()
-            })
-            .collect();
-
-        let mut source = TopologySource {
-            file: None,
-            kubernetes: None,
-            config_file: path.to_owned(),
-            config_document: Some(Arc::new(document.clone())),
-            targets: raw.targets,
-            vantages,
-            embedded_vantages: Vec::new(),
-            resolvers: raw.resolvers,
-            balancers: raw.balancers,
-        };
-        let topology = build(&mut source, raw.topology);
-        if let (Some(kubernetes), Some(identity)) = (&mut source.kubernetes, &identity) {
-            kubernetes.add_prober_namespaces(identity.namespaces());
-        }
-        match topology {
-            Ok(topology) if found.is_empty() => Ok(Self {
-                listen,
-                interval,
-                timeout,
-                token,
-                tls,
-                identity,
-                access,
-                custom_resources: raw.custom_resources == Some(true),
-                runs,
-                challenges,
-                client: None,
-                prober_pods: None,
-                links,
-                actions_config_map,
-                notify,
-                checkpoint,
-                forecast_interval: forecast,
-                replicas,
-                environment: RuntimeEnvironment::default(),
-                record: None,
-                store,
-                initial_topology: Arc::new(topology),
-                source,
-            }),
-            Ok(_) => Err(ConfigError::new(found)),
-            Err(error) => Err(ConfigError::new(found).with_problems_of(error)),
         }
     }
 
@@ -395,104 +246,6 @@ impl Config {
     }
 }
 
-impl TopologySource {
-    /// Reloads the topology file.
-    pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
-        let path = self.file.as_deref().unwrap_or(&self.config_file);
-        let document = YamlDocument::open(path, "the topology")?;
-        let spec = document.read()?;
-        self.build(spec, &document, "")
-    }
-
-    /// Builds the topology, including the targets and vantages of the configuration.
-    fn build(
-        &self,
-        mut spec: TopologySpec,
-        document: &YamlDocument,
-        at: &str,
-    ) -> Result<Topology, ConfigError> {
-        let (own, own_balancers) = (spec.targets.len(), spec.balancers.len());
-        self.add_configured(&mut spec);
-        let topology = Topology::try_from(spec).map_err(|problems| {
-            let complaints = problems
-                .into_iter()
-                .map(|problem| {
-                    match (
-                        &self.config_document,
-                        configured_path(&problem.path, own, own_balancers),
-                    ) {
-                        (Some(config), Some(path)) => config.problem(&path, problem.message),
-                        _ if at.is_empty() => document.problem(&problem.path, problem.message),
-                        _ => document.problem(&format!("{at}.{}", problem.path), problem.message),
-                    }
-                })
-                .collect();
-            ConfigError::new(complaints)
-        })?;
-        Ok(self.with_vantages(topology))
-    }
-
-    /// Adds targets, balancers and resolvers of the configuration.
-    fn add_configured(&self, spec: &mut TopologySpec) {
-        spec.targets.extend(self.targets.iter().cloned());
-        spec.balancers.extend(self.balancers.iter().cloned());
-        spec.resolvers.public.extend(&self.resolvers.public);
-        spec.resolvers.authoritative |= self.resolvers.authoritative;
-    }
-
-    /// Adds targets, balancers and resolvers of the configuration to the discovered topology. For a target in both, the
-    /// configuration defines the probe and the cluster the entry.
-    pub(crate) fn join_configured(&self, spec: &mut TopologySpec) {
-        let named = |target: &TargetSpec| Some(Target::try_from(target.clone()).ok()?.id);
-        let mut own: BTreeMap<TargetId, &TargetSpec> = self
-            .targets
-            .iter()
-            .filter_map(|target| Some((named(target)?, target)))
-            .collect();
-        let mut targets = self.targets.clone();
-        if !own.is_empty() {
-            for published in &mut spec.published {
-                if let Some(target) = named(&published.target).and_then(|id| own.remove(&id)) {
-                    published.target = target.clone();
-                    targets.retain(|other| other != target);
-                }
-            }
-            spec.targets
-                .retain(|target| named(target).is_none_or(|id| !own.contains_key(&id)));
-        }
-        spec.targets.append(&mut targets);
-        spec.balancers.extend(self.balancers.iter().cloned());
-        spec.resolvers.public.extend(&self.resolvers.public);
-        spec.resolvers.authoritative |= self.resolvers.authoritative;
-        public_views::add_public_targets(spec);
-    }
-
-    pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
-        self.vantages
-            .iter()
-            .chain(&self.embedded_vantages)
-            .cloned()
-            .fold(topology, Topology::with_vantage)
-    }
-
-    /// Adds the vantages of the embedding program to a topology.
-    pub(crate) fn with_embedded_vantages(&self, topology: &Topology) -> Topology {
-        let expected = self.embedded_vantages.iter().cloned();
-        expected.fold(topology.clone(), Topology::with_vantage)
-    }
-
-    /// Returns the path of the configuration file.
-    pub(crate) fn config_file(&self) -> &Path {
-        &self.config_file
-    }
-
-    /// Copies the vantages of the embedding program from another source.
-    pub(crate) fn with_embedded_vantages_of(mut self, other: &Self) -> Self {
-        self.embedded_vantages.clone_from(&other.embedded_vantages);
-        self
-    }
-}
-
 impl RawKubernetes {
     fn into_settings(self, folder: &Path) -> KubernetesSettings {
         let context = self.context;
@@ -519,21 +272,6 @@ impl RawKubernetes {
         };
         settings
     }
-}
-
-/// Maps a path of the joined topology to the configuration, if it refers to an entry that the configuration added.
-/// `targets` and `balancers` are the topology's own numbers of entries.
-fn configured_path(path: &str, targets: usize, balancers: usize) -> Option<String> {
-    [("targets", targets), ("balancers", balancers)]
-        .into_iter()
-        .find_map(|(list, own)| {
-            let (index, rest) = path.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
-            let index = index.parse::<usize>().ok()?.checked_sub(own)?;
-            Some(format!(
-                "{list}[{index}]{}",
-                if list == "targets" { "" } else { rest }
-            ))
-        })
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
 //! Current state, read from the latest view at each scrape.
 
+mod view_gauges;
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parallax_acme::cert_manager;
 use parallax_api::{challenges::WaitingChallenge, forecasts::RenewalForecastList};
-use parallax_diagnosis::{
-    topology::Topology,
-    verdict::Incident,
-    view::{CellState, VantageState, View},
-};
+use parallax_diagnosis::{verdict::Incident, view::View};
 use parallax_history::store::{Status, StoreState};
 use parallax_kubernetes::{
     objects::resource::WatchSource,
     topology_state::TopologyState,
     watch::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
 };
-use parallax_model::{EventTime, Micros, Placement};
+use parallax_model::EventTime;
 use parallax_notify::{self, incident_actions};
 use parallax_runtime::{Clock, SnapshotReader};
 use prometheus_client::{
@@ -30,6 +28,10 @@ use super::{
     renewals, verdicts,
 };
 use crate::catch_up::is_catching_up;
+use view_gauges::{
+    challenge_counts, evidence_age, never_ok_targets, node_counts, reachable_ratios, silence_seconds,
+    vantage_counts, vantage_states,
+};
 
 /// The sources that a scrape reads.
 #[derive(Debug)]
@@ -54,34 +56,6 @@ pub(crate) struct ScrapeSources {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct TargetPlacement {
-    target: String,
-    placement: &'static str,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct TargetState {
-    target: String,
-    state: &'static str,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct TargetPending {
-    target: String,
-    pending: &'static str,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct ProberLabel {
-    prober: &'static str,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ResourceLabel {
     resource: &'static str,
 }
@@ -95,16 +69,6 @@ struct ResourceReason {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ReceiverLabel {
     receiver: String,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct VantageLabel {
-    vantage: String,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct CauseLabel {
-    cause: String,
 }
 
 impl Collector for ScrapeSources {
@@ -296,126 +260,4 @@ fn encode_counters<L: EncodeLabelSet>(
 /// Converts a count to a sample value.
 pub(super) fn count_value(things: usize) -> f64 {
     u32::try_from(things).map_or(f64::INFINITY, f64::from)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of a shown window are far below 2^52"
-)]
-fn reachable_ratios(view: &View) -> BTreeMap<TargetPlacement, f64> {
-    let mut counts: BTreeMap<(&str, Placement), (u64, u64)> = BTreeMap::new();
-    for row in &view.matrix {
-        for cell in row.cells.iter().filter(|cell| cell.state != CellState::Unknown) {
-            let count = counts.entry((row.target.as_str(), cell.placement)).or_default();
-            count.0 += cell.probes;
-            count.1 += cell.failures;
-        }
-    }
-    counts
-        .into_iter()
-        .filter(|(_, (probes, _))| *probes > 0)
-        .map(|((target, placement), (probes, failures))| {
-            let labels = TargetPlacement {
-                target: target.to_owned(),
-                placement: placement.label(),
-            };
-            (labels, probes.saturating_sub(failures) as f64 / probes as f64)
-        })
-        .collect()
-}
-
-/// Counts vantages by target and state. All four states have a series, since ratios need all parts.
-fn vantage_states(view: &View) -> BTreeMap<TargetState, f64> {
-    let mut counts = BTreeMap::new();
-    for row in &view.matrix {
-        for state in [
-            CellState::Ok,
-            CellState::Flaky,
-            CellState::Failing,
-            CellState::Unknown,
-        ] {
-            let labels = TargetState {
-                target: row.target.to_string(),
-                state: match state {
-                    CellState::Ok => "ok",
-                    CellState::Flaky => "flaky",
-                    CellState::Failing => "failing",
-                    CellState::Unknown => "unknown",
-                },
-            };
-            let vantages = row.cells.iter().filter(|cell| cell.state == state).count();
-            counts.insert(labels, count_value(vantages));
-        }
-    }
-    counts
-}
-
-fn never_ok_targets(view: &View) -> BTreeMap<TargetPending, f64> {
-    let never = view.matrix.iter().filter(|row| row.never_succeeded);
-    never
-        .map(|row| {
-            let labels = TargetPending {
-                target: row.target.to_string(),
-                pending: if row.pending { "yes" } else { "no" },
-            };
-            (labels, 1.0)
-        })
-        .collect()
-}
-
-fn vantage_counts(view: &View) -> BTreeMap<StateLabel, f64> {
-    [
-        ("reporting", VantageState::Reporting),
-        ("silent", VantageState::Silent),
-        ("waiting", VantageState::Waiting),
-    ]
-    .into_iter()
-    .map(|(label, state)| {
-        let those = view.vantages.iter().filter(|vantage| vantage.state == state);
-        (StateLabel { state: label }, count_value(those.count()))
-    })
-    .collect()
-}
-
-fn node_counts(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
-    let all = topology.nodes().len();
-    let probed = topology
-        .nodes()
-        .values()
-        .filter(|node| node.prober.is_some())
-        .count();
-    [("yes", probed), ("no", all - probed)]
-        .into_iter()
-        .map(|(prober, nodes)| (ProberLabel { prober }, count_value(nodes)))
-        .collect()
-}
-
-/// Returns the age of the latest judged round; without one, that of the aggregator.
-fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
-    let judged = view
-        .last_judged_round
-        .map_or(start, |round| round.end(view.interval));
-    (now - judged).as_secs_f64()
-}
-
-fn challenge_counts(waiting: &[WaitingChallenge]) -> BTreeMap<CauseLabel, f64> {
-    let mut counts = BTreeMap::new();
-    for challenge in waiting {
-        let cause = challenge.cause().to_owned();
-        *counts.entry(CauseLabel { cause }).or_insert(0.0) += 1.0;
-    }
-    counts
-}
-
-fn silence_seconds(view: &View, now: EventTime, start: EventTime) -> BTreeMap<VantageLabel, f64> {
-    view.vantages
-        .iter()
-        .map(|vantage| {
-            let silent: Micros = now - vantage.last_seen.unwrap_or(start);
-            let labels = VantageLabel {
-                vantage: vantage.vantage.to_string(),
-            };
-            (labels, silent.as_secs_f64())
-        })
-        .collect()
 }

@@ -1,3 +1,6 @@
+mod certificates;
+mod incidents;
+
 use std::{cell::RefCell, sync::Arc};
 
 use parallax_api::challenges::WaitingChallenge;
@@ -131,15 +134,6 @@ const DIRECT: &str = r#"{"seq":3,"t_us":1,"target":"http://a.example.test/","cha
 const STRANGER: &str =
     r#"{"seq":4,"t_us":1,"target":"http://nobody.example.test/","channel":"vip","result":"ok"}"#;
 
-#[test]
-fn names_types_and_help_texts_are_an_api() {
-    let scene = scene(fixtures::outage(), &["http://a.example.test/"]);
-    scene.observe(OK, COUNTED);
-    let text = scene.text();
-    let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
-    insta::assert_snapshot!(described.join("\n"));
-}
-
 /// Three names of two Certificates, and a Certificate that is not validated by HTTP-01.
 fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     serde_json::from_value(serde_json::json!({
@@ -158,49 +152,13 @@ fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     .unwrap()
 }
 
-/// Returns the lines of the renewal and certificate families, in order.
-fn renewals(text: &str) -> String {
-    let mut lines = String::new();
-    for line in text.lines() {
-        let name = line
-            .strip_prefix("# ")
-            .map_or(line, |rest| rest.split_once(' ').unwrap_or_default().1);
-        if name.starts_with("parallax_renewal_") || name.starts_with("parallax_certificate_") {
-            lines.push_str(line);
-            lines.push('\n');
-        }
-    }
-    lines + "# EOF\n"
-}
-
-/// Prometheus scrapes this file in the test suite of the dashboards.
 #[test]
-fn renewals_are_exposed_as_the_suite_of_the_dashboards_scrapes_them() {
-    let scene = scene(fixtures::waiting(), &[]);
-    scene.forecasts.send_replace(Arc::new(foreseen()));
-    let now = renewals(&scene.text());
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../dashboards/tests/fixtures/renewals.om"
-    );
-    if std::env::var_os("PARALLAX_BLESS").is_some() {
-        std::fs::write(file, &now).unwrap();
-    }
-    assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), now);
-}
-
-#[test]
-fn series_of_a_certificate_vanish_with_it() {
-    let scene = scene(fixtures::waiting(), &[]);
-    scene.forecasts.send_replace(Arc::new(foreseen()));
-    assert!(scene.text().contains(r#"certificate="web""#));
-    let mut without = foreseen();
-    without.forecasts.retain(|forecast| forecast.certificate != "web");
-    without.certificates.retain(|term| term.certificate != "web");
-    scene.forecasts.send_replace(Arc::new(without));
+fn names_types_and_help_texts_are_an_api() {
+    let scene = scene(fixtures::outage(), &["http://a.example.test/"]);
+    scene.observe(OK, COUNTED);
     let text = scene.text();
-    assert!(!text.contains(r#"certificate="web""#), "{text}");
-    assert!(text.contains(r#"forecast="unknown",cause="""#), "{text}");
+    let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
+    insta::assert_snapshot!(described.join("\n"));
 }
 
 #[test]
@@ -255,55 +213,6 @@ fn current_state_is_read_from_the_view() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-}
-
-#[test]
-fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to_it() {
-    let text = scene(fixtures::outage(), &[]).text();
-    for line in [
-        r#"parallax_incident{incident="i-5f3a9c01",cause="F1",severity="critical",subject="203.0.113.10:80",action="none"} 1"#,
-        r#"parallax_target_incident{target="http://shop-07.example.test/",incident="i-5f3a9c01"} 1"#,
-        r#"parallax_target_never_ok{target="https://new.example.test/",pending="no"} 1"#,
-        r#"parallax_target_vantages{target="http://shop-07.example.test/",state="failing"} 3"#,
-        r#"parallax_target_vantages{target="http://shop-07.example.test/",state="unknown"} 0"#,
-        r#"parallax_vantages{state="reporting"} 6"#,
-        r#"parallax_vantages{state="silent"} 0"#,
-        "parallax_round_seconds 5",
-        "parallax_unexplained_failures 0",
-    ] {
-        assert!(text.contains(line), "{line}\n{text}");
-    }
-    assert_eq!(text.matches("parallax_target_never_ok{").count(), 1);
-    let text = scene(fixtures::troubled(), &[]).text();
-    assert!(text.contains(r#"parallax_vantages{state="silent"} 1"#), "{text}");
-    assert!(
-        !text.contains("i-77aa01ff"),
-        "a closed incident has no series\n{text}"
-    );
-}
-
-#[test]
-fn the_likelier_of_two_incidents_is_exposed() {
-    let mut view = fixtures::outage();
-    let mut other = view.incidents[0].clone();
-    other.id = "i-less-likely".to_owned();
-    other.verdict.probability = parallax_model::Probability::new(0.5).unwrap();
-    view.incidents.insert(0, other);
-    let text = scene(view, &[]).text();
-    let of_target = |line: &&str| line.starts_with(r#"parallax_target_incident{target="http://shop-07"#);
-    let told: Vec<_> = text.lines().filter(of_target).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("i-5f3a9c01"), "{told:?}");
-}
-
-#[tokio::test]
-async fn the_handling_of_an_incident_is_a_label() {
-    let scene = scene(fixtures::outage(), &[]);
-    let done = scene.handling.acknowledge("i-5f3a9c01", "dana", None).await;
-    assert!(done.is_ok(), "{done:?}");
-    let text = scene.text();
-    assert!(text.contains(r#"action="acknowledged"} 1"#), "{text}");
-    assert!(!text.contains(r#"action="none"}"#), "{text}");
 }
 
 #[test]

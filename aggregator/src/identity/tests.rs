@@ -1,3 +1,6 @@
+mod rejections;
+mod review_cache;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::http::{HeaderValue, StatusCode};
@@ -176,107 +179,6 @@ async fn a_token_leads_to_its_pod_and_the_pod_to_node_and_network() {
 }
 
 #[tokio::test]
-async fn rejections_have_a_reason_and_are_counted() {
-    let scene = Scene::new();
-    let mark = |mark: &str| token("parallax", 3_600, mark);
-    let cases = [
-        (
-            RefusalReason::Malformed,
-            StatusCode::UNAUTHORIZED,
-            "no-jwt-at-all".to_owned(),
-            None,
-        ),
-        (
-            RefusalReason::WrongAudience,
-            StatusCode::UNAUTHORIZED,
-            token("https://kubernetes.default.svc", 3_600, "a"),
-            None,
-        ),
-        (
-            RefusalReason::Expired,
-            StatusCode::UNAUTHORIZED,
-            token("parallax", -1, "b"),
-            None,
-        ),
-        (
-            RefusalReason::Invalid,
-            StatusCode::UNAUTHORIZED,
-            mark("forged"),
-            None,
-        ),
-        // The claims contain the audience but the review does not: the review decides.
-        (
-            RefusalReason::WrongAudience,
-            StatusCode::UNAUTHORIZED,
-            mark("c"),
-            Some(Err(RefusalReason::WrongAudience)),
-        ),
-        (
-            RefusalReason::WrongAccount,
-            StatusCode::FORBIDDEN,
-            mark("another account of the namespace"),
-            Some(Ok(subject("parallax/default", Some("uid-1"), None))),
-        ),
-        (
-            RefusalReason::WrongAccount,
-            StatusCode::FORBIDDEN,
-            mark("the same name elsewhere"),
-            Some(Ok(subject("shop/prober", Some("uid-1"), None))),
-        ),
-        (
-            RefusalReason::NotBound,
-            StatusCode::FORBIDDEN,
-            mark("made by hand"),
-            Some(Ok(subject("parallax/prober", None, None))),
-        ),
-        (
-            RefusalReason::UnknownPod,
-            StatusCode::FORBIDDEN,
-            mark("not watched"),
-            Some(Ok(subject("parallax/prober", Some("uid-9"), None))),
-        ),
-        (
-            RefusalReason::OtherNode,
-            StatusCode::FORBIDDEN,
-            mark("moved"),
-            Some(Ok(subject("parallax/prober", Some("uid-1"), Some("n2")))),
-        ),
-    ];
-    for (expected, status, token, answer) in cases {
-        if let Some(answer) = answer {
-            scene.knows(&token, answer);
-        }
-        let before = scene.metrics.rejected_count(expected);
-        let refused = scene.admit(&token).await.unwrap_err();
-        assert_eq!((refused.reason, expected.status()), (expected, status));
-        assert_eq!(scene.metrics.rejected_count(expected), before + 1, "{expected:?}");
-    }
-    let missing = scene.identity.authenticate(&HeaderMap::new()).await.unwrap_err();
-    assert_eq!(missing.reason, RefusalReason::Missing);
-}
-
-#[tokio::test]
-async fn a_prober_cannot_act_for_another_vantage() {
-    let scene = Scene::new();
-    let caller = scene.admit(&scene.good).await.unwrap();
-    let vantage = |text: &str| text.parse::<Vantage>().unwrap();
-    assert!(scene.identity.check_vantage(&caller, &vantage("n1/pod")).is_ok());
-    for other in ["n2/pod", "n1/host", "internet:laptop"] {
-        let refused = scene
-            .identity
-            .check_vantage(&caller, &vantage(other))
-            .unwrap_err();
-        assert_eq!(refused.reason, RefusalReason::OtherVantage);
-        assert!(
-            refused.sender.contains("n1/pod") && refused.sender.contains(other),
-            "{}",
-            refused.sender
-        );
-    }
-    assert_eq!(scene.metrics.rejected_count(RefusalReason::OtherVantage), 3);
-}
-
-#[tokio::test]
 async fn a_responder_is_known_and_reports_nothing() {
     let scene = Scene::new();
     let responder = token("parallax", 3_600, "responder");
@@ -302,69 +204,6 @@ async fn a_pod_that_is_gone_takes_its_token_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_are_cached_until_their_ttl_expires() {
-    let scene = Scene::new();
-    for _ in 0..100 {
-        scene.vantage(&scene.good).await;
-    }
-    assert_eq!(scene.reviews(), 1);
-    tokio::time::advance(Duration::from_mins(6)).await;
-    scene.vantage(&scene.good).await;
-    assert_eq!(scene.reviews(), 2);
-    // Rejections are cached too, briefly.
-    let forged = token("parallax", 3_600, "forged");
-    for _ in 0..100 {
-        assert_eq!(scene.reason(&forged).await, RefusalReason::Invalid);
-    }
-    assert_eq!(scene.reviews(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn known_tokens_keep_working_while_the_api_server_is_unavailable() {
-    let scene = Scene::new();
-    scene.vantage(&scene.good).await;
-    scene.world.away.store(true, Ordering::Relaxed);
-    let fresh = token("parallax", 3_600, "fresh");
-    assert_eq!(scene.reason(&fresh).await, RefusalReason::ReviewUnavailable);
-    assert_eq!(
-        RefusalReason::ReviewUnavailable.status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
-    let before = scene.reviews();
-    for _ in 0..10 {
-        tokio::time::advance(Duration::from_mins(1)).await;
-        for _ in 0..10 {
-            assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
-        }
-    }
-    let asked = scene.reviews() - before;
-    assert!(
-        (1..=10).contains(&asked),
-        "not every request waits for an unavailable API server: {asked}"
-    );
-    // The API server is back and rejects the token, which was revoked in the meantime.
-    scene.world.away.store(false, Ordering::Relaxed);
-    scene.world.tokens.lock().clear();
-    tokio::time::advance(Duration::from_mins(1)).await;
-    assert_eq!(scene.reason(&scene.good).await, RefusalReason::Invalid);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_known_token_works_to_its_end_and_no_longer_even_while_the_api_server_is_away() {
-    let scene = Scene::new();
-    let short = token("parallax", 600, "short");
-    scene.knows(&short, Ok(subject("parallax/prober", Some("uid-1"), None)));
-    scene.vantage(&short).await;
-    scene.world.away.store(true, Ordering::Relaxed);
-    tokio::time::advance(Duration::from_secs(599)).await;
-    scene.vantage(&short).await;
-    tokio::time::advance(Duration::from_secs(2)).await;
-    // By the wall clock, which this test does not advance, the token is still valid; the cache entry expires
-    // regardless.
-    assert_eq!(scene.reason(&short).await, RefusalReason::ReviewUnavailable);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_enrolled_vantage_is_accepted_until_it_is_revoked() {
     let scene = Scene::new();
     let outside = token("parallax", 86_400, "outside");
@@ -386,32 +225,6 @@ async fn an_enrolled_vantage_is_accepted_until_it_is_revoked() {
         Ok(subject("shop/parallax-vantage-laptop", None, None)),
     );
     assert_eq!(scene.reason(&elsewhere).await, RefusalReason::WrongAccount);
-}
-
-#[tokio::test]
-async fn before_the_pods_are_listed_rejections_are_temporary() {
-    let scene = Scene::new();
-    scene.world.not_listed_yet.store(true, Ordering::Relaxed);
-    assert_eq!(scene.reason(&scene.good).await, RefusalReason::PodsUnknown);
-    assert_eq!(
-        RefusalReason::PodsUnknown.status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
-    scene.world.not_listed_yet.store(false, Ordering::Relaxed);
-    assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reason() {
-    let log = RefusalLog::default();
-    assert_eq!(log.take_suppressed(RefusalReason::Invalid), Some(0));
-    for _ in 0..1_000 {
-        assert_eq!(log.take_suppressed(RefusalReason::Invalid), None);
-    }
-    assert_eq!(log.take_suppressed(RefusalReason::OtherVantage), Some(0));
-    tokio::time::advance(LOG_INTERVAL).await;
-    assert_eq!(log.take_suppressed(RefusalReason::Invalid), Some(1_000));
-    assert_eq!(log.take_suppressed(RefusalReason::Invalid), None);
 }
 
 #[test]

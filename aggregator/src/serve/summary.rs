@@ -2,17 +2,18 @@
 //!
 //! Unknown is never reported as ok.
 
-use std::fmt::Write as _;
+mod reachable_status;
 
 use parallax_api::severity::IncidentSeverity;
 use parallax_diagnosis::{
     findings::{Finding, Severity},
     verdict::{Incident, IncidentState, Subject},
-    view::{CellState, MatrixRow, VantageState, View},
+    view::{MatrixRow, VantageState, View},
 };
 use serde::Serialize;
 
 use super::page::wording::format_count;
+use reachable_status::count_investigations;
 
 /// Overall status, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -205,68 +206,6 @@ impl StatusSummary {
             detail: format!("{}.", details.join(", ")),
         }
     }
-
-    /// Summarises a view without incidents and failing targets: ok only if coverage is complete.
-    fn quiet_summary(view: &View, waiting: usize, silent: usize) -> Self {
-        let unseen = view
-            .matrix
-            .iter()
-            .filter(|row| row.cells.iter().all(|cell| cell.state == CellState::Unknown))
-            .count();
-        let new = view
-            .matrix
-            .iter()
-            .filter(|row| !row.pending && row.is_new && is_failing(row))
-            .count();
-        let mut doubts = Vec::new();
-        for (n, words) in [
-            (silent, "vantage is silent|vantages are silent"),
-            (
-                waiting,
-                "vantage has not reported yet|vantages have not reported yet",
-            ),
-            (
-                unseen,
-                "target has no fresh evidence|targets have no fresh evidence",
-            ),
-            (
-                count_investigations(view),
-                "failure that affects no target is under investigation|failures that affect no target are under investigation",
-            ),
-            (
-                new,
-                "new target does not work everywhere yet|new targets do not work everywhere yet",
-            ),
-        ] {
-            let (one, many) = words.split_once('|').unwrap_or((words, words));
-            match n {
-                0 => {}
-                1 => doubts.push(format!("1 {one}")),
-                n => doubts.push(format!("{n} {many}")),
-            }
-        }
-        let doubt = doubts.join(", ");
-        let unknown = |text: &str, detail: String| Self {
-            status: Status::Unknown,
-            tone: SummaryTone::Unknown,
-            text: text.to_owned(),
-            detail,
-        };
-        if view.matrix.is_empty() {
-            return unknown("No targets", "No target is configured.".to_owned());
-        }
-        if !doubts.is_empty() {
-            return unknown("Status partly unknown", format!("{doubt}."));
-        }
-        reachable_summary(view)
-    }
-}
-
-/// Counts open investigations, except excused ones and those about only new targets or targets not in service yet.
-fn count_investigations(view: &View) -> usize {
-    let open = view.investigations.iter().filter(|open| !open.transient);
-    open.filter(|open| !covers_only(view, &open.subject, |row| is_pending(row) || row.is_new))
-        .count()
 }
 
 /// Reports whether a subject covers targets, and `test` holds for all of them.
@@ -285,63 +224,6 @@ fn is_pending(row: &MatrixRow) -> bool {
     row.never_succeeded && row.pending
 }
 
-/// Summarises a view in which every target works, with findings, hazards and what is unknown from outside the cluster.
-fn reachable_summary(view: &View) -> StatusSummary {
-    let mut detail = format!(
-        "{} from {}",
-        format_count(view.matrix.len(), "target"),
-        format_count(view.vantages.len(), "vantage")
-    );
-    let pending = view.matrix.iter().filter(|row| is_pending(row)).count();
-    if pending > 0 {
-        let _ = write!(detail, "; {} not in service yet", format_count(pending, "target"));
-    }
-    let known = view
-        .matrix
-        .iter()
-        .filter(|row| !row.never_succeeded && !row.is_new);
-    let lost: u64 = known.flat_map(|row| &row.cells).map(|cell| cell.failures).sum();
-    if lost > 0 {
-        let _ = write!(
-            detail,
-            "; {} lost",
-            format_count(usize::try_from(lost).unwrap_or(usize::MAX), "probe")
-        );
-    }
-    let excused = view.investigations.iter().filter(|open| open.transient).count();
-    if excused > 0 {
-        let _ = write!(
-            detail,
-            "; {} expected to resolve by itself",
-            format_count(excused, "failure")
-        );
-    }
-    if !view.hazards.is_empty() {
-        let _ = write!(detail, "; {}", format_count(view.hazards.len(), "hazard"));
-    }
-    if view.not_excluded.iter().any(|open| open.id == "I7") {
-        detail.push_str("; reachability from outside the cluster is unknown");
-    }
-    detail.push('.');
-    let reachable = "All targets reachable";
-    let found = view
-        .findings
-        .iter()
-        .any(|finding| finding.severity > Severity::Notice);
-    let (tone, text) = if found {
-        let found = format_count(view.findings.len(), "finding");
-        (SummaryTone::Warning, format!("{reachable}, and {found}"))
-    } else {
-        (SummaryTone::Ok, reachable.to_owned())
-    };
-    StatusSummary {
-        status: Status::Ok,
-        tone,
-        text,
-        detail,
-    }
-}
-
 pub(crate) fn is_open(incident: &Incident) -> bool {
     !matches!(incident.state, IncidentState::Closed { .. })
 }
@@ -356,173 +238,5 @@ fn is_failing(row: &MatrixRow) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use parallax_diagnosis::view::Investigation;
-
-    use super::*;
-    use parallax_fixtures::{healthy, outage, row, vantage};
-
-    fn status(view: &View) -> Status {
-        StatusSummary::of(view, false).status
-    }
-
-    fn investigate(view: &mut View, subject: Subject) {
-        view.investigations.push(Investigation {
-            subject,
-            sentence: "failing, cause not yet known".to_owned(),
-            since: view.at,
-            transient: false,
-        });
-    }
-
-    #[test]
-    fn a_failure_is_one_whether_its_cause_is_named_or_not() {
-        assert_eq!(status(&healthy()), Status::Ok);
-        assert_eq!(status(&outage()), Status::Failing);
-        for state in [CellState::Failing, CellState::Flaky] {
-            let mut view = healthy();
-            view.matrix[0].cells[0].state = state;
-            view.matrix[0].cells[0].failures = 2;
-            assert_eq!(status(&view), Status::Failing, "{state:?}");
-            // Catching up and missing vantages do not hide a failure.
-            view.vantages[1] = vantage("n2/pod", VantageState::Silent);
-            assert_eq!(
-                StatusSummary::of(&view, true).status,
-                Status::Failing,
-                "{state:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn one_lost_probe_is_reported_and_tolerated() {
-        let mut view = healthy();
-        let lose = |view: &mut View, cell: usize| {
-            view.matrix[0].cells[cell].state = CellState::Flaky;
-            view.matrix[0].cells[cell].failures = 1;
-        };
-        lose(&mut view, 0);
-        let said = StatusSummary::of(&view, false);
-        assert_eq!((said.status, said.tone), (Status::Ok, SummaryTone::Ok));
-        assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
-        // A second failure from another vantage is not tolerated.
-        lose(&mut view, 1);
-        assert_eq!(status(&view), Status::Failing);
-    }
-
-    #[test]
-    fn an_excused_failure_keeps_the_status_ok() {
-        let mut view = healthy();
-        investigate(&mut view, Subject::Network);
-        view.investigations[0].transient = true;
-        let said = StatusSummary::of(&view, false);
-        assert_eq!(said.status, Status::Ok);
-        assert!(
-            said.detail.contains("; 1 failure expected to resolve by itself"),
-            "{}",
-            said.detail
-        );
-    }
-
-    #[test]
-    fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
-        let mut view = healthy();
-        investigate(&mut view, Subject::Network);
-        let said = StatusSummary::of(&view, false);
-        assert_eq!(
-            (said.status, &*said.detail),
-            (
-                Status::Unknown,
-                "1 failure that affects no target is under investigation."
-            )
-        );
-        view.matrix[0].cells[0].state = CellState::Flaky;
-        view.matrix[0].cells[0].failures = 2;
-        let said = StatusSummary::of(&view, false);
-        assert_eq!(
-            (said.status, &*said.text, &*said.detail),
-            (
-                Status::Failing,
-                "Probes fail for 1 target",
-                "Under investigation; no cause is named yet."
-            )
-        );
-    }
-
-    #[test]
-    fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
-        let mut view = healthy();
-        let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
-        never.never_succeeded = true;
-        view.matrix.push(never);
-        let said = StatusSummary::of(&view, false);
-        assert_eq!(
-            (said.status, &*said.text),
-            (Status::Failing, "1 target never worked")
-        );
-        if let Some(row) = view.matrix.last_mut() {
-            row.pending = true;
-        }
-        investigate(
-            &mut view,
-            Subject::Target("https://new.example.test/".parse().unwrap()),
-        );
-        let said = StatusSummary::of(&view, false);
-        assert_eq!(said.status, Status::Ok);
-        assert!(
-            said.detail.contains("1 target not in service yet"),
-            "{}",
-            said.detail
-        );
-        // A target that has worked is in service, regardless of its annotation.
-        if let Some(row) = view.matrix.last_mut() {
-            row.never_succeeded = false;
-        }
-        assert_eq!(status(&view), Status::Failing);
-    }
-
-    #[test]
-    fn that_a_new_target_fails_is_unknown() {
-        let mut view = healthy();
-        let mut new = row("https://new.example.test/", None, &[CellState::Failing; 2]);
-        new.is_new = true;
-        view.matrix.push(new);
-        investigate(
-            &mut view,
-            Subject::Target("https://new.example.test/".parse().unwrap()),
-        );
-        for never_ok in [true, false] {
-            if let Some(row) = view.matrix.last_mut() {
-                row.never_succeeded = never_ok;
-            }
-            let said = StatusSummary::of(&view, false);
-            assert_eq!(
-                (said.status, &*said.detail),
-                (Status::Unknown, "1 new target does not work everywhere yet.")
-            );
-        }
-        if let Some(row) = view.matrix.last_mut() {
-            row.is_new = false;
-        }
-        assert_eq!(status(&view), Status::Failing);
-    }
-
-    #[test]
-    fn lost_coverage_and_catching_up_are_never_ok() {
-        assert_eq!(StatusSummary::of(&healthy(), true).status, Status::Unknown);
-        for state in [VantageState::Silent, VantageState::Waiting] {
-            let mut view = healthy();
-            view.vantages[1] = vantage("n2/pod", state);
-            assert_eq!(status(&view), Status::Unknown, "{state:?}");
-        }
-        let mut view = healthy();
-        for cell in &mut view.matrix[0].cells {
-            cell.state = CellState::Unknown;
-        }
-        assert_eq!(status(&view), Status::Unknown);
-        view.matrix.clear();
-        assert_eq!(status(&view), Status::Unknown);
-        view.vantages.clear();
-        assert_eq!(status(&view), Status::Unknown);
-    }
-}
+#[path = "summary_tests.rs"]
+mod tests;

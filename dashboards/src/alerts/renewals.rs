@@ -4,7 +4,7 @@ use super::{Alert, Severity};
 use crate::promql::of_leader;
 
 /// Seconds before the expiry of a Certificate from which a renewal that would fail is critical, if the renewal is also
-/// due within [`DUE`]: certificates of a few days always expire soon.
+/// due within [`RENEWAL_DUE_SECONDS`]: certificates of a few days always expire soon.
 const CRITICAL_BEFORE_EXPIRY_SECONDS: u32 = 7 * 86_400;
 const RENEWAL_DUE_SECONDS: u32 = 86_400;
 

@@ -175,7 +175,7 @@ impl AlertingHarness {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_fault_notifies_once_with_its_cause_and_every_panel_shows_the_difference() {
-    if is_skipped("a_recorded_fault_calls_once_with_its_cause_and_every_panel_shows_the_difference") {
+    if is_skipped("a_recorded_fault_notifies_once_with_its_cause_and_every_panel_shows_the_difference") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,14 +1,15 @@
 //! The target fails on every channel: its endpoints are missing, blocked from their clients, or failing.
 
+mod endpoints;
+mod network_policies;
+
 use parallax_model::{FailureKind, KindClass};
 
-use super::{Cause, CauseContext, Claim, Clause, Wording, is_redirect, remedy};
-use crate::{
-    inference::kind_profiles,
-    regions::RegionKind,
-    topology::Service,
-    verdict::{Fact, Remedy},
-};
+use super::{Cause, CauseContext, Claim, Wording, is_redirect, remedy};
+use crate::{inference::kind_profiles, regions::RegionKind, verdict::Remedy};
+use endpoints::{endpoint_slices_command, no_endpoint_mechanism, pods_command};
+pub(super) use network_policies::network_policy_fact;
+use network_policies::{SelectingPolicies, filtered_mechanism, is_filtered, selecting_policies};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Target];
 
@@ -297,117 +298,6 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-/// Names the Service without a usable endpoint, the state of its endpoints, and what clients get instead.
-fn no_endpoint_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
-    let what_is = |service: &Service| match service.endpoints.len() {
-        0 => "none exists".to_owned(),
-        1 => "the only one is not ready".to_owned(),
-        count => format!("none of {count} is ready"),
-    };
-    let own = s.service.filter(|service| service.usable().is_empty());
-    if let Some(service) = own {
-        return Wording::new(s)
-            .add_if(
-                &[Claim::NoEndpoint],
-                format!(
-                    "Service {} has no usable endpoint ({})",
-                    service.key,
-                    what_is(service)
-                ),
-            )
-            .add_if(
-                &[Claim::NoEndpoint, Claim::MostlyClass(KindClass::Refused)],
-                ", so connections are refused",
-            )
-            .add_if(
-                &[Claim::NoEndpoint, Claim::MostlyClass(KindClass::NxDomain)],
-                ", so its name has no address",
-            )
-            .clauses();
-    }
-    let Some(origin) = s.origin else {
-        return Vec::new();
-    };
-    let answers = s
-        .main_status()
-        .map_or_else(|| "an error".to_owned(), |status| status.to_string());
-    Wording::new(s)
-        .add_if(
-            &[Claim::NoOrigin],
-            format!(
-                "Service {} behind the route has no usable endpoint ({})",
-                origin.key,
-                what_is(origin)
-            ),
-        )
-        .add_if(
-            &[Claim::NoOrigin, Claim::Routed, Claim::Answered],
-            format!(", so the controller answers {answers}"),
-        )
-        .clauses()
-}
-
-/// Reports whether connections to Pods that are all ready time out: something drops the packets.
-fn is_filtered(s: &CauseContext<'_>) -> bool {
-    let silent = s.kind_share(|kind, _| *kind == FailureKind::ConnectTimeout) > 0.9;
-    silent && s.pods_are_ready() && !s.controller.is_present()
-}
-
-fn filtered_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
-    if is_filtered(s) {
-        let port = s
-            .endpoint_port()
-            .map_or_else(String::new, |port| format!(" on port {port}"));
-        let service = s.service_text();
-        let which = match selecting_policies(s) {
-            SelectingPolicies::Named(_, names) => format!(" (NetworkPolicy {names} selects the Pods)"),
-            SelectingPolicies::Unknown | SelectingPolicies::None(_) => String::new(),
-        };
-        return Wording::new(s)
-            .add_first([
-                (
-                    &[Claim::Ready, Claim::AddressFails, Claim::EndpointsFail][..],
-                    format!("no connection to the ready Pods of {service}{port} succeeds: "),
-                ),
-                (
-                    &[Claim::Ready],
-                    format!("the Pods of {service} are ready but do not respond{port}: "),
-                ),
-            ])
-            .add(format!(
-                "a filter such as a NetworkPolicy, security group or host firewall drops the packets{which}"
-            ))
-            .clauses();
-    }
-    let which = match selecting_policies(s) {
-        SelectingPolicies::Named(_, names) => {
-            format!(": NetworkPolicy {names} selects them and may not allow it")
-        }
-        SelectingPolicies::Unknown | SelectingPolicies::None(_) => {
-            ", as if a NetworkPolicy did not allow it".to_owned()
-        }
-    };
-    Wording::new(s)
-        .add_first([
-            (
-                &[Claim::Routed, Claim::Answered][..],
-                format!(
-                    "the controller answers for the host, but cannot reach the application's Pods{which}"
-                ),
-            ),
-            (
-                &[Claim::Routed],
-                format!("the controller cannot reach the application's Pods{which}"),
-            ),
-            (
-                &[],
-                "a filter such as a NetworkPolicy, security group or host firewall blocks clients from the Pods"
-                    .to_owned(),
-            ),
-        ])
-        .clauses()
-}
-
 /// The usual reason for a kind of failure, where nothing is known about the Pods.
 fn usual_reason(s: &CauseContext<'_>) -> &'static str {
     let Some((kind, status)) = s.main_failure() else {
@@ -430,70 +320,4 @@ fn workload_remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
     let action = "check the workload behind the target, starting with its latest rollout";
     let cost = "a rollback also reverts the rollout's other changes";
     vec![remedy(action, s.origin.or(s.service).map(pods_command), cost)]
-}
-
-fn endpoint_slices_command(service: &Service) -> String {
-    let key = &service.key;
-    format!(
-        "kubectl -n {} get endpointslices -l kubernetes.io/service-name={} -o yaml",
-        key.namespace, key.name
-    )
-}
-
-fn pods_command(service: &Service) -> String {
-    let key = &service.key;
-    format!(
-        "kubectl -n {} get endpointslices,pods -l kubernetes.io/service-name={} -o wide",
-        key.namespace, key.name
-    )
-}
-
-/// The `NetworkPolicies` that select the Pods of the final Service.
-enum SelectingPolicies<'a> {
-    Unknown,
-    None(&'a Service),
-    /// `namespace/name`, separated by commas.
-    Named(&'a Service, String),
-}
-
-fn selecting_policies<'a>(s: &CauseContext<'a>) -> SelectingPolicies<'a> {
-    let service = s.origin.or(s.service);
-    let Some((service, policies)) = service.and_then(|service| Some((service, service.guarded_by.as_ref()?)))
-    else {
-        return SelectingPolicies::Unknown;
-    };
-    let names: Vec<String> = policies
-        .iter()
-        .map(|name| format!("{}/{name}", service.key.namespace))
-        .collect();
-    if names.is_empty() {
-        SelectingPolicies::None(service)
-    } else {
-        SelectingPolicies::Named(service, names.join(", "))
-    }
-}
-
-/// The fact about network policies of these Pods that moves F13 among the causes of its region. That a policy exists
-/// does not prove that it blocks the traffic, and filters that a provider keeps outside of these objects are not
-/// visible.
-pub(super) fn network_policy_fact(s: &CauseContext<'_>) -> Option<Fact> {
-    let (text, multiplier) = match selecting_policies(s) {
-        SelectingPolicies::Unknown => return None,
-        SelectingPolicies::None(service) => (
-            format!("no NetworkPolicy selects the Pods of Service {}", service.key),
-            0.2,
-        ),
-        SelectingPolicies::Named(service, names) => (
-            format!(
-                "NetworkPolicy {names} restricts ingress to the Pods of Service {}",
-                service.key
-            ),
-            3.0,
-        ),
-    };
-    Some(Fact {
-        text,
-        multiplier,
-        cause: Some("F13".to_owned()),
-    })
 }

@@ -236,7 +236,7 @@ impl Engine {
     }
 }
 
-/// Returns [`SETTLING`], or [`SETTLING_ROUNDS`] if longer.
+/// Returns [`SETTLING_TIME`], or [`SETTLING_ROUNDS`] if longer.
 fn settling_time(interval: Micros) -> Micros {
     SETTLING_TIME.max(Micros(interval.0.saturating_mul(SETTLING_ROUNDS)))
 }

@@ -1,5 +1,8 @@
 //! Turns a judgement into an incident, an investigation, or nothing.
 
+mod investigation;
+mod verdict_context;
+
 use std::collections::BTreeSet;
 
 use parallax_model::{EventTime, TargetId};
@@ -9,31 +12,18 @@ use crate::{
     catalogue::WITHDRAWN_ENDPOINTS,
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::RoundCells,
-        resolvers::ResolverView,
         routes::default_front,
     },
-    explanation::{RequestedProbes, VerdictContext},
-    ids::class_index,
     incident::{IncidentEvent, Report, Scope},
     inference::{
         judgement::{ExplainedRegion, Judgement},
         judgement_unit::JudgementUnit,
         prior::PriorFact,
     },
-    regions::{Region, share::alpha},
-    verdict::{RegionRef, Subject},
-    view::Investigation,
+    regions::Region,
+    verdict::Subject,
 };
-
-/// The likeliest explanation of a subject's failures while the evidence does not suffice for a verdict.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TentativeCause {
-    /// Regions that the evidence cannot separate, likeliest first.
-    pub(crate) class: Vec<RegionRef>,
-    /// Probability of the whole class.
-    pub(crate) probability: f64,
-}
+pub(crate) use investigation::TentativeCause;
 
 impl Engine {
     /// Turns a judgement into incidents or into an investigation.
@@ -141,112 +131,6 @@ impl Engine {
         }
     }
 
-    fn update_investigation(
-        &mut self,
-        unit: &JudgementUnit,
-        judgement: &Judgement,
-        sentence: String,
-        excused: bool,
-    ) {
-        let failing = judgement.findings.iter().map(|finding| finding.first_failure);
-        let since = failing.min().unwrap_or(judgement.input.start);
-        let investigation = self
-            .judgement
-            .investigating
-            .entry(unit.clone())
-            .or_insert(Investigation {
-                subject: Self::subject_of(unit),
-                sentence: String::new(),
-                since: since.start(self.settings.interval),
-                transient: excused,
-            });
-        investigation.sentence = sentence;
-        investigation.transient = excused;
-    }
-
-    fn suspicion_sentence(&self, judgement: &Judgement) -> String {
-        let Some(class) = judgement.posterior.classes.iter().find(|c| !c.contains_healthy) else {
-            return "failing, cause not yet known".to_owned();
-        };
-        let names: Vec<String> = class
-            .members
-            .iter()
-            .map(|i| {
-                judgement.posterior.scored[*i]
-                    .region
-                    .describe(&self.registry)
-                    .to_string()
-            })
-            .collect();
-        format!(
-            "failing, cause not yet known; likeliest so far: {} ({})",
-            crate::wording::join_names(&names),
-            crate::wording::format_probability(class.mass.min(1.0))
-        )
-    }
-
-    /// Reports whether an open incident already names the tentative cause: an incident of a former process, which had
-    /// more evidence.
-    fn has_open_incident(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
-        let posterior = &judgement.posterior;
-        let class = posterior.classes.iter().find(|class| !class.contains_healthy);
-        let regions = class.map(|class| posterior.regions_of(class)).unwrap_or_default();
-        regions.iter().any(|region| self.incidents.is_open(unit, *region))
-    }
-
-    /// Returns the heaviest class of all, "nothing is wrong" included.
-    fn tentative_cause(&self, judgement: &Judgement) -> Option<TentativeCause> {
-        let posterior = &judgement.posterior;
-        let class = posterior
-            .classes
-            .first()
-            .filter(|class| !class.contains_healthy)?;
-        let regions = posterior.regions_of(class).into_iter();
-        Some(TentativeCause {
-            class: regions.map(|region| region.describe(&self.registry)).collect(),
-            probability: class.mass.min(1.0),
-        })
-    }
-
-    /// Tentative causes of the subjects that fail without a verdict, except "nothing is wrong".
-    pub(crate) fn tentative_causes(&self) -> impl Iterator<Item = &TentativeCause> {
-        let failing = self.judgement.tentative_causes.iter();
-        failing
-            .filter(|(unit, _)| self.judgement.investigating.contains_key(unit))
-            .filter_map(|(_, leaning)| leaning.as_ref())
-    }
-
-    /// Returns the cells that fit the best explanation worst.
-    fn unexplained_cells(&self, judgement: &Judgement) -> Vec<String> {
-        let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
-        let mut worst: Vec<(u64, String)> = judgement
-            .input
-            .cells
-            .iter()
-            .filter(|(key, counts)| {
-                counts.unweighted_failures > 0 && alpha(&regions, key, &judgement.input.paths).is_zero()
-            })
-            .map(|(key, counts)| {
-                let vantage = self.registry.vantages.name(key.client);
-                (
-                    counts.unweighted_failures,
-                    format!("{} from {vantage}", key.channel),
-                )
-            })
-            .collect();
-        worst.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        worst
-            .into_iter()
-            .take(5)
-            .map(|(failures, words)| {
-                format!(
-                    "{words} ({} failures)",
-                    crate::evidence::weights::to_whole_probes(failures)
-                )
-            })
-            .collect()
-    }
-
     pub(super) fn subject_of(unit: &JudgementUnit) -> Subject {
         match unit {
             JudgementUnit::Front(front) => Subject::Front(*front),
@@ -302,54 +186,6 @@ impl Engine {
         }
     }
 
-    fn scope(&self, unit: &JudgementUnit, judgement: &Judgement, finding: &ExplainedRegion) -> Scope {
-        if let JudgementUnit::Latency(inner) = unit {
-            return Scope::Slow(Box::new(self.scope(inner, judgement, finding)));
-        }
-        if finding.region.is_global() {
-            return Scope::Cluster;
-        }
-        match unit {
-            JudgementUnit::Front(front) => self
-                .cluster
-                .topology
-                .front(front)
-                .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
-            JudgementUnit::Endpoints(service, _) => Scope::Service(service.clone()),
-            JudgementUnit::Target(target) => {
-                let placed = self.cluster.topology.targets().get(target);
-                match placed.and_then(|p| p.entry.as_ref()) {
-                    // A broken endpoint or front is the same fault in whichever phase it shows.
-                    Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
-                        Scope::Service(service.clone())
-                    }
-                    Some((service, _)) => Scope::Answers(
-                        service.clone(),
-                        self.dominant_failure_class(judgement, finding.region),
-                    ),
-                    None => Scope::Target(target.clone()),
-                }
-            }
-            JudgementUnit::SingleTarget(target) => Scope::Target(target.clone()),
-            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Latency(_) => Scope::Cluster,
-        }
-    }
-
-    /// Returns the most frequent class of failures inside a region.
-    fn dominant_failure_class(&self, judgement: &Judgement, region: Region) -> usize {
-        let mut sums = [0_u64; 10];
-        for (key, counts) in &judgement.input.cells {
-            if alpha(&[region], key, &judgement.input.paths).is_zero() {
-                continue;
-            }
-            for ((kind, status), (_, seen)) in &counts.kinds {
-                sums[class_index(self.registry.class_of(*kind, *status))] += seen;
-            }
-        }
-        let most = sums.iter().copied().max().unwrap_or(0);
-        sums.iter().position(|s| *s == most).unwrap_or(0)
-    }
-
     /// Returns all targets that a failure of the subject affects.
     pub(super) fn targets_of(&self, unit: &JudgementUnit) -> Vec<TargetId> {
         match unit {
@@ -374,94 +210,6 @@ impl Engine {
             }
             JudgementUnit::Latency(inner) => self.targets_of(inner),
             JudgementUnit::Dns | JudgementUnit::Mesh => Vec::new(),
-        }
-    }
-
-    fn verdict_context<'a>(
-        &'a self,
-        unit: &'a JudgementUnit,
-        judgement: &'a Judgement,
-        finding: &ExplainedRegion,
-        facts: &[PriorFact],
-    ) -> VerdictContext<'a> {
-        let front = self.front_of_unit(unit);
-        let start = judgement.input.start;
-        let sum = |block: &CellBlock| {
-            let mut cells = RoundCells::new();
-            if let Some(ring) = self.evidence.blocks.get(block) {
-                ring.sum_into(start, &mut cells);
-            }
-            cells
-        };
-        let siblings = match (unit, front.and_then(|f| self.cluster.topology.front(&f))) {
-            (JudgementUnit::Front(own), Some(info)) => self
-                .cluster
-                .topology
-                .fronts()
-                .iter()
-                .filter(|(other, i)| *other != own && i.service == info.service)
-                .map(|(other, _)| (*other, sum(&CellBlock::failures(EvidenceKind::Vip(*other)))))
-                .filter(|(_, cells)| !cells.is_empty())
-                .collect(),
-            _ => Vec::new(),
-        };
-        let everywhere = (finding.region.is_global()
-            && matches!(unit, JudgementUnit::Mesh | JudgementUnit::Dns))
-        .then(|| {
-            let mut cells = RoundCells::new();
-            for (block, ring) in &self.evidence.blocks {
-                if !block.slow && matches!(block.kind, EvidenceKind::Vip(_) | EvidenceKind::Direct(..)) {
-                    ring.sum_into(start, &mut cells);
-                }
-            }
-            cells
-        });
-        let ttl = front.map_or_else(Vec::new, |front| {
-            let address = front.address.ip();
-            self.evidence
-                .ttl
-                .iter()
-                .filter(|((asked, _), _)| *asked == address)
-                .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
-                .collect()
-        });
-        let step = unit.is_latency().then(|| {
-            let (own, _) = self.blocks_of(unit);
-            own.iter()
-                .filter_map(|block| {
-                    self.evidence
-                        .latency
-                        .step(block.kind, finding.failing_clients.iter().copied())
-                })
-                .max_by_key(|step| step.duration)
-        });
-        VerdictContext {
-            latency_step: step.flatten(),
-            topology: &self.cluster.topology,
-            registry: &self.registry,
-            paths: &judgement.input.paths,
-            unit,
-            front,
-            service: self.service_of_unit(unit),
-            withdrawals: &self.cluster.withdrawals,
-            resolver: match unit.without_latency() {
-                JudgementUnit::Dns => {
-                    self.evidence
-                        .resolvers
-                        .view(&self.cluster.topology, &finding.failing_clients, start)
-                }
-                _ => ResolverView::default(),
-            },
-            sibling_fronts: siblings,
-            all_fronts: everywhere,
-            ttl,
-            requested_probes: RequestedProbes::default(),
-            facts: facts
-                .iter()
-                .filter(|fact| finding.class.iter().any(|region| fact.applies(*region)))
-                .map(|fact| fact.fact.clone())
-                .collect(),
-            targets: self.targets_of(unit),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Folds the rows of a vantage whose round is complete. Rows of on-demand probes, and rows that are judged as a
+    /// Folds the rows of a vantage whose round is complete. Rows of follow-up probes, and rows that are judged as a
     /// whole, wait until the round closes.
     pub(super) fn fold_complete_client(&mut self, vantage: VantageIx) {
         if self.rules.outcome_split == OutcomeSplit::PerChannel {
@@ -42,7 +42,7 @@ impl Engine {
         waiting.into_iter().filter_map(number).collect()
     }
 
-    /// Returns the blocks as they would be without on-demand probes. Only cells of clients that made such probes can
+    /// Returns the blocks as they would be without follow-up probes. Only cells of clients that made such probes can
     /// differ.
     pub(super) fn blocks_without_requests(
         &mut self,

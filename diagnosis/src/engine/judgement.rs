@@ -136,7 +136,7 @@ impl Engine {
             };
         }
         if let Some((judgement, failing)) = judged {
-            // On-demand probes of a slow path add nothing to the planned ones.
+            // Follow-up probes of a slow path add nothing to the planned ones.
             let inquiry = if unit.is_latency() {
                 OnDemandEvidence::default()
             } else {
@@ -211,7 +211,7 @@ impl Engine {
         })
     }
 
-    /// Sums the cells of a subject since a round; `unasked` leaves out on-demand probes.
+    /// Sums the cells of a subject since a round; `unasked` leaves out follow-up probes.
     pub(super) fn cells_since(
         &self,
         own: &[CellBlock],

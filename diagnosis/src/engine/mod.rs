@@ -10,14 +10,17 @@ mod interval_change;
 mod judgement;
 mod negative_cache;
 mod node_evidence;
+mod observation_ingest;
 mod on_demand;
 mod orphaned_endpoints;
 mod prober_presence;
 mod related_subjects;
+mod round_judgement;
 mod state;
 mod subjects;
 mod topology_change;
 mod unreadable_cluster;
+mod view;
 
 pub(crate) use conclusion::TentativeCause;
 
@@ -26,30 +29,23 @@ use std::{
     sync::Arc,
 };
 
-use parallax_model::{Channel, EventTime, Outcome, Placement, Recorded, Round, Vantage};
+use parallax_model::{EventTime, Placement, Vantage};
 
 use self::{
     checkpoint::ResumePoint,
     state::{ClusterState, EvidenceState, HazardState, JudgementState, ProberPresence, TargetHistory},
 };
 use crate::{
-    evidence::{
-        block::{CellBlock, EvidenceKind},
-        cells::{ClosedCells, Destination},
-        ledger::OutcomeSplit,
-        rounds::{OpenRounds, RefusalReason},
-        routes::{Routes, front_of},
-        row::Row,
-    },
+    evidence::{ledger::OutcomeSplit, routes::Routes},
     findings::{Findings, ObservedFacts, hazards},
-    ids::{NameRegistry, VantageIx},
-    incident::{IncidentEvent, IncidentLog, outcomes_known_at},
-    matrix::{CellPosition, Matrix, not_excluded_by_mesh},
+    ids::NameRegistry,
+    incident::{IncidentEvent, IncidentLog},
+    matrix::Matrix,
     regions::paths::MeshNodes,
-    requests::{OutstandingRequests, is_separate},
+    requests::OutstandingRequests,
     settings::Settings,
     topology::Topology,
-    view::{Counters, View},
+    view::Counters,
 };
 
 /// Result of taking in one observation.
@@ -204,102 +200,6 @@ impl Engine {
         }
     }
 
-    /// Records an observation in its round.
-    pub fn observe(&mut self, recorded: &Recorded) -> ObservationResult {
-        self.observe_and_reclassify(recorded).0
-    }
-
-    /// Like [`Self::observe`], but also returns the observation as it is judged if that differs from what the prober
-    /// saw: a failure caused by an absent prober becomes a probe that was not made, and an answer worse than the
-    /// baseline becomes a failure.
-    pub fn observe_and_reclassify(&mut self, recorded: &Recorded) -> (ObservationResult, Option<Recorded>) {
-        let otherwise = if self.is_prober_fault(recorded) {
-            Some(prober_presence::as_not_made(recorded))
-        } else {
-            self.deviating_answer(recorded)
-        };
-        let booked = self.ingest(otherwise.as_ref().unwrap_or(recorded));
-        if matches!(booked, ObservationResult::Accepted { .. }) {
-            self.record_answer(recorded);
-        }
-        (booked, otherwise)
-    }
-
-    fn ingest(&mut self, recorded: &Recorded) -> ObservationResult {
-        let observation = &recorded.observation;
-        let known_target = observation.channel == Channel::Mesh
-            || self.cluster.topology.targets().contains_key(&observation.target)
-            || self.cluster.topology.is_separate(&observation.target);
-        if !known_target
-            || !is_known(
-                &self.cluster.known_vantages,
-                &self.cluster.topology,
-                &recorded.vantage,
-            )
-        {
-            self.counters.unknown += 1;
-            return ObservationResult::Unknown;
-        }
-        // Vantages of the topology have ids already; others get one with their first report.
-        let vantage = self.registry.vantages.intern(&recorded.vantage);
-        let (world, routes) = (&self.registry, &self.cluster.routes);
-        let row = || Row::of(recorded, vantage, world, routes);
-        match self.evidence.rounds.add(vantage, recorded, row) {
-            Err(RefusalReason::Implausible) => {
-                self.counters.implausible += 1;
-                return ObservationResult::Implausible;
-            }
-            Err(RefusalReason::Late) => {
-                self.counters.late += 1;
-                return ObservationResult::Late;
-            }
-            Err(RefusalReason::Duplicate) => return ObservationResult::Late,
-            Ok(()) => {}
-        }
-        if !self.cluster.known_vantages.contains(&recorded.vantage) {
-            // A second prober of a known node (for example on its host network) counts from its first report on.
-            self.cluster.known_vantages.insert(recorded.vantage.clone());
-            let node = recorded
-                .vantage
-                .node()
-                .map(|name| self.registry.nodes.intern(name));
-            Arc::make_mut(&mut self.cluster.nodes).add_client(vantage, node);
-        }
-        let front = front_of(&self.cluster.topology, observation);
-        // Auxiliary probes (larger echoes, DNS over TCP) do not show what a user would meet, and a requested name
-        // lookup says nothing about the host behind the name.
-        let beside = observation
-            .assignment
-            .as_ref()
-            .is_some_and(|id| is_separate(id) || (id.is_requested() && observation.channel == Channel::Dns));
-        let asked = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
-        let placement =
-            self.cluster
-                .former_pods
-                .placement(&self.cluster.topology, asked, observation.started);
-        if !beside {
-            let place = CellPosition {
-                vantage,
-                target: self.registry.targets.get(&observation.target),
-                front,
-                placement,
-                stale: self.is_stale(observation, front),
-            };
-            self.matrix.add(recorded, place, self.settings);
-        }
-        if let Some(ttl) = observation.ttl {
-            self.evidence
-                .ttl
-                .insert((ttl.address, recorded.vantage.clone()), ttl);
-        }
-        if matches!(observation.outcome, Outcome::NotProbed { .. }) {
-            self.counters.prober_faults += 1;
-            return ObservationResult::ProberFault;
-        }
-        self.counters.accepted += 1;
-        ObservationResult::Accepted { placement }
-    }
-
     /// Records that a vantage has reported everything it started before `complete`. A round may close early once
     /// every reporting vantage is past its end.
     pub fn record_progress(&mut self, vantage: &Vantage, complete: EventTime) {
@@ -309,187 +209,9 @@ impl Engine {
         }
     }
 
-    /// Closes and judges every round that is over at `now`. Returns whether any round was judged.
-    pub fn advance(&mut self, now: EventTime) -> bool {
-        let mut judged = false;
-        while self.judge_next(now) {
-            judged = true;
-            // The round that is now the oldest may already be complete for some vantages.
-            for vantage in self.evidence.rounds.pending_vantages() {
-                self.fold_complete_client(vantage);
-            }
-        }
-        judged
-    }
-
-    /// Closes and judges the next round that is over.
-    pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
-        let Some((round, waiting)) = self.evidence.rounds.close_next(now, &self.registry) else {
-            return false;
-        };
-        self.incidents.begin_round(round);
-        self.cluster.withdrawals.update(round, &self.cluster.topology);
-        let mut rows = self.intern_rows(waiting);
-        let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
-        let at = outcomes_known_at(fold.last_outcome(round.end(self.settings.interval)), &rows);
-        let names = (&self.cluster.routes, &self.registry);
-        self.findings.add_rows(round, &mut rows, names.0, names.1);
-        self.findings
-            .judge(round, &self.cluster.topology, names, self.settings);
-        self.evidence.resolvers.add_round(round, &rows);
-        let asked = self
-            .outstanding_requests
-            .process_results(round, &mut rows, names, &fold);
-        let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
-        self.fold(&rows, &mut fold);
-        let mut cells = fold.close();
-        self.apply_presence(round, &clients, &mut cells);
-        if asked.contains(&true) {
-            let unasked = self.blocks_without_requests(&rows, &asked, &cells);
-            self.outstanding_requests.record_without_requests(round, unasked);
-        }
-        let interval = self.settings.interval;
-        let mut touched = BTreeSet::new();
-        for (block, cells) in cells {
-            if !block.slow {
-                self.record_successes(&block, &cells, round.end(interval));
-            }
-            touched.extend(self.units_of(&block));
-            self.evidence
-                .blocks
-                .entry(block)
-                .or_default()
-                .push(round, cells, interval);
-        }
-        self.evidence
-            .restart_times
-            .retain(|_, restarted| *restarted > round.end(interval));
-        for unit in &touched {
-            self.update_detectors(unit, round);
-        }
-        if self.was_judged(round) {
-            self.judgement.related.clear();
-            self.learn_answers(round);
-            self.settle_requests(round, at);
-            return true;
-        }
-        self.mark_unvisited(round, at);
-        let (known, topology, world) = (
-            &self.cluster.known_vantages,
-            &self.cluster.topology,
-            &self.registry,
-        );
-        let freed = self.incidents.close_healthy(at, |client| {
-            // No vantage is known before the topology has been read.
-            topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
-        });
-        for unit in freed {
-            if let Some(state) = self.judgement.units.get_mut(&unit) {
-                state.detectors.clear();
-                state.healthy_rounds.clear();
-                state.evidence_floor = Some(Round(round.0 + 1));
-            }
-        }
-        self.evidence.visited_node_fronts = self.visited_node_fronts();
-        for unit in &touched {
-            self.judge_unit(unit, round, at);
-        }
-        self.judgement.related.clear();
-        self.learn_answers(round);
-        self.settle_requests(round, at);
-        self.update_hazards(round.end(self.settings.interval), false);
-        true
-    }
-
     /// Events of the round that was judged last.
     pub(crate) fn events(&self) -> &[IncidentEvent] {
         self.incidents.events()
-    }
-
-    fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
-        if cells.values().any(|c| c.probes > c.failures) {
-            self.history.worked_blocks.insert(*block);
-        }
-        let succeeded = cells.iter().filter(|(_, counts)| counts.probes > counts.failures);
-        let dests = succeeded.map(|(key, _)| key.dest);
-        match block.kind {
-            EvidenceKind::Mesh => self
-                .history
-                .answering_nodes
-                .extend(dests.filter_map(|dest| match dest {
-                    Destination::Peer(node) => Some(node),
-                    _ => None,
-                })),
-            EvidenceKind::Dns => {
-                for dest in dests {
-                    if let Destination::Name(name) = dest
-                        && self.history.resolved_names.insert(name)
-                    {
-                        self.record_first_answer(name, end);
-                    }
-                }
-            }
-            EvidenceKind::Vip(_) | EvidenceKind::Direct(..) | EvidenceKind::Target(_) => {}
-        }
-    }
-
-    fn all_findings(&self) -> Vec<crate::findings::Finding> {
-        let mut all = self.findings.list();
-        all.extend(self.changed_answers());
-        all.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
-        all
-    }
-
-    /// Returns the state at `now`.
-    #[must_use]
-    pub fn view(&self, now: EventTime) -> View {
-        let world = &self.registry;
-        let vantages = self
-            .matrix
-            .vantages(&self.cluster.known_vantages, world, now, self.settings);
-        let silent: BTreeSet<&Vantage> = vantages
-            .iter()
-            .filter(|v| v.state != crate::view::VantageState::Reporting)
-            .map(|v| &v.vantage)
-            .collect();
-        let incidents = self.incidents.list(|unit, clients| {
-            let own = self.blocks_of(unit).0;
-            let last = own
-                .iter()
-                .filter_map(|b| self.evidence.blocks.get(b)?.last())
-                .max()?;
-            let end = last.end(self.settings.interval);
-            let all_silent = !clients.is_empty()
-                && clients
-                    .iter()
-                    .all(|c| silent.contains(self.registry.vantages.name(*c)));
-            (all_silent || now - end > OpenRounds::silence_timeout(self.settings))
-                .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
-        });
-        let not_excluded = not_excluded_by_mesh(&self.cluster.topology, &vantages);
-        View {
-            at: now,
-            interval: self.settings.interval,
-            last_judged_round: self.evidence.rounds.last_judged(),
-            matrix: self.matrix.rows(
-                &self.cluster.topology,
-                (world, &self.cluster.routes, &self.history.answers.baselines),
-                &vantages,
-                now,
-                self.settings,
-            ),
-            vantages,
-            incidents,
-            investigations: self.judgement.investigating.values().cloned().collect(),
-            findings: self.all_findings(),
-            hazards: self.hazards.hazards.clone(),
-            not_excluded,
-            names: self.findings.names(&self.cluster.topology, &self.registry),
-            exposures: self.findings.exposures(&self.cluster.topology),
-            forbidden: self.findings.forbidden(&self.cluster.topology),
-            probe_requests: self.outstanding_requests.probe_requests().to_vec(),
-            counters: self.counters,
-        }
     }
 }
 

@@ -1,29 +1,30 @@
-//! On-demand probes: what is still open after a round, which probes would settle it, and what their results decided.
+//! Follow-up probes: what is still open after a round, which probes would settle it, and what their results decided.
+
+mod probe_request;
+mod request_results;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
-use parallax_model::{AssignmentId, Channel, EventTime, Front, Round, TargetId};
+use parallax_model::Round;
 
 use super::Engine;
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::{CellCounts, CellKey, Destination, RoundCells},
+        cells::{CellKey, RoundCells},
         ledger::OutcomeSplit,
     },
     explanation::{RequestedProbes, separation::SeparatingProbes},
     inference::{
-        judgement::{ExplainedRegion, FailingCells, Judgement, judge},
+        judgement::{ExplainedRegion, FailingCells, Judgement},
         judgement_unit::JudgementUnit,
         likelihood::Likelihood,
         prior::PriorFact,
     },
     regions::{Region, share::alpha},
     requests::{
-        ExplanationWeights, ProbeCapabilities, ProbeRequest, ProbeRequests, ProbeRoute, ProbeVariant,
-        RequestDestination, SEPARATE_MARKER, WantedProbe, candidates, choose, deciding_result, pair_probes,
-        suggested_by_kinds, why_inseparable,
+        ExplanationWeights, ProbeCapabilities, ProbeRequest, ProbeRequests, ProbeVariant, WantedProbe,
+        candidates, choose, deciding_result, pair_probes, suggested_by_kinds, why_inseparable,
     },
 };
 
@@ -34,11 +35,11 @@ const SETTLED_PROBABILITY: f64 = 0.95;
 /// Minimum difference of path shares that tells two regions apart.
 const MIN_SHARE_DIFFERENCE: f64 = 0.1;
 
-/// Effect of on-demand probes on one judgement.
+/// Effect of follow-up probes on one judgement.
 #[derive(Debug, Default)]
 pub(super) struct OnDemandEvidence {
     separating_probes: SeparatingProbes,
-    /// Results of the on-demand probes alone; empty if none was answered.
+    /// Results of the follow-up probes alone; empty if none was answered.
     requested_cells: RoundCells,
     /// The judgement of the same window without those probes.
     judgement_without: Option<Box<Judgement>>,
@@ -74,13 +75,13 @@ impl OnDemandEvidence {
 }
 
 impl Engine {
-    /// Outstanding on-demand probes beyond the plan.
+    /// Outstanding follow-up probes beyond the plan.
     #[must_use]
     pub fn probe_requests(&self) -> &[ProbeRequest] {
         self.outstanding_requests.probe_requests()
     }
 
-    /// On-demand probes that were requested or repeated with the round that was judged last.
+    /// Follow-up probes that were requested or repeated with the round that was judged last.
     pub(crate) fn new_probe_requests(&self) -> &[ProbeRequest] {
         self.outstanding_requests.new_probe_requests()
     }
@@ -211,11 +212,6 @@ impl Engine {
         }
     }
 
-    fn describe_probe(&self, unit: &JudgementUnit, want: &WantedProbe) -> String {
-        self.build_request(unit, want, EventTime(0))
-            .map_or_else(|| want.key.channel.to_string(), |(ask, _)| ask.to_string())
-    }
-
     fn probe_capabilities<'a>(
         &'a self,
         unit: &JudgementUnit,
@@ -269,167 +265,6 @@ impl Engine {
             has_node_port: port.is_some(),
             round: round.0,
         }
-    }
-
-    /// Settles the outstanding requests until the next round, after all subjects of a round.
-    pub(super) fn settle_requests(&mut self, round: Round, at: EventTime) {
-        let mut asking = std::mem::take(&mut self.outstanding_requests);
-        asking.select_requests(round, |unit, want| self.build_request(unit, want, at));
-        self.outstanding_requests = asking;
-    }
-
-    /// Converts a wanted probe to a request with names instead of ids; `None` if the topology lacks a name.
-    fn build_request(
-        &self,
-        unit: &JudgementUnit,
-        want: &WantedProbe,
-        at: EventTime,
-    ) -> Option<(ProbeRequest, ProbeRoute)> {
-        let key = &want.key;
-        let vantage = self.registry.vantages.name(key.client).clone();
-        let front = self.front_of_unit(unit);
-        let (target, to) = match (key.channel, key.dest) {
-            (Channel::Mesh, Destination::Peer(node)) => {
-                let node = self.registry.nodes.name(node).clone();
-                (
-                    TargetId::new(format!("echo://{node}")).ok()?,
-                    RequestDestination::Peer(node),
-                )
-            }
-            (Channel::Dns, Destination::Name(name)) => {
-                let name = self.registry.names.name(name).clone();
-                (self.target_resolving(&name)?, RequestDestination::Name(name))
-            }
-            (Channel::Direct, Destination::Entry(pod)) => (
-                self.host_for(unit)?,
-                RequestDestination::Entry(self.registry.pods.name(pod).clone()),
-            ),
-            (Channel::Vip | Channel::Proxied, _) => (self.host_for(unit)?, RequestDestination::Front(front?)),
-            (Channel::NodePort, _) => {
-                let info = self.cluster.topology.front(&front?)?;
-                let service = self.cluster.topology.service(&info.service)?;
-                let port = service.ports.iter().find(|p| p.port == info.port)?.node_port?;
-                let address = *self
-                    .cluster
-                    .topology
-                    .nodes()
-                    .get(vantage.node()?)?
-                    .addresses
-                    .first()?;
-                let node_port = Front::tcp(SocketAddr::new(address, port));
-                (self.host_for(unit)?, RequestDestination::NodePort(node_port))
-            }
-            _ => return None,
-        };
-        let aside = match want.variant {
-            ProbeVariant::Plain => String::new(),
-            ProbeVariant::Size(bytes) => format!("|{SEPARATE_MARKER}size={bytes}"),
-            ProbeVariant::DnsOverTcp => format!("|{SEPARATE_MARKER}tcp"),
-        };
-        let (prefix, channel) = (AssignmentId::REQUESTED_PREFIX, key.channel);
-        let describe = |region: Region| region.describe(&self.registry);
-        let reason = want.reason.clone().unwrap_or_else(|| match want.separates {
-            Some((Region::Healthy, b)) => format!("separates {} from chance", describe(b)),
-            Some((a, Region::Healthy)) => format!("separates {} from chance", describe(a)),
-            Some((a, b)) => format!("separates {} from {}", describe(a), describe(b)),
-            None => "repeats a failed probe".to_owned(),
-        });
-        let ask = ProbeRequest {
-            id: AssignmentId::new(format!("{prefix}{channel}|{target}|{to}{aside}")).ok()?,
-            subject: Self::subject_of(unit),
-            vantage,
-            channel,
-            target,
-            destination: to,
-            variant: want.variant,
-            separated_regions: want
-                .separates
-                .map(|(a, b)| vec![describe(a), describe(b)])
-                .unwrap_or_default(),
-            reason,
-            gain_bits: libm::round(want.bits * 1e4) / 1e4,
-            requested_at: at,
-        };
-        Some((ask, ProbeRoute::from_cell(key, front)))
-    }
-
-    /// Returns a host for requests on a subject's paths: one whose entry is the subject's endpoints, preferably one
-    /// with a name.
-    fn host_for(&self, unit: &JudgementUnit) -> Option<TargetId> {
-        let info = match unit {
-            JudgementUnit::Front(front) => self.cluster.topology.front(front),
-            _ => None,
-        };
-        let mut hosts: Vec<(bool, TargetId)> =
-            self.targets_of(unit)
-                .into_iter()
-                .filter_map(|id| {
-                    let placed = self.cluster.topology.targets().get(&id)?;
-                    let enters = info.is_none_or(|info| {
-                        placed.entry.as_ref().is_some_and(|(service, port)| {
-                            *service == info.service && *port == info.target_port
-                        })
-                    });
-                    enters.then_some((placed.dial_address.is_some(), id))
-                })
-                .collect();
-        hosts.sort();
-        hosts.into_iter().next().map(|(_, id)| id)
-    }
-
-    /// Returns a target whose probe resolves a name.
-    fn target_resolving(&self, name: &str) -> Option<TargetId> {
-        let targets = self.cluster.topology.targets().iter();
-        targets
-            .filter_map(|(id, placed)| {
-                let probe = &placed.target.probe;
-                // A target that only resolves the name is preferred to one that also connects.
-                let same = probe.host()?.as_str() == name;
-                same.then_some((probe.port().is_some(), id))
-            })
-            .min()
-            .map(|(_, id)| id.clone())
-    }
-
-    /// Judges the same window again without the on-demand probes.
-    fn judge_without_requests(
-        &mut self,
-        unit: &JudgementUnit,
-        judgement: &Judgement,
-        facts: &[PriorFact],
-        inquiry: &mut OnDemandEvidence,
-        likelihood: &mut Likelihood,
-    ) {
-        let start = judgement.input.start;
-        let (own, controls) = self.blocks_of(unit);
-        let cells = self.cells_since(&own, &controls, start, true);
-        for (key, all) in &judgement.input.cells {
-            let base = cells.get(key).cloned().unwrap_or_default();
-            if all.unweighted_probes > base.unweighted_probes {
-                let f = all.failures.saturating_sub(base.failures);
-                let counts = CellCounts {
-                    probes: all.probes.saturating_sub(base.probes).max(f),
-                    failures: f,
-                    unweighted_probes: all.unweighted_probes - base.unweighted_probes,
-                    unweighted_failures: all.unweighted_failures.saturating_sub(base.unweighted_failures),
-                    ..CellCounts::default()
-                };
-                inquiry.requested_cells.insert(*key, counts);
-            }
-        }
-        if inquiry.requested_cells.is_empty() {
-            return;
-        }
-        let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
-        let case = self.judgement_input(unit, start, cells, facts, likelihood);
-        let without = judge(
-            vec![case],
-            &rounds,
-            &failing,
-            self.residual_doubt(unit),
-            likelihood,
-        );
-        inquiry.judgement_without = without.map(Box::new);
     }
 }
 

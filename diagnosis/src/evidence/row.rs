@@ -145,7 +145,7 @@ impl Row {
         }
     }
 
-    /// Returns the assignment it fulfils, if it is an on-demand probe.
+    /// Returns the assignment it fulfils, if it is a follow-up probe.
     pub(crate) fn requested(&self) -> Option<&AssignmentId> {
         let assignment = self.full_observation.as_ref()?.observation.assignment.as_ref();
         assignment.filter(|id| id.is_requested())
@@ -241,7 +241,7 @@ fn build_row(
     })
 }
 
-/// Reports whether more than the cells of an observation is needed: on-demand results, and fingerprints of the
+/// Reports whether more than the cells of an observation is needed: results of follow-up probes, and fingerprints of the
 /// server.
 fn needs_full_observation(observation: &Observation, apart: bool) -> bool {
     apart

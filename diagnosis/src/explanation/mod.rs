@@ -25,7 +25,7 @@ use crate::{
     verdict::{Fact, Subject, Verdict},
 };
 
-/// The contribution of on-demand probes to a verdict.
+/// The contribution of follow-up probes to a verdict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestedProbes {
     pub(crate) separating_probes: separation::SeparatingProbes,

@@ -115,8 +115,8 @@ pub(crate) fn separating(
             .map_or_else(String::new, |way| format!("; {way}"));
         lines.push(format!(
             "{} {how} from {}: {}{way}",
-            finding.region.describe(world),
-            other.describe(world),
+            finding.region.describe(world).description(),
+            other.describe(world).description(),
             probe.unwrap_or("needs probes on paths where the two differ")
         ));
     }

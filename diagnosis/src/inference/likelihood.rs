@@ -51,7 +51,7 @@ pub(crate) struct RateGrid {
     pub(crate) background: BackgroundRate,
 }
 
-/// Background failure rate of a subject relative to the usual one, as an index into [`STEPS`].
+/// Background failure rate of a subject relative to the usual one, as an index into [`BACKGROUND_FACTORS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct BackgroundRate(u8);
 

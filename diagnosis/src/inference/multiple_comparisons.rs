@@ -2,7 +2,7 @@
 
 /// Maximum posterior probability of "healthy" for a verdict.
 const MAX_HEALTHY_PROBABILITY: f64 = 0.01;
-/// Number of subjects up to which [`MAX_HEALTHY`] applies; beyond it the bound is divided among the subjects.
+/// Number of subjects up to which [`MAX_HEALTHY_PROBABILITY`] applies; beyond it the bound is divided among the subjects.
 const UNCORRECTED_SUBJECTS: usize = 20;
 
 /// Bound on the posterior probability of "healthy" for a verdict on one subject.

@@ -37,7 +37,7 @@ impl Default for SubjectPool {
     }
 }
 
-/// Baseline of [`SubjectPool::gain`]: per other subject, the shares of the given regions and the ln marginal
+/// Baseline of [`SubjectPool::ln_gain`]: per other subject, the shares of the given regions and the ln marginal
 /// likelihood with only those regions shared.
 #[derive(Debug)]
 pub(crate) struct BaseRegions<'r> {

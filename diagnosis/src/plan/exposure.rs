@@ -16,7 +16,7 @@ const NODES_PER_HOST: usize = 2;
 /// a host at a foreign address look like an attack.
 const MIN_INTERVAL: Micros = Micros::from_secs(60);
 
-/// Number of pairs probed at [`SELDOM`]; with more pairs, the interval grows in proportion.
+/// Number of pairs probed at [`MIN_INTERVAL`]; with more pairs, the interval grows in proportion.
 const PAIRS_AT_MIN_INTERVAL: usize = 200;
 
 /// Maximum interval per pair.

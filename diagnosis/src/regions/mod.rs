@@ -1,18 +1,18 @@
 //! Regions: sets of paths that fail together. A region owns its predicate, its weight and its member count.
 
+mod description;
+mod kind;
 pub(crate) mod paths;
 pub(crate) mod share;
 
-use std::fmt;
-
-use parallax_model::{Channel, NodeName, PodName, ZoneName};
+use parallax_model::Channel;
 
 use crate::{
     evidence::cells::is_through_front,
-    ids::{NameIx, NameRegistry, NodeIx, PodIx, ZoneIx},
-    verdict::RegionRef,
+    ids::{NameIx, NodeIx, PodIx, ZoneIx},
 };
 
+pub(crate) use kind::{RegionKind, pair_count};
 use paths::SubjectPaths;
 
 /// A set of paths that one cause breaks. "NET" below means vip (including proxied and nodeport), direct and mesh.
@@ -63,34 +63,6 @@ pub(crate) enum Region {
     /// vip connections that a balancer returns to the client's own node. The balancer's choice is not observed.
     LbOwnNode,
     /// vip from outside that a balancer sends to a node without an endpoint.
-    OutsideFrontNode,
-}
-
-/// The kind of a region, without its members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RegionKind {
-    Healthy,
-    Target,
-    Vip,
-    Backend,
-    Bnode,
-    BnodeRemote,
-    Client,
-    ClientVip,
-    Pair,
-    NoLocal,
-    Cross,
-    Same,
-    SameVip,
-    SelfPod,
-    SelfVip,
-    Zone,
-    ProtoVip,
-    DnsClient,
-    DnsAll,
-    DnsName,
-    OutsideAll,
-    LbOwnNode,
     OutsideFrontNode,
 }
 
@@ -207,75 +179,6 @@ impl Region {
         }
     }
 
-    /// Returns the printed name of the region and its members.
-    pub(crate) fn describe(self, world: &NameRegistry) -> RegionRef {
-        let node = |n: NodeIx| world.nodes.name(n).to_string();
-        let zone = |z: ZoneIx| world.zones.name(z).to_string();
-        let members = match self {
-            Self::Backend(pod) => vec![world.pods.name(pod).to_string()],
-            Self::Bnode(n)
-            | Self::BnodeRemote(n)
-            | Self::Client(n)
-            | Self::ClientVip(n)
-            | Self::DnsClient(n) => {
-                vec![node(n)]
-            }
-            Self::Pair(c, n) => vec![node(c), node(n)],
-            Self::Zone(a, b) => vec![zone(a), zone(b)],
-            Self::DnsName(name) => vec![world.names.name(name).clone()],
-            _ => Vec::new(),
-        };
-        RegionRef {
-            region: self.kind().to_string(),
-            members,
-        }
-    }
-
-    /// Parses a description and interns its members. Returns `None` for names that this version does not know.
-    pub(crate) fn parse_description(described: &RegionRef, world: &mut NameRegistry) -> Option<Self> {
-        let kind = RegionKind::ALL
-            .into_iter()
-            .find(|kind| kind.label() == described.region)?;
-        let mut members = described.members.iter();
-        let mut member = || members.next();
-        macro_rules! node {
-            () => {
-                world.nodes.intern(&member()?.parse::<NodeName>().ok()?)
-            };
-        }
-        macro_rules! zone {
-            () => {
-                world.zones.intern(&member()?.parse::<ZoneName>().ok()?)
-            };
-        }
-        let region = match kind {
-            RegionKind::Healthy => Self::Healthy,
-            RegionKind::Target => Self::Target,
-            RegionKind::Vip => Self::Vip,
-            RegionKind::Backend => Self::Backend(world.pods.intern(&member()?.parse::<PodName>().ok()?)),
-            RegionKind::Bnode => Self::Bnode(node!()),
-            RegionKind::BnodeRemote => Self::BnodeRemote(node!()),
-            RegionKind::Client => Self::Client(node!()),
-            RegionKind::ClientVip => Self::ClientVip(node!()),
-            RegionKind::Pair => Self::Pair(node!(), node!()),
-            RegionKind::NoLocal => Self::NoLocal,
-            RegionKind::Cross => Self::Cross,
-            RegionKind::Same => Self::Same,
-            RegionKind::SameVip => Self::SameVip,
-            RegionKind::SelfPod => Self::SelfPod,
-            RegionKind::SelfVip => Self::SelfVip,
-            RegionKind::Zone => Self::Zone(zone!(), zone!()),
-            RegionKind::ProtoVip => Self::ProtoVip,
-            RegionKind::DnsClient => Self::DnsClient(node!()),
-            RegionKind::DnsAll => Self::DnsAll,
-            RegionKind::DnsName => Self::DnsName(world.names.intern(member()?)),
-            RegionKind::OutsideAll => Self::OutsideAll,
-            RegionKind::LbOwnNode => Self::LbOwnNode,
-            RegionKind::OutsideFrontNode => Self::OutsideFrontNode,
-        };
-        members.next().is_none().then_some(region)
-    }
-
     /// Returns the node of a region that belongs to a single node.
     pub(crate) const fn node(self) -> Option<NodeIx> {
         match self {
@@ -345,186 +248,5 @@ impl Region {
     }
 }
 
-impl RegionKind {
-    /// Every kind.
-    const ALL: [Self; 23] = [
-        Self::Healthy,
-        Self::Target,
-        Self::Vip,
-        Self::Backend,
-        Self::Bnode,
-        Self::BnodeRemote,
-        Self::Client,
-        Self::ClientVip,
-        Self::Pair,
-        Self::NoLocal,
-        Self::Cross,
-        Self::Same,
-        Self::SameVip,
-        Self::SelfPod,
-        Self::SelfVip,
-        Self::Zone,
-        Self::ProtoVip,
-        Self::DnsClient,
-        Self::DnsAll,
-        Self::DnsName,
-        Self::OutsideAll,
-        Self::LbOwnNode,
-        Self::OutsideFrontNode,
-    ];
-
-    /// Prior weight of the kind, shared by its members.
-    pub(crate) const fn weight(self) -> f64 {
-        match self {
-            Self::Healthy => 0.0,
-            Self::Backend => 0.25,
-            Self::Client | Self::Bnode => 0.12,
-            Self::NoLocal => 0.10,
-            Self::BnodeRemote => 0.08,
-            Self::Target | Self::ClientVip | Self::SameVip | Self::SelfPod => 0.06,
-            Self::Pair => 0.05,
-            Self::Vip | Self::Cross | Self::Same | Self::DnsClient | Self::OutsideAll => 0.04,
-            Self::Zone
-            | Self::ProtoVip
-            | Self::DnsAll
-            | Self::DnsName
-            | Self::SelfVip
-            | Self::LbOwnNode
-            | Self::OutsideFrontNode => 0.03,
-        }
-    }
-
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Target => "target",
-            Self::Vip => "vip",
-            Self::Backend => "backend",
-            Self::Bnode => "bnode",
-            Self::BnodeRemote => "bnode-remote",
-            Self::Client => "client",
-            Self::ClientVip => "client-vip",
-            Self::Pair => "pair",
-            Self::NoLocal => "nolocal",
-            Self::Cross => "cross",
-            Self::Same => "same",
-            Self::SameVip => "same-vip",
-            Self::SelfPod => "self",
-            Self::SelfVip => "self-vip",
-            Self::Zone => "zone",
-            Self::ProtoVip => "proto-vip",
-            Self::DnsClient => "dns-client",
-            Self::DnsAll => "dns-all",
-            Self::DnsName => "dns-name",
-            Self::OutsideAll => "outside-all",
-            Self::LbOwnNode => "lb-own-node",
-            Self::OutsideFrontNode => "outside-front-node",
-        }
-    }
-
-    /// Returns all regions of the kind for a subject. Their number is the look-elsewhere divisor of the prior.
-    pub(crate) fn members(self, scene: &SubjectPaths) -> Vec<Region> {
-        let clients = || scene.client_nodes();
-        match self {
-            Self::Healthy => vec![Region::Healthy],
-            Self::Target => vec![Region::Target],
-            Self::Vip => vec![Region::Vip],
-            Self::NoLocal => vec![Region::NoLocal],
-            Self::Cross => vec![Region::Cross],
-            Self::Same => vec![Region::Same],
-            Self::SameVip => vec![Region::SameVip],
-            Self::SelfPod => vec![Region::SelfPod],
-            Self::SelfVip => vec![Region::SelfVip],
-            Self::ProtoVip => vec![Region::ProtoVip],
-            Self::DnsAll => vec![Region::DnsAll],
-            Self::OutsideAll => vec![Region::OutsideAll],
-            Self::LbOwnNode => vec![Region::LbOwnNode],
-            Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
-            Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
-            Self::Bnode => scene.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
-            Self::BnodeRemote => scene
-                .mesh
-                .node_set
-                .iter()
-                .copied()
-                .map(Region::BnodeRemote)
-                .collect(),
-            Self::Client => clients().iter().copied().map(Region::Client).collect(),
-            Self::ClientVip => clients().iter().copied().map(Region::ClientVip).collect(),
-            Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
-            Self::DnsName => scene.names.iter().copied().map(Region::DnsName).collect(),
-            Self::Pair => pairs(scene).map(|(c, n)| Region::Pair(c, n)).collect(),
-            Self::Zone => {
-                let zones = scene.zone_set();
-                zones
-                    .iter()
-                    .flat_map(|a| {
-                        zones
-                            .iter()
-                            .filter(move |b| *b != a)
-                            .map(move |b| Region::Zone(*a, *b))
-                    })
-                    .collect()
-            }
-        }
-    }
-}
-
-/// Returns all ordered pairs of a client node and another node.
-fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
-    let nodes = &scene.mesh.node_set;
-    scene.client_nodes().iter().flat_map(|&c| {
-        nodes
-            .iter()
-            .copied()
-            .filter(move |n| *n != c)
-            .map(move |n| (c, n))
-    })
-}
-
-/// Returns the number of pairs without listing them: a large mesh has millions.
-pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
-    let clients = scene.client_nodes();
-    let own = clients.intersection(&scene.mesh.node_set).count();
-    clients.len() * scene.mesh.node_set.len() - own
-}
-
-impl fmt::Display for RegionKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.label())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_region_is_the_one_that_its_description_names() {
-        let mut world = NameRegistry::default();
-        for kind in RegionKind::ALL {
-            for members in [&[][..], &["a"], &["a", "b"]] {
-                let described = RegionRef {
-                    region: kind.to_string(),
-                    members: members.iter().map(ToString::to_string).collect(),
-                };
-                let fits = match kind {
-                    RegionKind::Pair | RegionKind::Zone => members.len() == 2,
-                    RegionKind::Backend
-                    | RegionKind::Bnode
-                    | RegionKind::BnodeRemote
-                    | RegionKind::Client
-                    | RegionKind::ClientVip
-                    | RegionKind::DnsClient
-                    | RegionKind::DnsName => members.len() == 1,
-                    _ => members.is_empty(),
-                };
-                let region = Region::parse_description(&described, &mut world);
-                assert_eq!(region.is_some(), fits, "{described}");
-                assert!(
-                    region.is_none_or(|region| region.kind() == kind && region.describe(&world) == described)
-                );
-            }
-        }
-    }
-}
+mod tests;

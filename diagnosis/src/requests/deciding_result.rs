@@ -65,7 +65,7 @@ pub(crate) fn deciding_result(
     let conclusion = if rival == Region::Healthy {
         "chance ruled out".to_owned()
     } else {
-        format!("{} ruled out", rival.describe(world))
+        format!("{} ruled out", rival.describe(world).description())
     };
     Some(format!(
         "follow-up probe {}: {} → {conclusion}",

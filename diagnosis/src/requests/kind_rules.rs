@@ -155,8 +155,7 @@ fn proxy_header(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>, wa
             client,
             dest: Destination::Unknown,
         };
-        let reason =
-            "separates vip from proto-vip: rejected right after the connect; does a PROXY header help?";
+        let reason = "the address accepts connections and then rejects them: does a PROXY header help?";
         wants.push(rule_probe(key, ProbeVariant::Plain, reason));
     }
 }

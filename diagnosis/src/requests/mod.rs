@@ -23,7 +23,10 @@ use std::fmt;
 use parallax_model::{AssignmentId, Channel, EventTime, Front, NodeName, PodName, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{RegionRef, Subject};
+use crate::{
+    regions::RegionKind,
+    verdict::{RegionRef, Subject},
+};
 
 pub(crate) use candidates::{ProbeCapabilities, candidates, why_inseparable};
 pub(crate) use choice::{ProbeRequests, WantedProbe, choose};
@@ -114,16 +117,21 @@ impl fmt::Display for RequestDestination {
 }
 
 impl ProbeRequest {
-    /// Describes the probe and its purpose: "direct from n3/pod to web-1, would separate vip from target".
+    /// Describes the probe and its purpose: "direct from n3/pod to web-1, would separate connections from node n3 from
+    /// chance".
     #[must_use]
     pub fn purpose(&self) -> String {
-        match self.separated_regions.as_slice() {
+        let healthy = RegionKind::Healthy.to_string();
+        let (chance, broken): (Vec<_>, Vec<_>) = self
+            .separated_regions
+            .iter()
+            .partition(|region| region.region == healthy);
+        let mut explanations: Vec<String> = broken.into_iter().map(RegionRef::description).collect();
+        explanations.extend(chance.first().map(|_| "chance".to_owned()));
+        match explanations.as_slice() {
             [] => format!("{self}: {}", self.reason),
             [one] => format!("{self}, would confirm {one} or rule it out"),
-            [one, rest @ ..] => {
-                let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
-                format!("{self}, would separate {one} from {}", rest.join(" and "))
-            }
+            [one, rest @ ..] => format!("{self}, would separate {one} from {}", rest.join(" and ")),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn probe_shop(day: &mut ScriptedMesh, round: i64, status: u16, server
     probe_controllers(day, round, server, |_, _| status);
 }
 
-/// Like [`ask_shop`], with a status that depends on the node and on the controller Pod.
+/// Like [`probe_shop`], with a status that depends on the node and on the controller Pod.
 fn probe_controllers(
     day: &mut ScriptedMesh,
     round: i64,

@@ -86,7 +86,7 @@ pub(super) const ANNOTATION_PREFIX: &str = "parallax.dev/";
 
 /// Label of the objects that cert-manager creates for an HTTP-01 challenge (its
 /// `pkg/issuer/acme/http/http.go`).
-const SOLVER_LABEL: &str = "acme.cert-manager.io/http01-solver";
+pub const SOLVER_LABEL: &str = "acme.cert-manager.io/http01-solver";
 
 /// An object of any watched kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,19 +4,18 @@
 //! reports neither bookmarks nor the resumption of a broken watch, and does not time out lists, so a consumer
 //! cannot tell whether the known objects are current.
 
+mod failure;
+mod list;
+
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use kube::{
     Client,
-    core::{Request, Status, WatchEvent, params::ListParams, params::WatchParams},
+    core::{Request, WatchEvent, params::WatchParams},
 };
-use serde::Deserialize;
 use serde_json::Value;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
-};
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::watch::{
     WatchTiming, WatchedResource,
@@ -24,9 +23,6 @@ use crate::watch::{
     health::{WatchFailure, WatchFailureReason},
     key::{Key, key_of, version_of},
 };
-
-/// Objects per page of a list.
-const PAGE_SIZE: u32 = 500;
 
 /// How long the server keeps one watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -143,104 +139,6 @@ impl<S: WatchedResource> Reflector<S> {
         self.send(WatchUpdate::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
         Ok(())
-    }
-
-    /// Requests one complete list. Returns its resource version, or `None` if the list failed.
-    async fn list(
-        &self,
-        silent: Duration,
-        attempts: &mut WatchAttempts,
-    ) -> Result<Option<String>, ReceiverDropped> {
-        let began = Instant::now();
-        match self.list_pages().await {
-            Ok((things, unreadable, version)) => {
-                self.send(WatchUpdate::Listed(things, unreadable)).await?;
-                Ok(Some(version))
-            }
-            Err(ListError::Absent) => {
-                self.send(WatchUpdate::Absent).await?;
-                attempts.reset();
-                tokio::time::sleep(self.timing.recheck_interval).await;
-                Ok(None)
-            }
-            Err(ListError::Failed(mut failure)) => {
-                failure.silent_for += silent + began.elapsed();
-                if failure.reason == WatchFailureReason::Forbidden
-                    && self.source.is_optional()
-                    && self.is_undefined().await
-                {
-                    self.send(WatchUpdate::Absent).await?;
-                    attempts.reset();
-                    tokio::time::sleep(self.timing.recheck_interval).await;
-                    return Ok(None);
-                }
-                self.report_failure(failure, attempts).await?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Whether API discovery, which every account may read, does not list the resource. The API server checks
-    /// permissions first, so an account without permission gets 403 even for a resource that does not exist.
-    async fn is_undefined(&self) -> bool {
-        let group_version = format!("{}/{}", self.source.group(), self.source.version());
-        let asked = self.client.list_api_group_resources(&group_version);
-        match timeout(self.timing.request_timeout, asked).await {
-            Ok(Ok(list)) => !list
-                .resources
-                .iter()
-                .any(|resource| resource.name == self.source.plural()),
-            Ok(Err(kube::Error::Api(status))) => status.code == 404,
-            _ => false,
-        }
-    }
-
-    async fn list_pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
-        let mut things = Vec::new();
-        let mut unreadable = 0;
-        let mut params = ListParams {
-            label_selector: self.label_selector.clone(),
-            limit: Some(PAGE_SIZE),
-            ..ListParams::default()
-        };
-        loop {
-            let page = self.list_page(&params).await?;
-            for item in page.items {
-                match self.parse(item) {
-                    Some(thing) => things.push(thing),
-                    None => unreadable += 1,
-                }
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None => return Ok((things, unreadable, page.metadata.resource_version)),
-            }
-        }
-    }
-
-    async fn list_page(&self, params: &ListParams) -> Result<ListPage, ListError> {
-        let request = self.request();
-        let request = if self.source.metadata_only() {
-            request.list_metadata(params)
-        } else {
-            request.list(params)
-        };
-        let request = request.map_err(|error| self.failure(WatchFailureReason::Other, &error))?;
-        let text = match timeout(self.timing.request_timeout, self.client.request_text(request)).await {
-            Ok(Ok(text)) => text,
-            Ok(Err(error)) => return Err(self.list_error(&error)),
-            Err(_) => {
-                let message = format!("no list within {} s", self.timing.request_timeout.as_secs_f64());
-                return Err(self.failure(WatchFailureReason::Timeout, &message).into());
-            }
-        };
-        serde_json::from_str(&text).map_err(|error| {
-            self.failure(
-                WatchFailureReason::Other,
-                &format_args!("cannot parse the list: {error}"),
-            )
-            .into()
-        })
     }
 
     /// Watches, resuming as needed, until a new list is needed. Returns the time without any response until
@@ -367,121 +265,4 @@ impl<S: WatchedResource> Reflector<S> {
     fn request(&self) -> Request {
         Request::new(self.source.path())
     }
-
-    fn end_of_error(&self, error: &kube::Error) -> WatchEnd {
-        match error {
-            kube::Error::Api(status) => self.end_of_status(status),
-            // The connection broke between two events; resuming from the known version loses nothing.
-            _ => match self.list_error(error) {
-                ListError::Absent => WatchEnd::Relist,
-                ListError::Failed(failure) => WatchEnd::Failed(failure),
-            },
-        }
-    }
-
-    fn end_of_status(&self, status: &Status) -> WatchEnd {
-        if status.code == 410 || (status.code == 404 && self.source.is_optional()) {
-            return WatchEnd::Relist;
-        }
-        WatchEnd::Failed(self.status_failure(status))
-    }
-
-    fn list_error(&self, error: &kube::Error) -> ListError {
-        match error {
-            kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => ListError::Absent,
-            kube::Error::Api(status) => self.status_failure(status).into(),
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-                self.failure(WatchFailureReason::Other, error).into()
-            }
-            _ => self
-                .failure(WatchFailureReason::Connection, &error_chain(error))
-                .into(),
-        }
-    }
-
-    fn status_failure(&self, status: &Status) -> WatchFailure {
-        let reason = match status.code {
-            410 => WatchFailureReason::Gone,
-            401 | 403 => WatchFailureReason::Forbidden,
-            429 | 500..=599 => WatchFailureReason::Unavailable,
-            _ => WatchFailureReason::Other,
-        };
-        let advice = match reason {
-            WatchFailureReason::Forbidden => format!(
-                "; grant list and watch on {} to {}",
-                match self.source.group() {
-                    "" => self.source.plural().to_owned(),
-                    group => format!("{}.{group}", self.source.plural()),
-                },
-                self.source.account()
-            ),
-            _ => String::new(),
-        };
-        let said: String = status.message.chars().take(MAX_ERROR_LENGTH).collect();
-        let mut failure = self.failure(reason, &format_args!("{} {said}{advice}", status.code));
-        let seconds = status
-            .details
-            .as_ref()
-            .map_or(0, |details| details.retry_after_seconds);
-        failure.retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
-        failure
-    }
-
-    #[expect(clippy::unused_self, reason = "consistent with the other constructors")]
-    fn failure(&self, reason: WatchFailureReason, message: &impl std::fmt::Display) -> WatchFailure {
-        let message: String = message.to_string().chars().filter(|c| !c.is_control()).collect();
-        WatchFailure {
-            reason,
-            message,
-            silent_for: Duration::ZERO,
-            retry_after: None,
-        }
-    }
-}
-
-/// Formats an error with its sources: the reason of a failed connection is at the end of the chain.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text.chars().take(MAX_ERROR_LENGTH).collect()
-}
-
-/// Why a list failed.
-enum ListError {
-    Absent,
-    Failed(WatchFailure),
-}
-
-impl From<WatchFailure> for ListError {
-    fn from(failure: WatchFailure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-/// A page of a list; the items are parsed individually.
-#[derive(Debug, Deserialize)]
-struct ListPage {
-    #[serde(default)]
-    metadata: PageMeta,
-    #[serde(default, deserialize_with = "null_as_empty")]
-    items: Vec<Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PageMeta {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    continue_: Option<String>,
-}
-
-fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

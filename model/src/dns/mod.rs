@@ -1,5 +1,5 @@
 //! What several DNS servers answer for a name, and what its CAA records mean. The answers travel from prober
-//! to aggregator; their evaluation ([`judge_caa`], [`name_differences`]) is pure, so that both ends reach the
+//! to aggregator; their evaluation ([`evaluate_caa`], [`name_differences`]) is pure, so that both ends reach the
 //! same result.
 
 mod caa;

@@ -29,7 +29,7 @@ impl ActionManager {
         let window = MaintenanceWindow {
             id: format!("m-{:08x}", parallax_runtime::random() >> 32),
             from,
-            until: from.plus(parse_duration("for_s", request.duration_s)?),
+            until: from.plus(parse_duration("duration_s", request.duration_s)?),
             targets: request.targets,
             author: mark,
             persisted: false,

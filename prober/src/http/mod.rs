@@ -123,7 +123,7 @@ impl<'a> RequestContent<'a> {
 pub(crate) struct Exchange {
     /// The head of the response.
     pub(crate) head: Option<http::response::Parts>,
-    /// The first [`KEPT`] bytes of the body.
+    /// The first [`MAX_KEPT`] bytes of the body.
     pub(crate) kept: Vec<u8>,
     /// Bytes of the body that were read.
     pub(crate) bytes_read: u64,

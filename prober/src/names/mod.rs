@@ -85,7 +85,7 @@ pub(crate) async fn collect_until(name: &str, viewers: &NameServerSet, deadline:
     }
 }
 
-/// Looks up the CAA records of a name and of all its parent domains, for [`parallax_model::dns::judge_caa`].
+/// Looks up the CAA records of a name and of all its parent domains, for [`parallax_model::dns::evaluate_caa`].
 pub async fn caa_of(
     context: &ProbeContext,
     name: &str,

@@ -61,7 +61,7 @@ pub struct Profile {
     pub passes: u32,
     /// Pause between two fetches.
     pub pause: Duration,
-    /// Whether it uses the proxy of its environment (see [`parallax_model::proxied_by`]).
+    /// Whether it uses the proxy of its environment (see [`parallax_model::proxy_for`]).
     pub uses_environment_proxy: bool,
 }
 

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use parallax_test_support::html::HtmlEscaped;
+
 use crate::{conductor::Report, preflight::ReportedPreflight};
 
 /// Renders the whole page.
@@ -152,26 +154,6 @@ fn preflight(text: &mut String, shown: &ReportedPreflight) -> fmt::Result {
         }
     }
     Ok(())
-}
-
-/// Escapes text from inside, which may contain anything.
-struct HtmlEscaped<'a>(&'a str);
-
-impl fmt::Display for HtmlEscaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c if c.is_control() => f.write_char(' ')?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Parallax: the incident lab</title>\n\

@@ -85,6 +85,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-diagnosis",
             "parallax-model",
             "parallax-terminal",
+            "parallax-test-support",
             "parallax-uml-xstate",
         ],
     ),
@@ -109,6 +110,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("parallax-prober", &["parallax-model"]),
+    ("parallax-real-cluster", &["parallax-test-support"]),
     (
         "parallax-runs",
         &[
@@ -136,7 +138,7 @@ const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
         &["parallax-api-server", "parallax-fixtures"],
     ),
     ("parallax-api", &["parallax-fixtures"]),
-    ("parallax-cli", &["parallax-skip"]),
+    ("parallax-cli", &["parallax-api-server", "parallax-skip"]),
     (
         "parallax-dashboards",
         &["parallax-control-plane", "parallax-skip"],

@@ -14,7 +14,7 @@ use parallax_model::{EventTime, Probability};
 use super::wording;
 use crate::serve::summary::is_open;
 
-/// Targets shown before the fold, if there are more than [`TARGETS_UNFOLDED`].
+/// Targets shown before the fold, if there are more than [`MAX_UNFOLDED_TARGETS`].
 const FOLDED_TARGETS: usize = 4;
 const MAX_UNFOLDED_TARGETS: usize = 7;
 
@@ -43,9 +43,9 @@ pub(super) struct IncidentCard {
     /// Empty without a tie.
     pub(super) tied_regions: Vec<String>,
     pub(super) separating_probes: Vec<String>,
-    /// On-demand probes under way, while the incident is open.
+    /// Follow-up probes under way, while the incident is open.
     pub(super) requested_probes: Vec<String>,
-    /// The result that decided, and other results of on-demand probes.
+    /// The result that decided, and other results of follow-up probes.
     pub(super) probe_results: Vec<String>,
     pub(super) region: String,
     pub(super) evidence: Vec<Evidence>,
@@ -97,7 +97,7 @@ impl Remedy {
     }
 }
 
-/// Lists the on-demand probes of a subject with their purpose.
+/// Lists the follow-up probes of a subject with their purpose.
 pub(super) fn requested_probes(view: &View, subject: &verdict::Subject) -> Vec<String> {
     let about = view.probe_requests.iter().filter(|ask| ask.subject == *subject);
     about.map(ProbeRequest::purpose).collect()

@@ -1,23 +1,17 @@
 //! Data of the templates, as formatted text.
 
+mod dns_answers;
+mod incident_page;
+mod warnings;
+
 use askama::Template;
-use parallax_api::{
-    challenges::WaitingChallenge,
-    forecasts::RenewalForecastList,
-    links::ExternalLinks,
-    notifications::{ReceiverState, ReceiverStatusList},
-};
-use parallax_diagnosis::{
-    findings::NameView,
-    verdict::Incident,
-    view::{VantageState, VantageView, View},
-};
-use parallax_history::store::{Status, StoreState};
-use parallax_kubernetes::{replicas::ReplicaView, topology_state::TopologyState};
-use parallax_model::{EventTime, Micros, TargetId};
+use parallax_api::{challenges::WaitingChallenge, forecasts::RenewalForecastList, links::ExternalLinks};
+use parallax_diagnosis::view::{VantageState, VantageView, View};
+use parallax_history::store::StoreState;
+use parallax_kubernetes::topology_state::TopologyState;
+use parallax_model::EventTime;
 
 use super::{
-    actions::ActionsSection,
     challenges::ChallengeRow,
     history_page::HistoryPage,
     incident::{IncidentCard, requested_probes},
@@ -32,12 +26,9 @@ use crate::{
     ingest::ProberView,
     serve::summary::{StatusSummary, is_open},
 };
-
-/// Intervals without a new view after which the page warns that the diagnosis is stale.
-const STALE_INTERVALS: u64 = 3;
-
-/// How long the page reports that a corrupt store was moved aside.
-const NOTICE_PERIOD: Micros = Micros::from_secs(24 * 3_600);
+use dns_answers::NameRows;
+pub(super) use incident_page::IncidentPage;
+use warnings::{PageWarning, warnings};
 
 /// Content of the start page, without its frame.
 #[derive(Debug, Template)]
@@ -66,12 +57,6 @@ pub(super) struct OverviewPage {
     challenges: TruncatedList<ChallengeRow>,
     renewals: RenewalsSection,
     as_of: String,
-}
-
-#[derive(Debug)]
-struct PageWarning {
-    title: String,
-    lines: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -197,31 +182,6 @@ impl OverviewPage {
         self
     }
 
-    /// Adds a warning for each receiver whose deliveries fail.
-    pub(super) fn with_notifications(mut self, told: &ReceiverStatusList, now: EventTime) -> Self {
-        for receiver in &told.receivers {
-            if let ReceiverState::Failing { since, reason } = &receiver.state {
-                let owed = receiver.pending;
-                self.warnings.push(PageWarning {
-                    title: format!(
-                        "Notifications to {} have failed for {}; pending: {}",
-                        receiver.name,
-                        (now - *since).humanize(),
-                        wording::format_count(owed, "incident")
-                    ),
-                    lines: vec![reason.clone()],
-                });
-            }
-        }
-        if let (false, Some(why)) = (told.receivers.is_empty(), &told.not_persisted_because) {
-            self.warnings.push(PageWarning {
-                title: "Pending notifications are kept in memory only".to_owned(),
-                lines: vec![why.clone()],
-            });
-        }
-        self
-    }
-
     /// Adds the renewal forecasts.
     pub(super) fn with_renewals(mut self, renewals: RenewalsSection) -> Self {
         self.renewals = renewals;
@@ -239,80 +199,10 @@ impl OverviewPage {
         self.maintenance = maintenance;
         self
     }
-
-    /// Adds warnings if this replica is warming up or on standby; none for a single aggregator.
-    pub(super) fn with_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
-        let Some(name) = &replica.name else { return self };
-        if let Some(until) = replica.warming_until {
-            let title = format!("{name} is warming up for another {}", (until - now).humanize());
-            let line = "It started recently and does not yet judge failures that only few probes see. It is requesting earlier observations from the probers.";
-            self.warnings.insert(
-                0,
-                PageWarning {
-                    title,
-                    lines: vec![line.to_owned()],
-                },
-            );
-        }
-        if replica.role == "stands_by" {
-            let title = match &replica.leader {
-                Some(leader) => format!("{name} is on standby; the leader {leader} does not respond"),
-                None => format!("{name} is on standby; there is no leader at present"),
-            };
-            let line = "This page shows what this aggregator observes and diagnoses on its own. Runs and actions on incidents require the leader.";
-            self.warnings.insert(
-                0,
-                PageWarning {
-                    title,
-                    lines: vec![line.to_owned()],
-                },
-            );
-        }
-        self
-    }
 }
 
 fn in_state(view: &View, state: VantageState) -> impl Iterator<Item = &VantageView> {
     view.vantages.iter().filter(move |vantage| vantage.state == state)
-}
-
-fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<PageWarning> {
-    let mut warnings = Vec::new();
-    if let Some(trouble) = &topology.error {
-        warnings.push(PageWarning {
-            title: format!(
-                "Reading the topology has failed for {}; this page uses the last known topology",
-                (now - trouble.since).humanize()
-            ),
-            lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
-        });
-    }
-    let age = now - view.at;
-    let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
-    if age > patience {
-        warnings.push(PageWarning {
-            title: format!("The diagnosis has not advanced for {}", age.humanize()),
-            lines: vec!["This page shows the last known state, not the present one.".to_owned()],
-        });
-    }
-    if let Status::Down { since, reason } = &store.status {
-        warnings.push(PageWarning {
-            title: format!(
-                "History has not been stored for {}; probing and diagnosis continue",
-                (now - *since).humanize()
-            ),
-            lines: vec![reason.clone()],
-        });
-    }
-    let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_PERIOD;
-    warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| PageWarning {
-        title: format!(
-            "A new history store was started at {}",
-            wording::format_time(*at, now)
-        ),
-        lines: vec![text.clone()],
-    }));
-    warnings
 }
 
 fn counters(view: &View) -> Vec<PageCounter> {
@@ -341,51 +231,6 @@ fn counters(view: &View) -> Vec<PageCounter> {
     .collect()
 }
 
-/// DNS answers for one name.
-#[derive(Debug)]
-struct NameRows {
-    name: String,
-    answers: Vec<NameRow>,
-}
-
-#[derive(Debug)]
-struct NameRow {
-    resolver: String,
-    public: bool,
-    addresses: String,
-    meaning: String,
-    queried_as: Option<String>,
-    vantages: String,
-}
-
-impl NameRows {
-    fn of(view: &NameView) -> Self {
-        let joined = |words: Vec<String>, none: &str| {
-            if words.is_empty() {
-                none.to_owned()
-            } else {
-                words.join(", ")
-            }
-        };
-        let answers = view
-            .answers
-            .iter()
-            .map(|answer| NameRow {
-                resolver: answer.resolver.to_string(),
-                public: answer.public,
-                addresses: joined(answer.addresses.iter().map(ToString::to_string).collect(), "none"),
-                meaning: answer.meaning.clone(),
-                queried_as: answer.queried_name.clone(),
-                vantages: joined(answer.vantages.iter().map(ToString::to_string).collect(), "none"),
-            })
-            .collect();
-        Self {
-            name: view.name.clone(),
-            answers,
-        }
-    }
-}
-
 impl ProberRow {
     fn of(prober: &ProberView, now: EventTime) -> Self {
         Self {
@@ -397,49 +242,6 @@ impl ProberRow {
             assignments: prober
                 .assignments
                 .map_or_else(|| "–".to_owned(), |n| n.to_string()),
-        }
-    }
-}
-
-/// Page of one incident.
-#[derive(Debug, Template)]
-#[template(path = "one.html")]
-pub(super) struct IncidentPage {
-    pub(super) card: Option<IncidentCard>,
-    pub(super) actions: Option<ActionsSection>,
-    /// Affected targets.
-    pub(super) targets: Vec<TargetId>,
-    id: String,
-    /// Why there is no such incident.
-    missing_because: String,
-}
-
-impl IncidentPage {
-    pub(super) fn of(incident: &Incident, view: &View) -> Self {
-        Self {
-            card: Some(IncidentCard::of(incident, view)),
-            actions: None,
-            targets: incident.verdict.targets.clone(),
-            id: incident.id.clone(),
-            missing_because: String::new(),
-        }
-    }
-
-    /// Adds links to its dashboards.
-    pub(super) fn with_links(mut self, incident: &Incident, links: &ExternalLinks) -> Self {
-        if let Some(card) = &mut self.card {
-            card.add_dashboards(incident, links);
-        }
-        self
-    }
-
-    pub(super) fn missing(id: &str, why: String) -> Self {
-        Self {
-            card: None,
-            actions: None,
-            targets: Vec::new(),
-            id: id.to_owned(),
-            missing_because: why,
         }
     }
 }

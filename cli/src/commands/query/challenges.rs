@@ -46,7 +46,7 @@ fn write_challenge(out: &mut String, challenge: &WaitingChallenge) {
     let sentence = explanation.map_or(&challenge.meaning, |explained| &explained.self_check.sentence);
     let _ = writeln!(out, "  {sentence}");
     for cause in &challenge.causes {
-        let word = if cause.diagnosed { "cause" } else { "often" };
+        let word = if cause.diagnosed { "cause" } else { "usually" };
         let _ = writeln!(out, "  {word:9} {} {}", cause.id, cause.title);
     }
     if let Some(explained) = explanation {

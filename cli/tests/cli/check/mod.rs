@@ -52,7 +52,7 @@ const AMPLE_TIMEOUT: &str = "--timeout=30s";
 /// Keeps the hosts file of the machine that runs the tests out of them.
 const NO_HOSTS_FILE: &str = "--hosts-file=/dev/null";
 
-/// Runs `parallax check` with [`AMPLE`] and [`NO_HOSTS`], unless the test sets these flags.
+/// Runs `parallax check` with [`AMPLE_TIMEOUT`] and [`NO_HOSTS_FILE`], unless the test sets these flags.
 fn check<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> CheckOutput {
     let mut command = parallax();
     command.arg("check").args(args);

@@ -1,24 +1,63 @@
 //! `kubectl parallax`: finds the aggregator in the cluster and authenticates as the kubeconfig's user.
 
-mod api_server;
-
 use std::{
+    collections::BTreeSet,
     fs,
+    net::SocketAddr,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     process::{Command, Output},
 };
 
 use parallax_aggregator::{Aggregator, Config};
-use serde_json::Value;
+use parallax_api_server::{ApiServer, Behaviour};
+use serde_json::{Value, json};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::{called, parallax, text};
-use api_server::{ApiServer, pod};
 
 /// Token with which the aggregator of these tests authenticates users.
 pub(crate) const PEOPLE: &str = "a-token-of-24-characters";
+
+/// Page port in the Pods.
+const PORT: u16 = 8_080;
+/// Selector of the Service, and the labels of its Pods.
+const SELECTOR: (&str, &str) = ("app.kubernetes.io/component", "aggregator");
+
+/// Builds a Pod of the aggregator.
+fn pod(name: &str, ready: bool) -> Value {
+    let waiting = json!([{"name": "aggregator", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "parallax", "labels": {SELECTOR.0: SELECTOR.1}},
+        "spec": {"containers": [{"name": "aggregator", "ports": [{"name": "http", "containerPort": PORT}]}]},
+        "status": {"phase": "Pending", "containerStatuses": if ready { json!([]) } else { waiting },
+            "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]},
+    })
+}
+
+/// Starts an API server with a Service and a Pod whose ports it forwards to this aggregator.
+async fn api_server(aggregator: SocketAddr) -> ApiServer {
+    let api = ApiServer::start(&[]).await;
+    let port = json!({"name": "http", "port": 80, "targetPort": "http"});
+    let spec = json!({"selector": {SELECTOR.0: SELECTOR.1}, "ports": [port]});
+    let metadata = json!({"name": "parallax", "namespace": "parallax"});
+    api.put(
+        "services",
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}),
+    );
+    api.put("pods", pod("agg-a", true));
+    let account = json!({"name": "ann", "namespace": "ops"});
+    api.put(
+        "serviceaccounts",
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}),
+    );
+    api.set_issued_token(PEOPLE);
+    api.forward_ports_to(aggregator);
+    api
+}
 
 struct Scene {
     api: ApiServer,
@@ -42,7 +81,7 @@ impl Scene {
         let (address, cancelled) = (aggregator.local_addr(), CancellationToken::new());
         let running = Box::pin(aggregator.run(cancelled.clone()));
         Self {
-            api: ApiServer::forwarding_to(address).await,
+            api: api_server(address).await,
             folder,
             cancelled,
             aggregator: tokio::spawn(async move { running.await.unwrap() }),
@@ -52,7 +91,7 @@ impl Scene {
     /// Writes a kubeconfig with this user (YAML).
     fn kubeconfig(&self, user: &str) -> PathBuf {
         let path = self.folder.path().join("kubeconfig");
-        let url = &self.api.url;
+        let url = self.api.url();
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters: [{{name: c, cluster: {{server: '{url}'}}}}]\n\
              contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {user}}}]\n"
@@ -72,7 +111,35 @@ impl Scene {
         ended(command).await
     }
 
+    /// Rejects requests for one resource or subresource from now on, and no other.
+    fn reject(&self, what: &str, code: u16) {
+        self.allow();
+        self.api.set_behaviour(what, Behaviour::Status(code));
+    }
+
+    fn allow(&self) {
+        for what in ["services", "pods", "pods/portforward", "serviceaccounts/token"] {
+            self.api.set_behaviour(what, Behaviour::Normal);
+        }
+    }
+
+    /// Replaces the Pods, and rejects no more requests.
+    fn replace_pods(&self, pods: Vec<Value>) {
+        self.allow();
+        for known in self.api.all("pods") {
+            let name = known["metadata"]["name"].as_str().unwrap();
+            self.api.delete("pods", "parallax", name);
+        }
+        for pod in pods {
+            self.api.put("pods", pod);
+        }
+    }
+
+    /// Stops the aggregator. Every client listed the Pods of the Service and forwarded their page port.
     async fn stop(self) {
+        let selector = format!("{}={}", SELECTOR.0, SELECTOR.1);
+        assert_eq!(self.api.label_selectors("pods"), BTreeSet::from([selector]));
+        assert_eq!(self.api.forwarded_ports(), BTreeSet::from([PORT]));
         self.cancelled.cancel();
         self.aggregator.await.unwrap();
     }
@@ -158,15 +225,15 @@ async fn whoever_shows_a_certificate_reads_and_changes_things_as_an_account() {
     let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
     let output = scene.kubectl(nobody, &as_account).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    assert_eq!(scene.api.requested_tokens(), ["ops/ann 600"]);
-    scene.api.reject("token", 403);
+    assert_eq!(scene.api.token_requests(), ["ops/ann 600"]);
+    scene.reject("serviceaccounts/token", 403);
     let (code, said) = failed(&scene.kubectl(nobody, &as_account).await);
     assert_eq!(code, Some(2));
     assert!(
         said.contains("permission denied: cannot create serviceaccounts/token in the namespace ops"),
         "{said}"
     );
-    scene.api.reject("token", 404);
+    scene.reject("serviceaccounts/token", 404);
     let (_, said) = failed(&scene.kubectl(nobody, &as_account).await);
     assert!(
         said.contains("no ServiceAccount ann in the namespace ops"),
@@ -188,7 +255,7 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
         ),
         ("pods", 403, 2, "permission denied: cannot list pods"),
         (
-            "portforward",
+            "pods/portforward",
             403,
             2,
             "permission denied: cannot create pods/portforward",
@@ -199,11 +266,11 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
             2,
             "rejects the kubeconfig's credentials: they have expired",
         ),
-        ("portforward", 401, 2, "have expired"),
-        ("portforward", 500, 3, "check whether the node is ready"),
+        ("pods/portforward", 401, 2, "have expired"),
+        ("pods/portforward", 500, 3, "check whether the node is ready"),
         ("services", 500, 3, "cannot get services"),
     ] {
-        scene.api.reject(what, code);
+        scene.reject(what, code);
         let (code, said) = asked().await;
         assert_eq!(code, Some(exit), "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
@@ -211,20 +278,20 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
             assert!(said.contains("Role parallax-reach"), "{said}");
         }
     }
-    scene.api.pods(vec![pod("agg-a", false)]);
+    scene.replace_pods(vec![pod("agg-a", false)]);
     let (code, said) = asked().await;
     assert_eq!(code, Some(3));
     assert!(
         said.contains("no aggregator Pod is ready") && said.contains("agg-a is ImagePullBackOff"),
         "{said}"
     );
-    scene.api.pods(Vec::new());
+    scene.replace_pods(Vec::new());
     assert!(asked().await.1.contains("there are none"));
     // The other Pod is ready.
-    scene.api.pods(vec![pod("agg-a", false), pod("agg-b", true)]);
+    scene.replace_pods(vec![pod("agg-a", false), pod("agg-b", true)]);
     let output = scene.kubectl(TOKEN, &["targets"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    scene.api.no_service();
+    scene.api.delete("services", "parallax", "parallax");
     let (code, said) = asked().await;
     assert_eq!(code, Some(2));
     assert!(
@@ -238,7 +305,7 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
     let kubeconfig = scene.kubeconfig(TOKEN);
     let gone = fs::read_to_string(&kubeconfig)
         .unwrap()
-        .replace(&scene.api.url, "http://127.0.0.1:1");
+        .replace(&scene.api.url(), "http://127.0.0.1:1");
     fs::write(&kubeconfig, gone).unwrap();
     let mut command = parallax();
     command.args(["status", "--kubeconfig"]).arg(&kubeconfig);

@@ -2,12 +2,12 @@
 
 use std::{path::Path, process::Output};
 
+use parallax_api_server::ApiServer;
 use serde_json::json;
 
 use super::{
-    api_server::ApiServer,
     client,
-    mesh::{Mesh, until},
+    mesh::{Mesh, NAMESPACE, until},
     report,
 };
 use crate::commands::{parallax, text};
@@ -15,13 +15,7 @@ use crate::commands::{parallax, text};
 /// Runs a command against the API server with a kubeconfig.
 async fn vantage(api: &ApiServer, folder: &Path, args: &[&str]) -> Output {
     let kubeconfig = folder.join("kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": api.url}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    std::fs::write(&kubeconfig, api.kubeconfig()).unwrap();
     let mut command = parallax();
     command.arg("vantage").args(args).env("KUBECONFIG", kubeconfig);
     tokio::task::spawn_blocking(move || command.output().unwrap())
@@ -31,9 +25,9 @@ async fn vantage(api: &ApiServer, folder: &Path, args: &[&str]) -> Output {
 
 fn outside_service(api: &ApiServer, host: &str) {
     api.put(
-        "parallax/services/parallax-outside",
+        "services",
         json!({"apiVersion": "v1", "kind": "Service",
-               "metadata": {"name": "parallax-outside", "annotations": {"parallax.dev/host": host}}}),
+               "metadata": {"namespace": NAMESPACE, "name": "parallax-outside", "annotations": {"parallax.dev/host": host}}}),
     );
 }
 
@@ -65,7 +59,7 @@ async fn a_machine_outside_is_enrolled_probes_and_is_revoked() {
     assert!(text(&enrolled.stderr).contains("internet:laptop is enrolled until"));
     let account = mesh
         .api
-        .get("parallax/serviceaccounts/parallax-vantage-laptop")
+        .get("serviceaccounts", NAMESPACE, "parallax-vantage-laptop")
         .unwrap();
     assert_eq!(account["metadata"]["labels"]["parallax.dev/reach"], "internet");
     assert_eq!(account["automountServiceAccountToken"], false);
@@ -114,7 +108,7 @@ async fn a_machine_outside_is_enrolled_probes_and_is_revoked() {
     assert!(revoked.status.success(), "{}", text(&revoked.stderr));
     assert!(
         mesh.api
-            .get("parallax/serviceaccounts/parallax-vantage-laptop")
+            .get("serviceaccounts", NAMESPACE, "parallax-vantage-laptop")
             .is_none()
     );
     let listed = vantage(&mesh.api, folder.path(), &["list"]).await;
@@ -170,18 +164,19 @@ async fn what_cannot_be_done_is_said_before_anything_is_made() {
     }
     assert!(
         mesh.api
-            .get("parallax/serviceaccounts/parallax-vantage-laptop")
+            .get("serviceaccounts", NAMESPACE, "parallax-vantage-laptop")
             .is_none()
     );
     // An account of this name that belongs to no vantage is not touched.
-    let path = "parallax/serviceaccounts/parallax-vantage-ci";
+    let name = "parallax-vantage-ci";
+    let metadata = json!({"namespace": NAMESPACE, "name": name});
     mesh.api.put(
-        path,
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "parallax-vantage-ci"}}),
+        "serviceaccounts",
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
     );
     let output = vantage(&mesh.api, folder.path(), &["revoke", "ci"]).await;
     assert_eq!(output.status.code(), Some(3));
-    assert!(mesh.api.get(path).is_some());
+    assert!(mesh.api.get("serviceaccounts", NAMESPACE, name).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

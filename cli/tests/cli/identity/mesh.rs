@@ -8,6 +8,7 @@ use std::{
 };
 
 use parallax_aggregator::{Aggregator, Config, RunError};
+use parallax_api_server::ApiServer;
 use parallax_diagnosis::view::View;
 use parallax_kubernetes::prober_pods::{PodLookup, ProberPod, ProberPods};
 use parallax_model::{Network, Vantage};
@@ -15,11 +16,14 @@ use parallax_prober::{
     Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY,
 };
 use parallax_runtime::SnapshotReader;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::api_server::ApiServer;
+/// Namespace of the installation.
+pub(crate) const NAMESPACE: &str = "parallax";
+/// `ServiceAccount` of the probers.
+pub(crate) const PROBER_ACCOUNT: &str = "parallax/parallax-prober";
 
 /// Pods that the watch would know.
 #[derive(Debug, Default)]
@@ -67,11 +71,8 @@ pub(crate) struct Running {
 impl Mesh {
     pub(crate) async fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let api = ApiServer::start().await;
-        api.put(
-            "parallax/configmaps/parallax-ca",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-ca", "resourceVersion": "0"}}),
-        );
+        let api = ApiServer::start(&[]).await;
+        put_config_map(&api, "parallax-ca");
         let pods = Arc::new(Watched::default());
         pods.add("uid-1", "n1", Network::Pod);
         Self {
@@ -86,6 +87,11 @@ impl Mesh {
         self.folder.path().join(name)
     }
 
+    fn client(&self) -> kube::Client {
+        let config = kube::Config::new(self.api.url().parse().unwrap());
+        kube::Client::try_from(config).unwrap()
+    }
+
     /// Starts an aggregator. Returns after its CA is published and mounted for the probers.
     pub(crate) async fn aggregator(&self, port: u16) -> Running {
         let (running, certificate) = self.start(port).await;
@@ -96,7 +102,7 @@ impl Mesh {
     /// Waits until the CA of an aggregator is the first one published.
     pub(crate) async fn published(&self, certificate: &str) {
         until("the CA is published", async || {
-            let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
+            let map = self.ca_config_map().unwrap();
             map["data"]["ca.crt"]
                 .as_str()
                 .is_some_and(|pem| pem.starts_with(certificate))
@@ -117,7 +123,7 @@ impl Mesh {
         );
         let path = self.file("parallax.yaml");
         fs::write(&path, config).unwrap();
-        let mut config = Config::load(&path).unwrap().with_client(self.api.client());
+        let mut config = Config::load(&path).unwrap().with_client(self.client());
         if !self.own_watch {
             config = config.with_pods(self.pods.clone());
         }
@@ -135,9 +141,14 @@ impl Mesh {
         (running, certificate)
     }
 
+    /// Returns the ConfigMap of the CA.
+    pub(crate) fn ca_config_map(&self) -> Option<Value> {
+        self.api.get("configmaps", NAMESPACE, "parallax-ca")
+    }
+
     /// Copies the ConfigMap into the volume, as the kubelet does some time later.
     pub(crate) fn mount_ca(&self) {
-        let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
+        let map = self.ca_config_map().unwrap();
         replace(&self.file("ca.crt"), map["data"]["ca.crt"].as_str().unwrap());
     }
 
@@ -169,6 +180,23 @@ impl Mesh {
             cancelled,
         }
     }
+}
+
+/// Creates an empty ConfigMap.
+pub(crate) fn put_config_map(api: &ApiServer, name: &str) {
+    let metadata = json!({"namespace": NAMESPACE, "name": name});
+    api.put(
+        "configmaps",
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}),
+    );
+}
+
+/// Asserts that the prober Pods were listed and watched with the label of Parallax.
+pub(crate) fn assert_prober_pods_selected(api: &ApiServer) {
+    let selectors = api.label_selectors("pods");
+    let of_parallax = |selector: &String| selector.contains("app.kubernetes.io/name=parallax");
+    assert!(selectors.iter().all(of_parallax), "{selectors:?}");
+    assert!(!selectors.is_empty(), "the Pods were never listed");
 }
 
 /// Replaces a file atomically, as the kubelet does: readers see the old or the new content.

@@ -1,21 +1,18 @@
 //! Real probers and a real aggregator over real TLS; only the API server is a fake.
 
-pub(crate) mod api_server;
 mod enroll;
 pub(crate) mod mesh;
 
+use parallax_api_server::{ApiServer, service_account_token};
 use parallax_model::Network;
 use parallax_prober::Role;
 use reqwest::{Certificate, Client, StatusCode};
 use serde_json::{Value, json};
 
-use api_server::{ApiServer, token};
-use mesh::{Mesh, Running, until};
-
-const ACCOUNT: &str = "parallax/parallax-prober";
+use mesh::{Mesh, NAMESPACE, PROBER_ACCOUNT, Running, assert_prober_pods_selected, until};
 
 fn good(api: &ApiServer, mark: &str) -> String {
-    api.pod_token(ACCOUNT, "uid-1", "n1", mark)
+    api.issue_pod_token(PROBER_ACCOUNT, "uid-1", "n1", mark)
 }
 
 /// A client that trusts the aggregator's CA.
@@ -77,15 +74,18 @@ async fn a_prober_is_let_in_by_its_pod_and_stays_through_new_tokens_and_a_new_ca
     mesh.mount_ca();
     first.wait_for_report("n1/pod").await;
     // The kubelet rotates the token.
-    let reviews = mesh.api.reviews();
+    let reviews = mesh.api.token_reviews();
     mesh.write_token(&good(&mesh.api, "second"));
-    until("the new token is shown", async || mesh.api.reviews() > reviews).await;
+    until("the new token is shown", async || {
+        mesh.api.token_reviews() > reviews
+    })
+    .await;
     first.wait_for_report("n1/pod").await;
     // Another aggregator with another CA, at the same address.
     let port = first.port();
     first.stop().await;
     let mut second = mesh.aggregator(port).await;
-    let map = mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
+    let map = mesh.ca_config_map().unwrap();
     let bundle = map["data"]["ca.crt"].as_str().unwrap();
     assert_eq!(
         bundle.matches("BEGIN CERTIFICATE").count(),
@@ -109,11 +109,21 @@ async fn whoever_is_somebody_else_is_refused_with_a_reason_and_counted() {
         (
             "wrong_audience",
             401,
-            token("https://kubernetes.default.svc", far, "a"),
+            service_account_token("https://kubernetes.default.svc", far, "a"),
             "n1/pod",
         ),
-        ("expired_token", 401, token("parallax", 1_000_000, "b"), "n1/pod"),
-        ("invalid_token", 401, token("parallax", far, "forged"), "n1/pod"),
+        (
+            "expired_token",
+            401,
+            service_account_token("parallax", 1_000_000, "b"),
+            "n1/pod",
+        ),
+        (
+            "invalid_token",
+            401,
+            service_account_token("parallax", far, "forged"),
+            "n1/pod",
+        ),
         (
             "malformed_token",
             401,
@@ -123,19 +133,19 @@ async fn whoever_is_somebody_else_is_refused_with_a_reason_and_counted() {
         (
             "wrong_account",
             403,
-            api.pod_token("shop/web", "uid-1", "n1", "c"),
+            api.issue_pod_token("shop/web", "uid-1", "n1", "c"),
             "n1/pod",
         ),
         (
             "unknown_pod",
             403,
-            api.pod_token(ACCOUNT, "uid-9", "n1", "d"),
+            api.issue_pod_token(PROBER_ACCOUNT, "uid-9", "n1", "d"),
             "n1/pod",
         ),
         (
             "other_node",
             403,
-            api.pod_token(ACCOUNT, "uid-1", "n2", "e"),
+            api.issue_pod_token(PROBER_ACCOUNT, "uid-1", "n2", "e"),
             "n1/pod",
         ),
         ("other_vantage", 403, good(api, "f"), "n2/pod"),
@@ -143,7 +153,7 @@ async fn whoever_is_somebody_else_is_refused_with_a_reason_and_counted() {
         (
             "wrong_account",
             403,
-            api.pod_token("parallax/parallax-responder", "uid-1", "n1", "g"),
+            api.issue_pod_token("parallax/parallax-responder", "uid-1", "n1", "g"),
             "n1/pod",
         ),
     ] {
@@ -203,7 +213,7 @@ async fn while_the_api_server_is_away_known_probers_report_on_and_new_ones_are_a
     let client = client(&mesh);
     let (known, new) = (good(&mesh.api, "known"), good(&mesh.api, "new"));
     assert_eq!(report(&client, &running.tls, &known, "n1/pod").await.0, 200);
-    mesh.api.away(true);
+    mesh.api.set_unavailable(true);
     assert_eq!(report(&client, &running.tls, &known, "n1/pod").await.0, 200);
     let (answer, body, again) = report(&client, &running.tls, &new, "n1/pod").await;
     assert_eq!(
@@ -211,7 +221,7 @@ async fn while_the_api_server_is_away_known_probers_report_on_and_new_ones_are_a
         (503, Some("review_unavailable"))
     );
     assert!(again, "it says when to come again");
-    mesh.api.away(false);
+    mesh.api.set_unavailable(false);
     assert_eq!(report(&client, &running.tls, &new, "n1/pod").await.0, 200);
     running.stop().await;
 }
@@ -242,7 +252,7 @@ async fn a_responder_learns_the_nonce_and_reports_nothing() {
     let client = client(&mesh);
     let token = mesh
         .api
-        .pod_token("parallax/parallax-responder", "uid-1", "n1", "a");
+        .issue_pod_token("parallax/parallax-responder", "uid-1", "n1", "a");
     let url = format!("{}/v1/plan?vantage=n1/pod", running.tls);
     let mut stream = client.get(url).bearer_auth(&token).send().await.unwrap();
     assert_eq!(stream.status(), 200);
@@ -273,8 +283,8 @@ async fn a_responder_learns_the_nonce_and_reports_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_ca_cannot_be_published_a_metric_says_so_until_it_can() {
     let mesh = Mesh::new().await;
-    let place = "parallax/configmaps/parallax-ca";
-    let map = mesh.api.take(place).unwrap();
+    let map = mesh.ca_config_map().unwrap();
+    mesh.api.delete("configmaps", NAMESPACE, "parallax-ca");
     let (running, certificate) = mesh.start(0).await;
     let says = async |line: &str| {
         let metrics = reqwest::get(format!("{}/metrics", running.plain)).await.unwrap();
@@ -284,7 +294,7 @@ async fn where_the_ca_cannot_be_published_a_metric_says_so_until_it_can() {
         says("parallax_ca_unpublished 1").await
     })
     .await;
-    mesh.api.put(place, map);
+    mesh.api.put("configmaps", map);
     mesh.published(&certificate).await;
     until("all is well again", async || {
         says("parallax_ca_unpublished 0").await
@@ -297,12 +307,12 @@ async fn where_the_ca_cannot_be_published_a_metric_says_so_until_it_can() {
 async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
     let mut mesh = Mesh::new().await;
     mesh.own_watch = true;
-    mesh.api.pod("ADDED", ACCOUNT, "uid-1", "n1");
+    mesh.api.put_prober_pod(PROBER_ACCOUNT, "uid-1", "n1");
     let running = mesh.aggregator(0).await;
     let client = client(&mesh);
     let (there, later) = (
         good(&mesh.api, "there"),
-        mesh.api.pod_token(ACCOUNT, "uid-2", "n2", "later"),
+        mesh.api.issue_pod_token(PROBER_ACCOUNT, "uid-2", "n2", "later"),
     );
     let answers = async |token: &str, vantage: &str, expected: u16| {
         until("the watch has caught up", async || {
@@ -312,13 +322,14 @@ async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
     };
     answers(&there, "n1/pod", 200).await;
     answers(&later, "n2/pod", 403).await;
-    mesh.api.pod("ADDED", ACCOUNT, "uid-2", "n2");
+    mesh.api.put_prober_pod(PROBER_ACCOUNT, "uid-2", "n2");
     answers(&later, "n2/pod", 200).await;
-    mesh.api.pod("DELETED", ACCOUNT, "uid-1", "n1");
+    mesh.api.delete("pods", NAMESPACE, "prober-uid-1");
     answers(&there, "n1/pod", 403).await;
     // A Pod of another account in the namespace is not a prober, whatever vantage it claims.
-    mesh.api.pod("ADDED", "parallax/other", "uid-3", "n1");
-    let other = mesh.api.pod_token("parallax/other", "uid-3", "n1", "other");
+    mesh.api.put_prober_pod("parallax/other", "uid-3", "n1");
+    let other = mesh.api.issue_pod_token("parallax/other", "uid-3", "n1", "other");
     answers(&other, "n1/pod", 403).await;
+    assert_prober_pods_selected(&mesh.api);
     running.stop().await;
 }

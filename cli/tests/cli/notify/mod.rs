@@ -122,7 +122,7 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
         let map = pair
             .mesh
             .api
-            .get("parallax/configmaps/parallax-notifications")
+            .get("configmaps", "parallax", "parallax-notifications")
             .unwrap();
         map["data"]["outbox.json"]
             .as_str()

@@ -223,7 +223,7 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     let mut pair = Pair::start(&[&target]).await;
     let (leader, standby) = pair.leader_and_standby().await;
     // The API server becomes unavailable, and with it the Lease: the leader steps down, and no other takes over.
-    pair.mesh.api.away(true);
+    pair.mesh.api.set_unavailable(true);
     until("there is no leader", async || {
         pair.own_state(&leader).await["replica"]["role"] == "stands_by"
     })
@@ -241,7 +241,7 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
         page.contains("is on standby") && page.contains("warming up"),
         "{page}"
     );
-    pair.mesh.api.away(false);
+    pair.mesh.api.set_unavailable(false);
     let (leader, standby) = pair.leader_and_standby().await;
     pair.terminate(&leader);
     until("the other one leads", async || {

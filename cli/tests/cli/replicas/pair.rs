@@ -11,18 +11,17 @@ use parallax_prober::{
     Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, ProberCredential, Role, SPOOL_CAPACITY,
 };
 use reqwest::{Client, RequestBuilder};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::INTERVAL_MS;
 use crate::{
     commands::parallax,
-    identity::mesh::{Mesh, until},
+    identity::mesh::{Mesh, PROBER_ACCOUNT, assert_prober_pods_selected, put_config_map, until},
 };
 
 pub(crate) const NODES: [&str; 3] = ["n1", "n2", "n3"];
-const ACCOUNT: &str = "parallax/parallax-prober";
 
 struct Replica {
     child: Child,
@@ -62,22 +61,12 @@ impl Pair {
     pub(crate) async fn start_with(targets: &[&str], more: &str) -> Self {
         let mesh = Mesh::new().await;
         for node in NODES {
-            mesh.api.pod("ADDED", ACCOUNT, &format!("uid-{node}"), node);
+            mesh.api
+                .put_prober_pod(PROBER_ACCOUNT, &format!("uid-{node}"), node);
         }
-        mesh.api.put(
-            "parallax/configmaps/parallax-incident-actions",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-incident-actions", "resourceVersion": "0"}}),
-        );
-        mesh.api.put(
-            "parallax/configmaps/parallax-notifications",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parallax-notifications", "resourceVersion": "0"}}),
-        );
-        let kubeconfig = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{{name: t, cluster: {{server: '{}'}}}}]\n\
-             contexts: [{{name: t, context: {{cluster: t, user: t}}}}]\nusers: [{{name: t, user: {{}}}}]\n",
-            mesh.api.url
-        );
-        fs::write(mesh.file("kubeconfig"), kubeconfig).unwrap();
+        put_config_map(&mesh.api, "parallax-incident-actions");
+        put_config_map(&mesh.api, "parallax-notifications");
+        fs::write(mesh.file("kubeconfig"), mesh.api.kubeconfig()).unwrap();
         let mut pair = Self {
             mesh,
             client: Client::builder().no_proxy().build().unwrap(),
@@ -101,7 +90,7 @@ impl Pair {
     /// Waits until this many CAs are published, and mounts them for the probers as the kubelet does.
     async fn mount_published_cas(&self, authorities: usize) {
         until("all have published their CA", async || {
-            let map = self.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
+            let map = self.mesh.ca_config_map().unwrap();
             let bundle = map["data"]["ca.crt"].as_str().unwrap_or("");
             bundle.matches("BEGIN CERTIFICATE").count() == authorities
         })
@@ -151,7 +140,7 @@ impl Pair {
         let config = format!(
             "listen: 127.0.0.1:0\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 500\ntopology: topology.yaml\n\
              tls: {{listen: '127.0.0.1:{port}', hosts: [127.0.0.1], publish: [parallax/parallax-ca]}}\n\
-             identity: {{audience: parallax, probers: [{ACCOUNT}]}}\n\
+             identity: {{audience: parallax, probers: [{PROBER_ACCOUNT}]}}\n\
              access: {{tokenFile: people}}\nruns: {{allow: [127.0.0.0/8]}}\nstore: {{path: {name}.db}}\n\
              incidentActions: {{configMap: parallax/parallax-incident-actions}}\n\
              replicas: {{lease: parallax/parallax-aggregator, leaseSeconds: 2}}\n{}",
@@ -195,7 +184,7 @@ impl Pair {
         let token = self
             .mesh
             .api
-            .pod_token(ACCOUNT, &format!("uid-{node}"), node, node);
+            .issue_pod_token(PROBER_ACCOUNT, &format!("uid-{node}"), node, node);
         let path = self.mesh.file(&format!("token-{node}"));
         fs::write(&path, token).unwrap();
         let urls: Vec<url::Url> = self
@@ -341,6 +330,7 @@ impl Pair {
     }
 
     pub(crate) async fn stop(self) {
+        assert_prober_pods_selected(&self.mesh.api);
         for prober in self.probers {
             prober.cancelled.cancel();
             prober.task.await.unwrap().unwrap();

@@ -78,7 +78,7 @@ impl ChangeWindows {
         }
     }
 
-    /// Drops windows that closed more than [`SHOWN`] ago.
+    /// Drops windows that closed more than [`SHOWN_FOR`] ago.
     pub(super) fn prune(&mut self, end: EventTime) {
         self.0.retain(|_, window| end - window.last <= SHOWN_FOR);
     }

@@ -1,4 +1,4 @@
-//! Requirements of every back end. A new one adds a line to `each_back_end`.
+//! Requirements of every back end. A new one adds a line to `for_each_back_end`.
 
 use parallax_diagnosis::verdict::IncidentState;
 use parallax_model::Micros;

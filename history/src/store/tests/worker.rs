@@ -1,5 +1,8 @@
 //! The decisions of the store's thread, with a scripted store and a clock that the test moves.
 
+mod availability;
+mod continuation;
+
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -205,51 +208,6 @@ fn harness(room: usize) -> WorkerHarness {
 }
 
 #[test]
-fn an_unavailable_store_is_retried_with_backoff_and_loses_nothing_of_value() {
-    let mut scene = harness(1_000);
-    scene
-        .store
-        .script(|script| script.refuse_open = Some(StoreErrorKind::Unavailable));
-    scene.view(vec![incident("i-1", IncidentState::Open)], 1);
-    scene.turn(0);
-    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Unavailable as scripted"));
-    for _ in 0..120 {
-        scene.turn(1);
-    }
-    let opened = scene.store.script(|script| script.opened);
-    assert!(
-        (5..=8).contains(&opened),
-        "{opened} times in two minutes: after 1, 2, 4, 8, 16, 32 and 60 s"
-    );
-    scene.store.script(|script| script.refuse_open = None);
-    scene.turn(60);
-    assert_eq!(scene.status(), Status::Up);
-    assert!(scene.store.script(|script| script.incidents.contains_key("i-1")));
-}
-
-#[test]
-fn a_full_disk_is_down_until_something_was_written_again() {
-    let mut scene = harness(1_000);
-    scene.turn(0);
-    assert_eq!(scene.status(), Status::Up);
-    scene
-        .store
-        .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
-    scene.view(vec![closed("i-1", NOW)], 1);
-    scene.turn(1);
-    let Status::Down { since, .. } = scene.status() else {
-        panic!("expected Down")
-    };
-    // The store opens again, but writes still fail.
-    scene.turn(1);
-    assert!(matches!(scene.status(), Status::Down { since: still, .. } if still == since));
-    scene.store.script(|script| script.refuse_write = None);
-    scene.turn(60);
-    assert_eq!(scene.status(), Status::Up);
-    assert_eq!(scene.handle.current_state().history.len(), 1);
-}
-
-#[test]
 fn a_full_queue_drops_and_counts_the_least_valuable_data() {
     let mut scene = harness(200);
     scene
@@ -295,82 +253,6 @@ fn a_full_queue_drops_and_counts_the_least_valuable_data() {
 }
 
 #[test]
-fn an_interrupted_incident_continues_under_its_id_or_by_one_with_the_same_subject_and_region() {
-    let store = ScriptedStore::default();
-    let old = |id: &str, subject: &str| {
-        let mut summary = IncidentSummary::from_incident(&incident(id, IncidentState::Open), NOW);
-        if !subject.is_empty() {
-            subject.clone_into(&mut summary.subject);
-        }
-        (id.to_owned(), summary)
-    };
-    store.script(|script| {
-        script.incidents = [
-            old("same-id", "other"),
-            old("same-kind", ""),
-            old("unseen", "gone"),
-        ]
-        .into();
-    });
-    let clock = Clock::starting_at(NOW);
-    let mut scene = WorkerHarness::new(store, 1_000, clock);
-    scene.turn(0);
-    let listed = scene
-        .handle
-        .current_state()
-        .history
-        .iter()
-        .map(|one| one.id.clone())
-        .collect::<Vec<_>>();
-    assert_eq!(
-        listed,
-        ["same-id", "same-kind", "unseen"],
-        "listed although their end is unknown"
-    );
-    let mut other = incident("same-id", IncidentState::Open);
-    other.verdict.subject = parallax_diagnosis::verdict::Subject::Network;
-    scene.view(vec![other, incident("new-id", IncidentState::Open)], 1);
-    scene.turn(1);
-    let continued = IncidentEnd {
-        ended_at: NOW,
-        ending: IncidentEnding::Continued {
-            by: "new-id".to_owned(),
-        },
-    };
-    assert_eq!(
-        scene.store.script(|script| script.ends.clone()),
-        [("same-kind".to_owned(), continued)]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_incident_not_found_again_within_ten_minutes_gets_a_restart_end() {
-    let store = ScriptedStore::default();
-    store.script(|script| {
-        let summary = IncidentSummary::from_incident(
-            &incident("unseen", IncidentState::Open),
-            NOW.minus(Micros::from_secs(60)),
-        );
-        script.incidents = [("unseen".to_owned(), summary)].into();
-    });
-    let mut scene = WorkerHarness::new(store, 1_000, Clock::starting_at(NOW));
-    scene.turn(0);
-    tokio::time::advance(Duration::from_secs(599)).await;
-    scene.turn(1);
-    assert!(scene.store.script(|script| script.ends.is_empty()));
-    tokio::time::advance(Duration::from_secs(1)).await;
-    scene.turn(1);
-    let end = IncidentEnd {
-        ended_at: NOW.minus(Micros::from_secs(60)),
-        ending: IncidentEnding::Restart,
-    };
-    assert_eq!(
-        scene.store.script(|script| script.ends.clone()),
-        [("unseen".to_owned(), end)]
-    );
-}
-
-#[test]
 fn growing_counts_are_no_verdict_change_and_another_region_is() {
     let mut scene = harness(1_000);
     let mut one = incident("i-1", IncidentState::Open);
@@ -412,64 +294,6 @@ fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
     );
     scene.turn(0);
     assert_eq!(scene.store.script(|script| script.failures.len()), 101);
-}
-
-#[test]
-fn at_shutdown_counts_are_written_and_an_unavailable_store_causes_no_delay() {
-    let WorkerHarness {
-        store,
-        writer: mut keeper,
-        worker,
-        ..
-    } = harness(1_000);
-    let topology = parallax_diagnosis::topology::Topology::default();
-    keeper.record_observation(
-        &failure(1, NOW),
-        parallax_diagnosis::ObservationResult::Late,
-        &topology,
-    );
-    drop(keeper);
-    worker.run();
-    assert_eq!(store.script(|script| script.failures.clone()), [1]);
-
-    let WorkerHarness {
-        store,
-        writer: mut keeper,
-        worker,
-        metrics,
-        ..
-    } = harness(1_000);
-    store.script(|script| script.refuse_open = Some(StoreErrorKind::ReadOnly));
-    keeper.record_observation(
-        &failure(1, NOW),
-        parallax_diagnosis::ObservationResult::Late,
-        &topology,
-    );
-    drop(keeper);
-    worker.run();
-    assert_eq!(
-        metrics.dropped_by_store(PendingKind::Failure),
-        1,
-        "dropped data is counted"
-    );
-}
-
-#[tokio::test]
-async fn a_query_to_an_unavailable_store_returns_the_reason() {
-    let mut scene = harness(1_000);
-    scene
-        .store
-        .script(|script| script.refuse_open = Some(StoreErrorKind::Locked));
-    let handle = scene.handle.clone();
-    let asking = tokio::spawn(async move { handle.query(|store| store.size_bytes()).await });
-    tokio::task::yield_now().await;
-    scene.turn(0);
-    let error = asking.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the store is unavailable: Locked as scripted");
-    assert!(matches!(
-        StoreHandle::off().query(|store| store.size_bytes()).await,
-        Err(QueryError::NotConfigured)
-    ));
 }
 
 #[test]

@@ -1,31 +1,21 @@
 //! A real Prometheus with the shipped rules, which scrapes the Pods selected by the product's own `PodMonitors`,
 //! labelled as by the Prometheus operator.
 
-use std::{
-    fs,
-    fs::File,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
+use parallax_test_support::prometheus::{PrometheusProcess, data_directory, rules_file};
 use serde_json::{Value, json};
 use tokio::{
     net::TcpStream,
-    process::{Child, Command},
     time::{Instant, sleep, timeout},
 };
 
 use super::discovery::{Discovery, label_name};
 use crate::{cluster::PodView, exchange::exchange};
-
-/// The rules as shipped.
-const RULES: &str = include_str!("../../../../dashboards/parallax.rules.yaml");
 
 /// Scrape and evaluation interval.
 const INTERVAL: &str = "5s";
@@ -39,8 +29,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// A running Prometheus; killed on drop.
 #[derive(Debug)]
 pub struct Prometheus {
-    address: SocketAddr,
-    child: Child,
+    process: PrometheusProcess,
     discovery: Discovery,
 }
 
@@ -50,39 +39,15 @@ impl Prometheus {
     /// # Errors
     /// It is not installed, or does not become ready.
     pub async fn start(folder: &Path, monitors: &[Value], proxy: SocketAddr) -> anyhow::Result<Self> {
-        let (rules, config, pods) = (
-            folder.join("rules.yaml"),
-            folder.join("prometheus.yaml"),
-            folder.join("pods.json"),
-        );
-        let data = folder.join("prometheus");
+        let pods = folder.join("pods.json");
         // Data of an earlier run.
-        let _ = fs::remove_dir_all(&data);
+        let _ = fs::remove_dir_all(data_directory(folder));
         let discovery = Discovery::begin(&pods).with_context(|| format!("writing {}", pods.display()))?;
-        fs::write(&rules, RULES).with_context(|| format!("writing {}", rules.display()))?;
-        let settings = settings(&rules, &pods, monitors, proxy);
         // JSON is YAML.
-        fs::write(&config, settings.to_string()).with_context(|| format!("writing {}", config.display()))?;
-        let address = free_address()?;
-        let log = folder.join("prometheus.log");
-        let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "--", "prometheus"])
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", data.display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().context("sharing the log file")?)
-            .stderr(out)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .context("starting prometheus with setpriv; install it with: tests/install-tools alerts")?;
-        let mut prometheus = Self {
-            address,
-            child,
-            discovery,
-        };
+        let config = settings(&rules_file(folder), &pods, monitors, proxy).to_string();
+        let process = PrometheusProcess::start("prometheus".as_ref(), folder, &config)?;
+        let log = process.log().to_owned();
+        let mut prometheus = Self { process, discovery };
         prometheus
             .ready()
             .await
@@ -98,13 +63,13 @@ impl Prometheus {
     /// Returns the address of its page.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        self.process.address()
     }
 
     async fn ready(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
         while self.get("/api/v1/status/buildinfo").await.is_err() {
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.process.exit_status()? {
                 bail!("Prometheus exited: {status}");
             }
             if begin.elapsed() > START_TIMEOUT {
@@ -121,7 +86,7 @@ impl Prometheus {
     /// No response within three seconds, or invalid JSON.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let asked = async {
-            let stream = TcpStream::connect(self.address).await?;
+            let stream = TcpStream::connect(self.address()).await?;
             let request = Request::get(path)
                 .header("host", "prometheus")
                 .body(Full::new(Bytes::new()))?;
@@ -195,11 +160,6 @@ fn scrape(monitor: &Value, i: usize, endpoint: &Value, pods: &Path, proxy: Socke
         "file_sd_configs": [{"files": [pods]}],
         "relabel_configs": relabelled,
     })
-}
-
-fn free_address() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("binding a free port")?;
-    listener.local_addr().context("binding a free port")
 }
 
 #[cfg(test)]

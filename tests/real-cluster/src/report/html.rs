@@ -1,6 +1,8 @@
 //! The HTML page: a summary, and a row and a section per step.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
+
+use parallax_test_support::html::HtmlEscaped;
 
 use super::section::section;
 use crate::{
@@ -162,26 +164,6 @@ pub(super) const fn class(outcome: Outcome) -> &'static str {
         Outcome::Passed => "good",
         Outcome::Failed => "bad",
         Outcome::Unsound | Outcome::NotRun => "open",
-    }
-}
-
-/// Escapes text from the cluster, which may contain anything.
-pub(super) struct HtmlEscaped<'a>(pub(super) &'a str);
-
-impl Display for HtmlEscaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c if c.is_control() && c != '\n' => f.write_char(' ')?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
     }
 }
 

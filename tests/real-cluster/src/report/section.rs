@@ -3,8 +3,9 @@
 use std::fmt::{self, Write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use parallax_test_support::html::HtmlEscaped;
 
-use super::html::{HtmlEscaped, class, sign};
+use super::html::{class, sign};
 use crate::{
     judge::{IncidentHistory, StepTimes, TimeSpan},
     run::StepRecord,

@@ -82,7 +82,7 @@ impl Region {
 struct TiltedLaw {
     /// The region that fails together; absent if stalls surge.
     region: Option<Region>,
-    /// Index into [`RATES`].
+    /// Index into [`TILT_RATES`].
     rate: usize,
     /// First tilted round among the counted ones, and the number of tilted rounds.
     start: usize,

@@ -11,7 +11,7 @@
 //! region's likelihood, averaged over its rates, is at least 3 201 times that of "healthy" (Σ π(h)·m(h) ≥
 //! 99·π(healthy)·m(healthy), and Σ π(h) = 0.03). The tilts are these regions, with rates over the same range and
 //! windows of 2 to 10 rounds. A stretch for which the engine reports a fault is therefore one that some tilt makes
-//! common, and there its weight is small. A share [`PLAIN`] of the stretches is drawn from the true law itself,
+//! common, and there its weight is small. A share [`UNTILTED_SHARE`] of the stretches is drawn from the true law itself,
 //! which bounds every weight.
 //!
 //! Each target with its front, endpoints and mesh is judged by a separate engine; targets are independent. A verdict

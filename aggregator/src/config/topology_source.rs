@@ -1,0 +1,143 @@
+//! The source of the topology, with the additions of the configuration to it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
+use parallax_kubernetes::watch::KubernetesSettings;
+use parallax_model::{Target, TargetId, TargetSpec, Vantage};
+
+use super::{document::YamlDocument, error::ConfigError, public_views};
+
+/// Source of the topology, with the configuration's additions to it.
+#[derive(Debug, Clone)]
+pub(crate) struct TopologySource {
+    /// The file to reload; absent for an inline topology.
+    pub(crate) file: Option<PathBuf>,
+    /// The cluster to watch.
+    pub(crate) kubernetes: Option<KubernetesSettings>,
+    pub(super) config_file: PathBuf,
+    pub(super) config_document: Option<Arc<YamlDocument>>,
+    pub(super) targets: Vec<TargetSpec>,
+    pub(super) vantages: Vec<Vantage>,
+    /// Vantages added by the embedding program.
+    pub(super) embedded_vantages: Vec<Vantage>,
+    pub(super) resolvers: ResolversSpec,
+    pub(super) balancers: Vec<BalancerSpec>,
+}
+
+impl TopologySource {
+    /// Reloads the topology file.
+    pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
+        let path = self.file.as_deref().unwrap_or(&self.config_file);
+        let document = YamlDocument::open(path, "the topology")?;
+        let spec = document.read()?;
+        self.build(spec, &document, "")
+    }
+
+    /// Builds the topology, including the targets and vantages of the configuration.
+    pub(super) fn build(
+        &self,
+        mut spec: TopologySpec,
+        document: &YamlDocument,
+        at: &str,
+    ) -> Result<Topology, ConfigError> {
+        let (own, own_balancers) = (spec.targets.len(), spec.balancers.len());
+        self.add_configured(&mut spec);
+        let topology = Topology::try_from(spec).map_err(|problems| {
+            let complaints = problems
+                .into_iter()
+                .map(|problem| {
+                    match (
+                        &self.config_document,
+                        configured_path(&problem.path, own, own_balancers),
+                    ) {
+                        (Some(config), Some(path)) => config.problem(&path, problem.message),
+                        _ if at.is_empty() => document.problem(&problem.path, problem.message),
+                        _ => document.problem(&format!("{at}.{}", problem.path), problem.message),
+                    }
+                })
+                .collect();
+            ConfigError::new(complaints)
+        })?;
+        Ok(self.with_vantages(topology))
+    }
+
+    /// Adds targets, balancers and resolvers of the configuration.
+    fn add_configured(&self, spec: &mut TopologySpec) {
+        spec.targets.extend(self.targets.iter().cloned());
+        spec.balancers.extend(self.balancers.iter().cloned());
+        spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
+    }
+
+    /// Adds targets, balancers and resolvers of the configuration to the discovered topology. For a target in both, the
+    /// configuration defines the probe and the cluster the entry.
+    pub(crate) fn join_configured(&self, spec: &mut TopologySpec) {
+        let named = |target: &TargetSpec| Some(Target::try_from(target.clone()).ok()?.id);
+        let mut own: BTreeMap<TargetId, &TargetSpec> = self
+            .targets
+            .iter()
+            .filter_map(|target| Some((named(target)?, target)))
+            .collect();
+        let mut targets = self.targets.clone();
+        if !own.is_empty() {
+            for published in &mut spec.published {
+                if let Some(target) = named(&published.target).and_then(|id| own.remove(&id)) {
+                    published.target = target.clone();
+                    targets.retain(|other| other != target);
+                }
+            }
+            spec.targets
+                .retain(|target| named(target).is_none_or(|id| !own.contains_key(&id)));
+        }
+        spec.targets.append(&mut targets);
+        spec.balancers.extend(self.balancers.iter().cloned());
+        spec.resolvers.public.extend(&self.resolvers.public);
+        spec.resolvers.authoritative |= self.resolvers.authoritative;
+        public_views::add_public_targets(spec);
+    }
+
+    pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
+        self.vantages
+            .iter()
+            .chain(&self.embedded_vantages)
+            .cloned()
+            .fold(topology, Topology::with_vantage)
+    }
+
+    /// Adds the vantages of the embedding program to a topology.
+    pub(crate) fn with_embedded_vantages(&self, topology: &Topology) -> Topology {
+        let expected = self.embedded_vantages.iter().cloned();
+        expected.fold(topology.clone(), Topology::with_vantage)
+    }
+
+    /// Returns the path of the configuration file.
+    pub(crate) fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
+    /// Copies the vantages of the embedding program from another source.
+    pub(crate) fn with_embedded_vantages_of(mut self, other: &Self) -> Self {
+        self.embedded_vantages.clone_from(&other.embedded_vantages);
+        self
+    }
+}
+
+/// Maps a path of the joined topology to the configuration, if it refers to an entry that the configuration added.
+/// `targets` and `balancers` are the topology's own numbers of entries.
+fn configured_path(path: &str, targets: usize, balancers: usize) -> Option<String> {
+    [("targets", targets), ("balancers", balancers)]
+        .into_iter()
+        .find_map(|(list, own)| {
+            let (index, rest) = path.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
+            let index = index.parse::<usize>().ok()?.checked_sub(own)?;
+            Some(format!(
+                "{list}[{index}]{}",
+                if list == "targets" { "" } else { rest }
+            ))
+        })
+}

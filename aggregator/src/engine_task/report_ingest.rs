@@ -1,0 +1,105 @@
+//! Takes the reports of probers: checks them, records their observations and passes these to the engine.
+
+use std::sync::Arc;
+
+use parallax_diagnosis::replay::RecordProgress;
+use parallax_model::{EventTime, Recorded, ReportAnswer};
+
+use super::EngineTask;
+use crate::ingest::{IngestAnswer, Report, ReportBatch, ReportReceipt};
+
+impl EngineTask {
+    pub(super) fn handle_report(&mut self, report: Report) {
+        let Report {
+            batch,
+            received,
+            reply: answer,
+        } = report;
+        let ingested = self.ingest(batch, received);
+        // The client may have disconnected. The report is still counted, and a retransmission will be a duplicate.
+        let _ = answer.send(ingested);
+        let now = self.clock.now();
+        self.release_rounds(now);
+        if self.advance(now) {
+            self.publish(now);
+        }
+    }
+
+    fn ingest(&mut self, batch: ReportBatch, received: EventTime) -> IngestAnswer {
+        let ReportBatch {
+            header,
+            observations,
+            malformed_lines: malformed,
+        } = batch;
+        let state = Arc::clone(&self.topology_state.borrow().topology);
+        let mut kept = Vec::new();
+        let session = self.sessions.update(&header, received);
+        let resend = self.startup_buffer.process_header(
+            &header,
+            (received, session.offset.offset_micros()),
+            (|| self.joined_topology.vantages().len(), self.settings.interval),
+        );
+        let mut receipt = ReportReceipt {
+            malformed,
+            ..ReportReceipt::default()
+        };
+        for mut observation in observations {
+            if !session.sequences.insert(observation.seq) {
+                receipt.duplicates += 1;
+                continue;
+            }
+            receipt.accepted += 1;
+            observation.started = session.offset.to_event_time(observation.started);
+            // Names are shared: neither clone copies text.
+            let recorded = Recorded {
+                vantage: header.vantage.clone(),
+                incarnation: header.incarnation.clone(),
+                observation,
+            };
+            // Observations of runs stay out of cells, history and recording: runs probe at other times and rates.
+            if recorded
+                .observation
+                .assignment
+                .as_ref()
+                .is_some_and(|id| id.run_id().is_some())
+            {
+                if let Some(runs) = &self.runs {
+                    runs.record(&recorded);
+                }
+                continue;
+            }
+            let result = self.engine.observe(&recorded);
+            if header.is_resend {
+                // A resent observation: an earlier process or the other replica has counted and stored it.
+                self.counters.count_resent(result);
+            } else {
+                self.counters.count_observation(&recorded, result, &state);
+                if let Some(history) = &mut self.history {
+                    history.record_observation(&recorded, result, &state);
+                }
+            }
+            if self.recorder.is_some() {
+                kept.push(recorded);
+            }
+        }
+        if let Some(facts) = &header.facts {
+            self.facts.record(&header.vantage, facts, received);
+        }
+        let progress = header.complete_until.map(|complete| RecordProgress {
+            vantage: header.vantage.clone(),
+            complete: session.offset.to_event_time(complete),
+        });
+        let progress = progress.and_then(|progress| self.startup_buffer.hold_progress(progress));
+        if let Some(progress) = &progress {
+            self.engine.record_progress(&progress.vantage, progress.complete);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record_report(received, &self.joined_topology, kept, progress);
+        }
+        self.counters.count_report(receipt);
+        IngestAnswer {
+            receipt,
+            response: ReportAnswer { resend },
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Closes rounds that have ended, holds them back after a start, and publishes what they show.
+
+use std::sync::Arc;
+
+use parallax_model::EventTime;
+
+use super::EngineTask;
+use crate::startup_buffer::RoundsReleased;
+
+impl EngineTask {
+    /// Releases held-back rounds if the probers' buffered observations have arrived.
+    pub(super) fn release_rounds(&mut self, now: EventTime) {
+        let released = self
+            .startup_buffer
+            .release(now, || self.joined_topology.vantages());
+        self.apply_released(released);
+    }
+
+    /// Applies the progress that was reported while rounds were held back.
+    pub(super) fn apply_released(&mut self, released: Option<RoundsReleased>) {
+        let Some(RoundsReleased {
+            progress: complete,
+            evidence_since: from,
+        }) = released
+        else {
+            return;
+        };
+        for progress in complete {
+            self.engine.record_progress(&progress.vantage, progress.complete);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record_report(
+                    self.clock.now(),
+                    &self.joined_topology,
+                    Vec::new(),
+                    Some(progress),
+                );
+            }
+        }
+        self.evidence_since.send_replace(from);
+    }
+
+    /// Closes rounds that have ended; returns whether any was judged. Does nothing while rounds are held back.
+    pub(super) fn advance(&mut self, now: EventTime) -> bool {
+        if self.startup_buffer.is_holding() {
+            return false;
+        }
+        let judged = self.engine.advance(now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record_advance(now, judged, &self.joined_topology);
+        }
+        judged
+    }
+
+    pub(super) fn publish(&mut self, now: EventTime) {
+        let view = Arc::new(self.engine.view(now));
+        if let Some(history) = &mut self.history {
+            history.record_view(&view);
+        }
+        self.send_checkpoint_if_due(&view);
+        self.views.publish(view);
+        self.probers.send_replace(Arc::new(self.sessions.views()));
+        self.plan_requests
+            .send_if_modified(|asked| asked.update(self.engine.probe_requests()));
+    }
+}

@@ -1,0 +1,46 @@
+//! The interval and timeout of rounds change while the engine task runs.
+
+use parallax_diagnosis::Checkpoint;
+use parallax_kubernetes::topology_state::ProbeTiming;
+use parallax_model::Micros;
+use tokio::sync::oneshot;
+
+use super::*;
+
+#[tokio::test]
+async fn rounds_change_with_the_configuration_while_the_hub_runs() {
+    let state = TopologyState::new(Arc::default());
+    let (sender, topology) = watch::channel(state);
+    let (_reports, reports) = mpsc::channel(REPORT_QUEUE_CAPACITY);
+    let settings = Settings {
+        interval: Micros::from_secs(5),
+        timeout: Micros::from_secs(3),
+    };
+    let (restored, restored_in) = oneshot::channel();
+    let checkpoint = EngineCheckpoint {
+        restored: restored_in,
+        latest: watch::channel(None).0,
+        restored_flag: watch::channel(false).0,
+    };
+    let (hub, outlook) = EngineTask::new(
+        settings,
+        Clock::system(),
+        IngestMetrics::new(),
+        topology,
+        reports,
+        checkpoint,
+    );
+    restored.send(Checkpoint::default()).unwrap();
+    let cancelled = CancellationToken::new();
+    let running = tokio::spawn(hub.run(cancelled.clone()));
+    assert_eq!(outlook.views.latest().interval, settings.interval);
+    let timing = ProbeTiming {
+        interval: Micros::from_secs(1),
+        timeout: Micros::from_millis(500),
+    };
+    sender.send_modify(|state| state.timing = Some(timing));
+    let view = outlook.views.wait_for(|view| view.interval == timing.interval);
+    tokio::time::timeout(Duration::from_secs(20), view).await.unwrap();
+    cancelled.cancel();
+    running.await.unwrap();
+}

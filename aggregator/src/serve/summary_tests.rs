@@ -1,0 +1,170 @@
+//! The status of views with and without failures, and with incomplete coverage.
+
+use parallax_diagnosis::view::{CellState, Investigation};
+
+use super::*;
+use parallax_fixtures::{healthy, outage, row, vantage};
+
+fn status(view: &View) -> Status {
+    StatusSummary::of(view, false).status
+}
+
+fn investigate(view: &mut View, subject: Subject) {
+    view.investigations.push(Investigation {
+        subject,
+        sentence: "failing, cause not yet known".to_owned(),
+        since: view.at,
+        transient: false,
+    });
+}
+
+#[test]
+fn a_failure_is_one_whether_its_cause_is_named_or_not() {
+    assert_eq!(status(&healthy()), Status::Ok);
+    assert_eq!(status(&outage()), Status::Failing);
+    for state in [CellState::Failing, CellState::Flaky] {
+        let mut view = healthy();
+        view.matrix[0].cells[0].state = state;
+        view.matrix[0].cells[0].failures = 2;
+        assert_eq!(status(&view), Status::Failing, "{state:?}");
+        // Catching up and missing vantages do not hide a failure.
+        view.vantages[1] = vantage("n2/pod", VantageState::Silent);
+        assert_eq!(
+            StatusSummary::of(&view, true).status,
+            Status::Failing,
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
+fn one_lost_probe_is_reported_and_tolerated() {
+    let mut view = healthy();
+    let lose = |view: &mut View, cell: usize| {
+        view.matrix[0].cells[cell].state = CellState::Flaky;
+        view.matrix[0].cells[cell].failures = 1;
+    };
+    lose(&mut view, 0);
+    let said = StatusSummary::of(&view, false);
+    assert_eq!((said.status, said.tone), (Status::Ok, SummaryTone::Ok));
+    assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
+    // A second failure from another vantage is not tolerated.
+    lose(&mut view, 1);
+    assert_eq!(status(&view), Status::Failing);
+}
+
+#[test]
+fn an_excused_failure_keeps_the_status_ok() {
+    let mut view = healthy();
+    investigate(&mut view, Subject::Network);
+    view.investigations[0].transient = true;
+    let said = StatusSummary::of(&view, false);
+    assert_eq!(said.status, Status::Ok);
+    assert!(
+        said.detail.contains("; 1 failure expected to resolve by itself"),
+        "{}",
+        said.detail
+    );
+}
+
+#[test]
+fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
+    let mut view = healthy();
+    investigate(&mut view, Subject::Network);
+    let said = StatusSummary::of(&view, false);
+    assert_eq!(
+        (said.status, &*said.detail),
+        (
+            Status::Unknown,
+            "1 failure that affects no target is under investigation."
+        )
+    );
+    view.matrix[0].cells[0].state = CellState::Flaky;
+    view.matrix[0].cells[0].failures = 2;
+    let said = StatusSummary::of(&view, false);
+    assert_eq!(
+        (said.status, &*said.text, &*said.detail),
+        (
+            Status::Failing,
+            "Probes fail for 1 target",
+            "Under investigation; no cause is named yet."
+        )
+    );
+}
+
+#[test]
+fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
+    let mut view = healthy();
+    let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
+    never.never_succeeded = true;
+    view.matrix.push(never);
+    let said = StatusSummary::of(&view, false);
+    assert_eq!(
+        (said.status, &*said.text),
+        (Status::Failing, "1 target never worked")
+    );
+    if let Some(row) = view.matrix.last_mut() {
+        row.pending = true;
+    }
+    investigate(
+        &mut view,
+        Subject::Target("https://new.example.test/".parse().unwrap()),
+    );
+    let said = StatusSummary::of(&view, false);
+    assert_eq!(said.status, Status::Ok);
+    assert!(
+        said.detail.contains("1 target not in service yet"),
+        "{}",
+        said.detail
+    );
+    // A target that has worked is in service, regardless of its annotation.
+    if let Some(row) = view.matrix.last_mut() {
+        row.never_succeeded = false;
+    }
+    assert_eq!(status(&view), Status::Failing);
+}
+
+#[test]
+fn that_a_new_target_fails_is_unknown() {
+    let mut view = healthy();
+    let mut new = row("https://new.example.test/", None, &[CellState::Failing; 2]);
+    new.is_new = true;
+    view.matrix.push(new);
+    investigate(
+        &mut view,
+        Subject::Target("https://new.example.test/".parse().unwrap()),
+    );
+    for never_ok in [true, false] {
+        if let Some(row) = view.matrix.last_mut() {
+            row.never_succeeded = never_ok;
+        }
+        let said = StatusSummary::of(&view, false);
+        assert_eq!(
+            (said.status, &*said.detail),
+            (Status::Unknown, "1 new target does not work everywhere yet.")
+        );
+    }
+    if let Some(row) = view.matrix.last_mut() {
+        row.is_new = false;
+    }
+    assert_eq!(status(&view), Status::Failing);
+}
+
+#[test]
+fn lost_coverage_and_catching_up_are_never_ok() {
+    assert_eq!(StatusSummary::of(&healthy(), true).status, Status::Unknown);
+    for state in [VantageState::Silent, VantageState::Waiting] {
+        let mut view = healthy();
+        view.vantages[1] = vantage("n2/pod", state);
+        assert_eq!(status(&view), Status::Unknown, "{state:?}");
+    }
+    let mut view = healthy();
+    for cell in &mut view.matrix[0].cells {
+        cell.state = CellState::Unknown;
+    }
+    assert_eq!(status(&view), Status::Unknown);
+    view.matrix.clear();
+    assert_eq!(status(&view), Status::Unknown);
+    view.vantages.clear();
+    assert_eq!(status(&view), Status::Unknown);
+}

@@ -1,0 +1,136 @@
+//! Closes rounds that are over, and judges the subjects that they touch.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{EventTime, Round};
+
+use super::{Engine, is_known};
+use crate::{
+    evidence::{
+        block::{CellBlock, EvidenceKind},
+        cells::{ClosedCells, Destination},
+    },
+    ids::VantageIx,
+    incident::outcomes_known_at,
+};
+
+impl Engine {
+    /// Closes and judges every round that is over at `now`. Returns whether any round was judged.
+    pub fn advance(&mut self, now: EventTime) -> bool {
+        let mut judged = false;
+        while self.judge_next(now) {
+            judged = true;
+            // The round that is now the oldest may already be complete for some vantages.
+            for vantage in self.evidence.rounds.pending_vantages() {
+                self.fold_complete_client(vantage);
+            }
+        }
+        judged
+    }
+
+    /// Closes and judges the next round that is over.
+    pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
+        let Some((round, waiting)) = self.evidence.rounds.close_next(now, &self.registry) else {
+            return false;
+        };
+        self.incidents.begin_round(round);
+        self.cluster.withdrawals.update(round, &self.cluster.topology);
+        let mut rows = self.intern_rows(waiting);
+        let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
+        let at = outcomes_known_at(fold.last_outcome(round.end(self.settings.interval)), &rows);
+        let names = (&self.cluster.routes, &self.registry);
+        self.findings.add_rows(round, &mut rows, names.0, names.1);
+        self.findings
+            .judge(round, &self.cluster.topology, names, self.settings);
+        self.evidence.resolvers.add_round(round, &rows);
+        let asked = self
+            .outstanding_requests
+            .process_results(round, &mut rows, names, &fold);
+        let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
+        self.fold(&rows, &mut fold);
+        let mut cells = fold.close();
+        self.apply_presence(round, &clients, &mut cells);
+        if asked.contains(&true) {
+            let unasked = self.blocks_without_requests(&rows, &asked, &cells);
+            self.outstanding_requests.record_without_requests(round, unasked);
+        }
+        let interval = self.settings.interval;
+        let mut touched = BTreeSet::new();
+        for (block, cells) in cells {
+            if !block.slow {
+                self.record_successes(&block, &cells, round.end(interval));
+            }
+            touched.extend(self.units_of(&block));
+            self.evidence
+                .blocks
+                .entry(block)
+                .or_default()
+                .push(round, cells, interval);
+        }
+        self.evidence
+            .restart_times
+            .retain(|_, restarted| *restarted > round.end(interval));
+        for unit in &touched {
+            self.update_detectors(unit, round);
+        }
+        if self.was_judged(round) {
+            self.judgement.related.clear();
+            self.learn_answers(round);
+            self.settle_requests(round, at);
+            return true;
+        }
+        self.mark_unvisited(round, at);
+        let (known, topology, world) = (
+            &self.cluster.known_vantages,
+            &self.cluster.topology,
+            &self.registry,
+        );
+        let freed = self.incidents.close_healthy(at, |client| {
+            // No vantage is known before the topology has been read.
+            topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
+        });
+        for unit in freed {
+            if let Some(state) = self.judgement.units.get_mut(&unit) {
+                state.detectors.clear();
+                state.healthy_rounds.clear();
+                state.evidence_floor = Some(Round(round.0 + 1));
+            }
+        }
+        self.evidence.visited_node_fronts = self.visited_node_fronts();
+        for unit in &touched {
+            self.judge_unit(unit, round, at);
+        }
+        self.judgement.related.clear();
+        self.learn_answers(round);
+        self.settle_requests(round, at);
+        self.update_hazards(round.end(self.settings.interval), false);
+        true
+    }
+
+    fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
+        if cells.values().any(|c| c.probes > c.failures) {
+            self.history.worked_blocks.insert(*block);
+        }
+        let succeeded = cells.iter().filter(|(_, counts)| counts.probes > counts.failures);
+        let dests = succeeded.map(|(key, _)| key.dest);
+        match block.kind {
+            EvidenceKind::Mesh => self
+                .history
+                .answering_nodes
+                .extend(dests.filter_map(|dest| match dest {
+                    Destination::Peer(node) => Some(node),
+                    _ => None,
+                })),
+            EvidenceKind::Dns => {
+                for dest in dests {
+                    if let Destination::Name(name) = dest
+                        && self.history.resolved_names.insert(name)
+                    {
+                        self.record_first_answer(name, end);
+                    }
+                }
+            }
+            EvidenceKind::Vip(_) | EvidenceKind::Direct(..) | EvidenceKind::Target(_) => {}
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Classifies the answers of one resolver at one vantage over a window of rounds.
+
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use parallax_model::{Micros, Round, Vantage};
+
+use super::{ClassifiedAnswers, cache_allowance};
+use crate::findings::answers::{
+    AnswerSource, FormerAnswer,
+    address_kind::{self, AddressKind, KnownAddresses, NamedServices},
+    resolver_answers::{RecentRounds, RoundAnswers},
+};
+
+/// Maximum number of distinct answers per name whose kind is cached.
+const MAX_CACHED_KINDS: usize = 16;
+
+/// Cache of the kinds of answers for one name; most vantages get the same answer.
+pub(super) struct AnswerKinds<'n, 'a> {
+    pub(super) own: &'n NamedServices,
+    pub(super) known: &'n KnownAddresses,
+    pub(super) former: &'n BTreeMap<IpAddr, FormerAnswer>,
+    pub(super) seen: Vec<(&'a Arc<RoundAnswers>, Arc<AddressKind>)>,
+}
+
+impl<'a> AnswerKinds<'_, 'a> {
+    pub(super) fn of(&mut self, said: &'a Arc<RoundAnswers>) -> Arc<AddressKind> {
+        if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
+            return Arc::clone(nature);
+        }
+        let nature = Arc::new(address_kind::of(said, self.own, self.known, self.former));
+        if self.seen.len() < MAX_CACHED_KINDS {
+            self.seen.push((said, Arc::clone(&nature)));
+        }
+        nature
+    }
+}
+
+pub(super) fn classify<'a>(
+    asking: &'a AnswerSource,
+    vantage: &'a Vantage,
+    told: &'a RecentRounds,
+    interval: Micros,
+    natures: &mut AnswerKinds<'_, 'a>,
+) -> Option<ClassifiedAnswers<'a>> {
+    let excused = cache_allowance(told.ttl(), interval);
+    // A cached answer from before a change is not a change of kind.
+    let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
+        (AddressKind::Former(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
+        _ => false,
+    };
+    let sort = |nature: &AddressKind, round| {
+        if cached(nature, round) {
+            AddressKind::INSIDE
+        } else {
+            nature.group()
+        }
+    };
+    let mut runs = told.runs();
+    let newest = runs.next()?;
+    let last = told.last();
+    let mut nature = natures.of(&newest.answer);
+    let is_cached = cached(&nature, last);
+    let first_sort = sort(&nature, last);
+    let mut union = Cow::Borrowed(&newest.answer.addresses);
+    let (mut changes, mut kept, mut broken) = (0, newest.rounds, false);
+    let (mut later, mut older) = (first_sort, newest.rounds);
+    for run in runs {
+        let this = natures.of(&run.answer);
+        let this_sort = sort(&this, told.round_before(older));
+        older += run.rounds;
+        changes += usize::from(later != this_sort);
+        later = this_sort;
+        broken |= first_sort != this_sort;
+        if !broken {
+            union.to_mut().extend(run.answer.addresses.iter().copied());
+            kept += run.rounds;
+            // A former address, seen before the change, must not become the worst kind of the window.
+            if !matches!(*this, AddressKind::Former(..)) || matches!(*nature, AddressKind::Former(..)) {
+                nature = nature.max(this);
+            }
+        }
+    }
+    Some(ClassifiedAnswers {
+        source: asking,
+        vantage,
+        rounds: told,
+        kind: nature,
+        union,
+        cached: is_cached,
+        changes,
+        stable_rounds: kept,
+        since: told.round_before(kept - 1)?,
+    })
+}

@@ -1,0 +1,151 @@
+//! Scores of the regions that can be added to a fixed set.
+
+use std::collections::BTreeMap;
+
+use super::{CandidateHypothesis, Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion};
+use crate::{
+    evidence::weights::to_probes,
+    inference::{
+        comparison_data::RegionShares,
+        likelihood::{Likelihood, ShareGroups, log_sum_exp},
+        prior::P_FAULT,
+    },
+    regions::{Region, share::PathShare},
+};
+
+impl Comparison<'_> {
+    /// Scores "no further fault" and every region that can be added to the fixed ones; returns each region's own
+    /// shares.
+    pub(super) fn score_additions<'s>(
+        &'s self,
+        fixed: &FixedRegions,
+        likelihood: &mut Likelihood,
+    ) -> Vec<(ScoredRegion, &'s [(usize, PathShare)])> {
+        let mut known: BTreeMap<ShareGroups, f64> = BTreeMap::new();
+        let mut ln_m = |shares: &RegionShares, likelihood: &mut Likelihood| {
+            let groups = self.data.groups(shares);
+            *known
+                .entry(groups)
+                .or_insert_with_key(|groups| likelihood.ln_marginal(groups))
+        };
+        let none = ScoredRegion {
+            region: Region::Healthy,
+            ln_prior: libm::log(1.0 - P_FAULT),
+            ln_pooled: 0.0,
+            ln_marginal: ln_m(&fixed.shares, likelihood),
+            ln_kinds: self.ln_kinds(fixed, None),
+            probability: 0.0,
+        };
+        let mut scored: Vec<(ScoredRegion, &[(usize, PathShare)])> = vec![(none, &[])];
+        let mut unions = Vec::new();
+        for candidate in &self.candidates {
+            let region = candidate.hypothesis.region;
+            // Next to other faults, a region without failures has nothing to explain.
+            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
+            {
+                continue;
+            }
+            let union = self.data.union(
+                (&fixed.shares, &fixed.regions),
+                (&candidate.shares, region),
+                self.paths,
+            );
+            let entry = ScoredRegion {
+                region,
+                ln_prior: candidate.hypothesis.ln_prior,
+                ln_pooled: candidate.hypothesis.ln_pooled,
+                ln_marginal: ln_m(&union, likelihood),
+                ln_kinds: self.ln_kinds(fixed, Some(candidate)),
+                probability: 0.0,
+            };
+            scored.push((entry, &candidate.shares));
+            unions.push(union);
+        }
+        if !fixed.regions.is_empty() {
+            self.refine_scores(fixed, &mut scored, &unions, likelihood);
+        }
+        scored
+    }
+
+    /// Computes the two expensive terms, needed only next to fixed regions: the evidence of the other subjects
+    /// beyond those regions, and the marginal likelihood with separate rates. They are computed only for regions
+    /// that may become the best, in descending order of an upper bound of their score.
+    fn refine_scores(
+        &self,
+        fixed: &FixedRegions,
+        scored: &mut [(ScoredRegion, &[(usize, PathShare)])],
+        unions: &[RegionShares],
+        likelihood: &mut Likelihood,
+    ) {
+        let own_rates = self.separate_rates && fixed.regions.len() == 1;
+        let shares = |region: Region| self.pool.is_some_and(|pool| pool.shares(region));
+        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| shares(*r)).collect();
+        let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
+        if !own_rates && pool.is_none() {
+            return;
+        }
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (i, ((entry, shares), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+            let most = if own_rates {
+                let groups = self.data.pair_groups(&fixed.shares, shares, union);
+                ln_max_likelihood(groups.values())
+            } else {
+                entry.ln_marginal
+            };
+            let pooled = entry.ln_pooled.max(0.0);
+            order.push((entry.ln_prior + pooled + most + entry.ln_kinds, i));
+        }
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut best = scored[0].0.score();
+        let mut base = None;
+        for (most, i) in order {
+            let (entry, shares) = &mut scored[i + 1];
+            if most + PRUNING_MARGIN < best {
+                // Keeps the evidence against it from the other subjects, drops the evidence for it.
+                entry.ln_pooled = entry.ln_pooled.min(0.0);
+                continue;
+            }
+            if own_rates {
+                // Equal prior odds for one common rate and for separate rates.
+                let groups = self.data.pair_groups(&fixed.shares, shares, &unions[i]);
+                let ln_own = likelihood.ln_marginal_pair(&groups);
+                entry.ln_marginal = log_sum_exp(&[entry.ln_marginal, ln_own]) - std::f64::consts::LN_2;
+            }
+            if let Some(pool) = pool.filter(|pool| pool.shares(entry.region)) {
+                let base = base.get_or_insert_with(|| pool.baseline(&global, likelihood));
+                entry.ln_pooled = pool.ln_gain(base, entry.region, likelihood);
+            }
+            best = best.max(entry.score());
+        }
+    }
+
+    pub(super) fn ln_kinds(&self, fixed: &FixedRegions, joined: Option<&CandidateHypothesis>) -> f64 {
+        let mut blamed: Vec<(Region, &[usize])> = fixed
+            .regions
+            .iter()
+            .copied()
+            .zip(fixed.failing.iter().map(Vec::as_slice))
+            .collect();
+        blamed.extend(joined.map(|c| (c.hypothesis.region, c.failing.as_slice())));
+        self.data.ln_kinds(&blamed, self.paths)
+    }
+}
+
+/// Returns the ln likelihood of the counts with a maximum-likelihood rate per group: an upper bound for every
+/// model.
+fn ln_max_likelihood<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
+    let ln_share = |part: f64, all: f64| {
+        if part > 0.0 {
+            part * libm::log(part / all)
+        } else {
+            0.0
+        }
+    };
+    groups
+        .map(|(failures, successes)| {
+            let (failures, successes) = (to_probes(*failures), to_probes(*successes));
+            let all = failures + successes;
+            ln_share(failures, all) + ln_share(successes, all)
+        })
+        .sum()
+}

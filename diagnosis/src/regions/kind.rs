@@ -1,0 +1,184 @@
+//! Kinds of regions, with their printed names, prior weights and members.
+
+use std::fmt;
+
+use super::{Region, paths::SubjectPaths};
+use crate::ids::NodeIx;
+
+/// The kind of a region, without its members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RegionKind {
+    Healthy,
+    Target,
+    Vip,
+    Backend,
+    Bnode,
+    BnodeRemote,
+    Client,
+    ClientVip,
+    Pair,
+    NoLocal,
+    Cross,
+    Same,
+    SameVip,
+    SelfPod,
+    SelfVip,
+    Zone,
+    ProtoVip,
+    DnsClient,
+    DnsAll,
+    DnsName,
+    OutsideAll,
+    LbOwnNode,
+    OutsideFrontNode,
+}
+
+impl RegionKind {
+    /// Every kind.
+    pub(super) const ALL: [Self; 23] = [
+        Self::Healthy,
+        Self::Target,
+        Self::Vip,
+        Self::Backend,
+        Self::Bnode,
+        Self::BnodeRemote,
+        Self::Client,
+        Self::ClientVip,
+        Self::Pair,
+        Self::NoLocal,
+        Self::Cross,
+        Self::Same,
+        Self::SameVip,
+        Self::SelfPod,
+        Self::SelfVip,
+        Self::Zone,
+        Self::ProtoVip,
+        Self::DnsClient,
+        Self::DnsAll,
+        Self::DnsName,
+        Self::OutsideAll,
+        Self::LbOwnNode,
+        Self::OutsideFrontNode,
+    ];
+
+    /// Prior weight of the kind, shared by its members.
+    pub(crate) const fn weight(self) -> f64 {
+        match self {
+            Self::Healthy => 0.0,
+            Self::Backend => 0.25,
+            Self::Client | Self::Bnode => 0.12,
+            Self::NoLocal => 0.10,
+            Self::BnodeRemote => 0.08,
+            Self::Target | Self::ClientVip | Self::SameVip | Self::SelfPod => 0.06,
+            Self::Pair => 0.05,
+            Self::Vip | Self::Cross | Self::Same | Self::DnsClient | Self::OutsideAll => 0.04,
+            Self::Zone
+            | Self::ProtoVip
+            | Self::DnsAll
+            | Self::DnsName
+            | Self::SelfVip
+            | Self::LbOwnNode
+            | Self::OutsideFrontNode => 0.03,
+        }
+    }
+
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Target => "target",
+            Self::Vip => "vip",
+            Self::Backend => "backend",
+            Self::Bnode => "bnode",
+            Self::BnodeRemote => "bnode-remote",
+            Self::Client => "client",
+            Self::ClientVip => "client-vip",
+            Self::Pair => "pair",
+            Self::NoLocal => "nolocal",
+            Self::Cross => "cross",
+            Self::Same => "same",
+            Self::SameVip => "same-vip",
+            Self::SelfPod => "self",
+            Self::SelfVip => "self-vip",
+            Self::Zone => "zone",
+            Self::ProtoVip => "proto-vip",
+            Self::DnsClient => "dns-client",
+            Self::DnsAll => "dns-all",
+            Self::DnsName => "dns-name",
+            Self::OutsideAll => "outside-all",
+            Self::LbOwnNode => "lb-own-node",
+            Self::OutsideFrontNode => "outside-front-node",
+        }
+    }
+
+    /// Returns all regions of the kind for a subject. Their number is the look-elsewhere divisor of the prior.
+    pub(crate) fn members(self, scene: &SubjectPaths) -> Vec<Region> {
+        let clients = || scene.client_nodes();
+        match self {
+            Self::Healthy => vec![Region::Healthy],
+            Self::Target => vec![Region::Target],
+            Self::Vip => vec![Region::Vip],
+            Self::NoLocal => vec![Region::NoLocal],
+            Self::Cross => vec![Region::Cross],
+            Self::Same => vec![Region::Same],
+            Self::SameVip => vec![Region::SameVip],
+            Self::SelfPod => vec![Region::SelfPod],
+            Self::SelfVip => vec![Region::SelfVip],
+            Self::ProtoVip => vec![Region::ProtoVip],
+            Self::DnsAll => vec![Region::DnsAll],
+            Self::OutsideAll => vec![Region::OutsideAll],
+            Self::LbOwnNode => vec![Region::LbOwnNode],
+            Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
+            Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
+            Self::Bnode => scene.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
+            Self::BnodeRemote => scene
+                .mesh
+                .node_set
+                .iter()
+                .copied()
+                .map(Region::BnodeRemote)
+                .collect(),
+            Self::Client => clients().iter().copied().map(Region::Client).collect(),
+            Self::ClientVip => clients().iter().copied().map(Region::ClientVip).collect(),
+            Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
+            Self::DnsName => scene.names.iter().copied().map(Region::DnsName).collect(),
+            Self::Pair => pairs(scene).map(|(c, n)| Region::Pair(c, n)).collect(),
+            Self::Zone => {
+                let zones = scene.zone_set();
+                zones
+                    .iter()
+                    .flat_map(|a| {
+                        zones
+                            .iter()
+                            .filter(move |b| *b != a)
+                            .map(move |b| Region::Zone(*a, *b))
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
+impl fmt::Display for RegionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.label())
+    }
+}
+
+/// Returns all ordered pairs of a client node and another node.
+fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
+    let nodes = &scene.mesh.node_set;
+    scene.client_nodes().iter().flat_map(|&c| {
+        nodes
+            .iter()
+            .copied()
+            .filter(move |n| *n != c)
+            .map(move |n| (c, n))
+    })
+}
+
+/// Returns the number of pairs without listing them: a large mesh has millions.
+pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
+    let clients = scene.client_nodes();
+    let own = clients.intersection(&scene.mesh.node_set).count();
+    clients.len() * scene.mesh.node_set.len() - own
+}

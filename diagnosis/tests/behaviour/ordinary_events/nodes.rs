@@ -1,0 +1,196 @@
+//! Nodes that restart, die or leave.
+
+use super::*;
+
+#[test]
+fn a_prober_that_restarts_in_place_is_away_and_its_node_is_not_broken() {
+    for (kind, away) in [("refused", 1), ("refused", 4), ("connect_timeout", 4), ("eof", 2)] {
+        let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+        for round in 0..60 {
+            let restarts = (12..12 + away).contains(&round);
+            let there: Vec<usize> = ALL.into_iter().filter(|node| !restarts || *node != 5).collect();
+            day.mesh(round, &there, |_, to| {
+                (restarts && to == 5).then_some(("connect", kind))
+            });
+            day.web(round, &there, succeeds);
+            let view = day.close(round, &there);
+            assert_eq!(
+                open_sentences(&view),
+                [""; 0],
+                "{kind} for {away} rounds, round {round}"
+            );
+            assert!(view.investigations.is_empty(), "{:?}", view.investigations);
+        }
+    }
+}
+
+#[test]
+fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
+    let dead = |pods: bool| {
+        let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+        let node = if pods { 3 } else { 5 };
+        for round in 0..60 {
+            let off = round >= 12;
+            let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != node).collect();
+            day.mesh(round, &there, |_, to| {
+                (off && to == node).then_some(("connect", "connect_timeout"))
+            });
+            day.web(round, &there, |from, to| match to {
+                Some(to) => (off && to == node).then_some(("connect", "connect_timeout")),
+                // Every other connection through the address ends on the dead node.
+                None => (off && node == 3 && (from + usize::try_from(round).unwrap()) % 2 == 0)
+                    .then_some(("connect", "connect_timeout")),
+            });
+            let view = day.close(round, &there);
+            if let Some(incident) = view.incidents.first() {
+                assert_eq!(
+                    incident.verdict.region.members,
+                    [format!("n{node}")],
+                    "{}",
+                    incident.verdict.sentence
+                );
+                return round - 12;
+            }
+        }
+        panic!("never named");
+    };
+    assert!(dead(true) <= 3);
+    let alone = dead(false);
+    assert!((6..=10).contains(&alone), "after {alone} rounds");
+}
+
+#[test]
+fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..60 {
+        let off = round >= 12;
+        let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != 3).collect();
+        // The first half of the node's last round succeeds.
+        if round == 12 {
+            day.web(round, &[3], succeeds);
+        }
+        day.mesh(round, &there, |_, to| {
+            (off && to == 3).then_some(("connect", "connect_timeout"))
+        });
+        day.web(round, &there, |from, to| {
+            let chosen = to.unwrap_or(if (from + usize::try_from(round).unwrap()) % 2 == 0 {
+                3
+            } else {
+                0
+            });
+            (off && chosen == 3).then_some(("connect", "connect_timeout"))
+        });
+        let view = day.close(round, &there);
+        if let Some(incident) = view.incidents.first() {
+            let region = &incident.verdict.region;
+            assert_eq!(
+                (region.region.as_str(), region.members.as_slice()),
+                ("bnode", &["n3".to_owned()][..])
+            );
+            return;
+        }
+    }
+    panic!("never named");
+}
+
+#[test]
+fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
+    // A Pod of its own on n5; the others on n0 and n3.
+    let spec = |node: bool, endpoint: bool| {
+        let mut spec = cluster(&nodes(if node { NODES } else { 5 }), &[(0, 0)]);
+        let endpoints = spec["services"][1]["endpoints"].as_array_mut().unwrap();
+        if node {
+            endpoints.push(json!({"pod": "web-5", "address": "10.244.5.10", "node": "n5"}));
+        } else if endpoint {
+            endpoints.push(
+                json!({"pod": "web-5", "address": "10.244.5.10", "ready": false, "serving": false,
+                "terminating": true}),
+            );
+        }
+        spec
+    };
+    // The cluster removes the endpoint after 30 s, or never.
+    for forgotten in [18, 99] {
+        let mut day = ScriptedMesh::new(spec(true, true));
+        let left: Vec<usize> = (0..5).collect();
+        let mut named = Vec::new();
+        for round in 0..60 {
+            if round == 12 {
+                day.change(spec(false, true), round * INTERVAL);
+            }
+            if round == forgotten {
+                day.change(spec(false, false), round * INTERVAL);
+            }
+            let there = if round < 12 { ALL.to_vec() } else { left.clone() };
+            // One of three connections through the address goes to the dead endpoint.
+            day.web(round, &there, |from, to| {
+                let turn = usize::try_from(round).unwrap() + from;
+                let lost = to.is_none() && (12..forgotten).contains(&round) && turn % 3 == 0;
+                lost.then_some(("connect", "connect_timeout"))
+            });
+            named.extend(
+                open_sentences(&day.close(round, &there))
+                    .into_iter()
+                    .map(|sentence| (round, sentence)),
+            );
+        }
+        match forgotten {
+            18 => assert_eq!(named, []),
+            _ => assert!(
+                named.first().is_some_and(|(round, _)| (27..32).contains(round)),
+                "{named:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_with_it() {
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..12 {
+        day.mesh(round, &ALL, succeeds);
+        day.close(round, &ALL);
+    }
+    // Its prober ends; some peers learn of it late.
+    let mut leaving = nodes(NODES);
+    leaving[5].as_object_mut().unwrap().remove("prober");
+    day.change(cluster(&leaving, &[(0, 0)]), 12 * INTERVAL + 400_000);
+    let left: Vec<usize> = (0..5).collect();
+    for round in 12..16 {
+        let late = [0, 1, 2];
+        day.mesh(round, &late, |_, to| {
+            (to == 5).then_some(("connect", "connect_timeout"))
+        });
+        assert_eq!(open_sentences(&day.close(round, &left)), [""; 0]);
+    }
+    day.change(cluster(&nodes(5), &[(0, 0)]), 16 * INTERVAL);
+    let cut = |_, to| (to == 4).then_some(("connect", "connect_timeout"));
+    let mut last = None;
+    for round in 16..24 {
+        for from in [0, 1, 2, 3] {
+            for to in 0..5 {
+                if from != to {
+                    let line = json!({"channel": "mesh", "target": format!("echo://n{to}"), "dst_node": format!("n{to}")});
+                    day.probe(round, from, 1_000_000, with_outcome(line, cut(from, to)));
+                }
+            }
+        }
+        last = Some(day.close(round, &left));
+    }
+    assert_eq!(open_sentences(&last.unwrap()).len(), 1);
+    let mut view = None;
+    day.change(cluster(&nodes(4), &[(0, 0)]), 24 * INTERVAL);
+    for round in 24..26 {
+        for from in [0, 1, 2, 3] {
+            let line = json!({"channel": "mesh", "target": format!("echo://n{}", (from + 1) % 4), "dst_node": format!("n{}", (from + 1) % 4)});
+            day.probe(round, from, 1_000_000, with_outcome(line, None));
+        }
+        view = Some(day.close(round, &[0, 1, 2, 3]));
+    }
+    let view = view.unwrap();
+    assert_eq!(open_sentences(&view), [""; 0]);
+    assert_eq!(
+        view.incidents[0].departure_reason.as_deref(),
+        Some("node n4 left the cluster")
+    );
+}

@@ -1,0 +1,156 @@
+//! Verdicts about Services and their endpoints.
+
+use super::*;
+
+#[test]
+fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let errors = Some(("check", "status:503"));
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let outcome = errors.filter(|_| broken);
+        cluster.web(round, 3, outcome, |_| outcome);
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F20");
+    assert!(!verdict.sentence.contains("controller"), "{}", verdict.sentence);
+    assert!(
+        verdict
+            .sentence
+            .contains("the Pods of Service shop/web return server errors"),
+        "{}",
+        verdict.sentence
+    );
+    assert_eq!(
+        verdict.remedies[0].command.as_deref(),
+        Some("kubectl -n shop get endpointslices,pods -l kubernetes.io/service-name=web -o wide")
+    );
+}
+
+#[test]
+fn where_some_pods_serve_the_sentence_says_so() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        // Every second response comes from the failing Pod.
+        cluster.host(round, "http", |node| {
+            let hit = (round + i64::from(node == "n2")) % 2 == 0;
+            (broken && hit).then_some(("check", "status:503"))
+        });
+    });
+    let said = view
+        .incidents
+        .iter()
+        .map(|i| i.verdict.sentence.as_str())
+        .chain(view.investigations.iter().map(|i| i.sentence.as_str()));
+    for sentence in said {
+        assert!(!sentence.contains("no application Pod"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_target_that_no_service_is_known_of_is_said_to_fail_and_nothing_is_said_of_its_endpoints() {
+    let mut cluster = Cluster::new(&json!({"targets": [{"url": "tcp://db.example.test:5432"}],
+        "vantages": ["vpc:laptop"]}));
+    let laptop = |cluster: &mut Cluster, round: i64, outcome: Outcome| {
+        let mut line = json!({"channel": "vip", "target": "tcp://db.example.test:5432", "front": "192.0.2.7:5432",
+            "vantage": "vpc:laptop", "incarnation": "laptop-1", "seq": round + 1, "t_us": round * INTERVAL});
+        line = with_outcome(line, outcome);
+        let recorded: Recorded = serde_json::from_value(line).unwrap();
+        cluster.engine.observe(&recorded);
+        let end = EventTime((round + 1) * INTERVAL).shifted(3_500_000);
+        cluster
+            .engine
+            .record_progress(&"vpc:laptop".parse().unwrap(), EventTime((round + 1) * INTERVAL));
+        cluster.engine.advance(end);
+        cluster.engine.view(end)
+    };
+    let mut view = None;
+    for round in 0..10 {
+        view = Some(laptop(
+            &mut cluster,
+            round,
+            (round >= 3).then_some(("connect", "refused")),
+        ));
+    }
+    let view = view.unwrap();
+    let verdict = only_verdict(&view);
+    for words in ["endpoint", "workload", "down", "every node", "controller"] {
+        assert!(!verdict.sentence.contains(words), "{words}: {}", verdict.sentence);
+    }
+    assert!(
+        verdict.sentence.contains("nothing listens on the port"),
+        "{}",
+        verdict.sentence
+    );
+    for remedy in &verdict.remedies {
+        let command = remedy.command.as_deref().unwrap_or_default();
+        assert!(!command.contains("kubectl"), "{command}");
+    }
+}
+
+#[test]
+fn a_service_without_a_usable_endpoint_says_whether_any_exists() {
+    for (web, words) in [
+        (
+            &[][..],
+            "Service shop/web has no usable endpoint (none exists), so connections are refused",
+        ),
+        (
+            &[false, false, false],
+            "Service shop/web has no usable endpoint (none of 3 is ready), so connections are refused",
+        ),
+    ] {
+        let mut cluster = Cluster::new(&healthy_spec());
+        let view = rounds(&mut cluster, |cluster, round, broken| {
+            if round == 3 {
+                cluster.change(&spec(web, HEALTHY, "Ready"), round);
+            }
+            let pods = if broken { 0 } else { 3 };
+            cluster.web(round, pods, broken.then_some(("connect", "refused")), |_| None);
+        });
+        let verdict = only_verdict(&view);
+        assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+        assert!(
+            !verdict.sentence.contains("endpoints answer"),
+            "{}",
+            verdict.sentence
+        );
+    }
+}
+
+#[test]
+fn an_origin_without_a_usable_endpoint_is_named_whatever_the_controller_answers() {
+    for status in ["status:503", "status:404"] {
+        let mut cluster = Cluster::new(&healthy_spec());
+        let view = rounds(&mut cluster, |cluster, round, broken| {
+            if round == 3 {
+                cluster.change(&spec(&[], HEALTHY, "Ready"), round);
+            }
+            cluster.host(round, "http", |_| broken.then_some(("check", status)));
+        });
+        let verdict = only_verdict(&view);
+        assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+        let answers = status.trim_start_matches("status:");
+        let words = format!(
+            "Service shop/web behind the route has no usable endpoint (none exists), so the controller answers {answers}"
+        );
+        assert!(verdict.sentence.contains(&words), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let outcome = broken.then_some(("connect", "connect_timeout"));
+        cluster.web(round, 3, outcome, |_| outcome);
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F13", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("no connection to the ready Pods of Service shop/web on port 8080 succeeds: a filter such as a NetworkPolicy, security group or host firewall drops the packets"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(!verdict.sentence.contains("down"), "{}", verdict.sentence);
+}

@@ -1,0 +1,92 @@
+//! The echo of a prober.
+
+use super::*;
+
+async fn echo(addr: SocketAddr, nonce: &str, peer: &str) -> parallax_prober::ProbeResult {
+    let mut assignment = assignment(
+        &json!({"kind": "echo", "nonce": nonce}),
+        &json!({"address": addr}),
+        AMPLE,
+    );
+    assignment.peer = Some(peer.parse().unwrap());
+    run(&assignment, &context(TlsConfigs::with_roots([]))).await
+}
+
+#[tokio::test]
+async fn the_echo_tells_a_neighbour_with_the_nonce_who_answered_and_strangers_nothing() {
+    let mut aggregator = Aggregator::start(vec![], &[]).await;
+    let agent = Running::start(config(aggregator.addr())).await;
+    assert_eq!(
+        failure(&echo(agent.echo, "secret", "n1").await),
+        (Phase::Check, FailureKind::Status),
+        "before the first plan there is no nonce"
+    );
+    // The header contains a number of assignments once the plan, and with it the nonce, has arrived.
+    while aggregator.report().await.header.assignments.is_none() {}
+    let result = echo(agent.echo, "secret", "n1").await;
+    assert_eq!(result.outcome, Outcome::Ok { status: Some(200) });
+    let EchoIdentity {
+        pod,
+        node,
+        instance,
+        peer,
+    } = result.echo.unwrap();
+    assert_eq!((pod.as_str(), node.as_str()), ("prober-n1", "n1"));
+    assert_eq!(instance, agent.incarnation);
+    assert!(peer.ip().is_loopback());
+    assert_eq!(result.entry.unwrap().as_str(), "prober-n1");
+    let stranger = echo(agent.echo, "guess", "n1").await;
+    assert_eq!(
+        stranger.outcome,
+        Outcome::Failed {
+            phase: Phase::Check,
+            kind: FailureKind::Status,
+            status: Some(404)
+        }
+    );
+    let elsewhere = echo(agent.echo, "secret", "n2").await;
+    assert_eq!(failure(&elsewhere), (Phase::Check, FailureKind::WrongBody));
+    assert_eq!(
+        elsewhere.dst_node.unwrap().as_str(),
+        "n1",
+        "the wrong one is the finding"
+    );
+    agent.stop().await;
+    aggregator.join().await;
+}
+
+#[tokio::test]
+async fn the_echo_answers_in_exactly_the_size_that_was_asked_for() {
+    let mut aggregator = Aggregator::start(vec![], &[]).await;
+    let agent = Running::start(config(aggregator.addr())).await;
+    while aggregator.report().await.header.assignments.is_none() {}
+    for size in parallax_model::SIZE_SWEEP.into_iter().chain([0, 10]) {
+        let probe = json!({"kind": "echo", "nonce": "secret", "size": size});
+        let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
+        let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
+        assert_eq!(result.outcome, Outcome::Ok { status: Some(200) }, "{size}");
+        if size >= 1_300 {
+            assert_eq!(result.echo.unwrap().pod.as_str(), "prober-n1");
+        } else if size <= 10 {
+            assert_eq!(result.echo, None, "too few bytes for the identity");
+        }
+    }
+    let probe = json!({"kind": "echo", "nonce": "secret", "size": 300_000});
+    let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
+    let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
+    assert_eq!(
+        failure(&result),
+        (Phase::Check, FailureKind::Status),
+        "the size is bounded"
+    );
+    agent.stop().await;
+    aggregator.join().await;
+}
+
+#[tokio::test]
+async fn something_else_than_an_echo_is_a_wrong_body() {
+    let server = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
+    let result = echo(server.addr, "secret", "n1").await;
+    assert_eq!(failure(&result), (Phase::Check, FailureKind::WrongBody));
+    server.join().await;
+}

@@ -1,0 +1,184 @@
+//! Runs that fetch the response of an ACME challenge.
+
+use super::*;
+
+#[tokio::test]
+async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the_cas_fetch_alone() {
+    let bench = Bench::new(RunOptions::default());
+    let ask = |client: &str| json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": client, "expected": "t0ken.thumb"}});
+    let run = bench.begin(ask("cert-manager")).unwrap();
+    assert_eq!((run.rounds, run.timeout), (1, Micros::from_secs(10)));
+    let told = bench.told();
+    let fetch = |a: &Assignment| serde_json::to_value(&a.probe).unwrap();
+    for (_, assignment) in told.iter().filter(|(_, a)| a.channel == Channel::Vip) {
+        let probe = fetch(assignment);
+        assert_eq!(
+            (&probe["kind"], &probe["client"]),
+            (&json!("challenge"), &json!("cert-manager"))
+        );
+        assert_eq!(
+            probe["scope"]["refuse"][0], "10.96.0.1/32",
+            "the rule travels along"
+        );
+        assert_eq!(assignment.dial, parallax_model::DialAddress::Resolve);
+    }
+    let direct: Vec<_> = told
+        .iter()
+        .filter(|(_, a)| a.channel == Channel::Direct)
+        .collect();
+    assert_eq!(direct.len(), 3, "the ingress pod, from every node");
+    assert_eq!(fetch(&direct[0].1)["expect_body_equals"], "t0ken.thumb");
+    assert!(told.iter().any(|(_, a)| a.channel == Channel::Mesh));
+    // Refused on nodes without an ingress Pod, as in I1. One fetch proves the failure, several name the cause.
+    let mut several = ask("cert-manager");
+    several["rounds"] = json!(4);
+    let run = bench.begin(several).unwrap();
+    bench.answer(4, |vantage, assignment| {
+        let no_local = vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip;
+        if no_local {
+            json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (events, run) = bench.end(&run).await;
+    assert_eq!(run.challenge, Some(parallax_model::ChallengeClient::CertManager));
+    let sights = events.iter().filter(|event| {
+        matches!(
+            event,
+            RunEvent::Result {
+                challenge: Some(_),
+                placement: Some(parallax_model::Placement::NoLocal),
+                ..
+            }
+        )
+    });
+    assert_eq!(sights.count(), 2 * 4);
+    assert_eq!(
+        run.verdict.map(|verdict| verdict.verdict.region.region),
+        Some("nolocal".to_owned()),
+        "{}",
+        run.sentence
+    );
+    let ca = bench.begin(ask("boulder")).unwrap();
+    assert_eq!(ca.timeout, Micros::from_secs(20));
+    assert!(bench.told().iter().all(|(_, a)| a.channel == Channel::Vip));
+    let five = json!({"url": CHALLENGE, "challenge": {"client": "cert-manager", "passes": 5}});
+    let five = bench.begin(five).unwrap();
+    assert_eq!(
+        five.deadline - five.requested_at,
+        Micros::from_secs(5 * 10 + 4 * 2 + 1),
+        "five fetches and the pauses between them"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_are() {
+    let bench = Bench::new(RunOptions::default());
+    let begin = |url: &str, challenge: Value| bench.begin(json!({"url": url, "challenge": challenge}));
+    let plain = || json!({"client": "boulder"});
+    for url in [
+        "http://a.example.test/",
+        "http://a.example.test/.well-known/acme-challenge/",
+        "http://a.example.test/.well-known/acme-challenge/../../admin",
+        "http://a.example.test/.well-known/acme-challenge/t?x=/admin",
+        "https://a.example.test/.well-known/acme-challenge/t0ken",
+        "tcp://a.example.test:80",
+    ] {
+        let refused = begin(url, plain()).unwrap_err();
+        assert!(
+            matches!(refused, RunRefusedError::Challenge(_)),
+            "{url}: {refused}"
+        );
+    }
+    for url in [
+        "http://b.example.test/.well-known/acme-challenge/t0ken",
+        "http://a.example.test:8080/.well-known/acme-challenge/t0ken",
+    ] {
+        let refused = begin(url, plain()).unwrap_err();
+        assert!(
+            refused.to_string().contains("no host of a known target"),
+            "{refused}"
+        );
+    }
+    let asked = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
+    let refused = begin(CHALLENGE, asked).unwrap_err();
+    assert!(refused.to_string().contains("resolvers.public"), "{refused}");
+    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 6})).unwrap_err();
+    assert!(passes.to_string().contains("challenge.passes"), "{passes}");
+    let key = begin(CHALLENGE, json!({"client": "boulder", "expected": "a b"})).unwrap_err();
+    assert!(key.to_string().contains("challenge.expected"), "{key}");
+    let any = Bench::new(RunOptions {
+        allow_any_target: true,
+        ..RunOptions::default()
+    });
+    let unknown =
+        json!({"url": "http://b.example.test/.well-known/acme-challenge/t0ken", "challenge": plain()});
+    any.begin(unknown).unwrap();
+    let local = json!({"url": "http://localhost/.well-known/acme-challenge/t0ken", "challenge": plain()});
+    assert!(matches!(
+        any.begin(local).unwrap_err(),
+        RunRefusedError::OutOfScope(_)
+    ));
+    any.stop().await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() {
+    let bench = Bench::new(RunOptions::default());
+    let asked = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
+    bench.begin(asked).unwrap();
+    let passes: Vec<(String, Value)> = bench
+        .told()
+        .into_iter()
+        .map(|(vantage, assignment)| {
+            let probe = serde_json::to_value(&assignment.probe).unwrap();
+            (vantage.to_string(), probe["passes"].clone())
+        })
+        .collect();
+    let told = |outside: bool| -> Vec<&Value> {
+        let own = passes
+            .iter()
+            .filter(|(vantage, _)| vantage.contains(':') == outside);
+        own.map(|(_, passes)| passes).collect()
+    };
+    assert_eq!(told(true), [&json!(5)], "{passes:?}");
+    assert!(
+        told(false).len() > 1 && told(false).iter().all(|passes| passes.is_null()),
+        "{passes:?}"
+    );
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds() {
+    let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+    for n in 4..=500 {
+        let node = json!({"name": format!("n{n}"), "zone": "a",
+            "prober": {"pod": format!("prober-n{n}"), "address": format!("10.{}.{}.5:9095", 100 + n / 250, n % 250)}});
+        spec.nodes.push(serde_json::from_value(node).unwrap());
+    }
+    let bench = Bench::of(spec, RunOptions::default());
+    let begun = std::time::Instant::now();
+    let ask = json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": "cert-manager", "expected": "t0ken.thumb"}});
+    let run = bench.begin(ask).unwrap();
+    assert_eq!(run.vantages.len(), 500);
+    bench.answer(1, |vantage, assignment| {
+        if vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip {
+            json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
+        } else {
+            ok(vantage, assignment)
+        }
+    });
+    let (_, run) = bench.end(&run).await;
+    assert_eq!(
+        run.completed, run.expected,
+        "no probe was waited for to its deadline"
+    );
+    assert_eq!(run.outcome, Some(RunOutcome::Failed));
+    // The budget is five seconds including the probes' own time; here it is measured, not asserted.
+    println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
+    bench.stop().await;
+}

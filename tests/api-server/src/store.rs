@@ -1,0 +1,127 @@
+//! The objects of the server, their history, and the failures that tests configure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Behaviour for a resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Like a Kubernetes API server.
+    #[default]
+    Normal,
+    /// Answers every request with this status.
+    Status(u16),
+    /// Answers no request.
+    Hangs,
+    /// Opens watches and sends nothing, not even bookmarks.
+    Mute,
+}
+
+/// Resource, namespace (empty for cluster-scoped resources) and name of an object.
+pub(crate) type ObjectKey = (String, String, String);
+
+/// A token that the server knows.
+#[derive(Debug)]
+pub(crate) struct Token {
+    /// `status` of its review.
+    pub(crate) review: Value,
+    /// The `ServiceAccount` whose deletion invalidates it.
+    pub(crate) account: Option<ObjectKey>,
+}
+
+/// State of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    pub(crate) version: u64,
+    /// Oldest known version: a watch from an earlier one is answered with 410.
+    pub(crate) oldest: u64,
+    pub(crate) objects: BTreeMap<ObjectKey, Value>,
+    /// Version, resource, type and object of each change.
+    pub(crate) log: Vec<(u64, String, &'static str, Value)>,
+    /// Resources that do not exist.
+    pub(crate) absent: BTreeSet<String>,
+    /// By resource (`pods`) or subresource (`pods/portforward`).
+    pub(crate) behaviours: BTreeMap<String, Behaviour>,
+    /// Every request fails, as without a leader of etcd.
+    pub(crate) unavailable: bool,
+    /// Number of interruptions: a watch that began before one ends.
+    pub(crate) interruptions: u64,
+    /// Number of lists by resource.
+    pub(crate) lists: BTreeMap<String, u64>,
+    /// Label selectors of lists and watches by resource.
+    pub(crate) selectors: BTreeMap<String, BTreeSet<String>>,
+    /// Number of writes rejected as the test configured.
+    pub(crate) rejected_writes: BTreeMap<String, u64>,
+    /// `Authorization` of the last request.
+    pub(crate) last_credential: Option<String>,
+    pub(crate) tokens: BTreeMap<String, Token>,
+    pub(crate) token_reviews: u64,
+    /// `NAMESPACE/NAME SECONDS` of each token request.
+    pub(crate) token_requests: Vec<String>,
+    /// Token for every token request, instead of a new one.
+    pub(crate) issued_token: Option<String>,
+    /// Where the ports of all Pods are forwarded to.
+    pub(crate) forward_target: Option<SocketAddr>,
+    /// Ports of Pods that clients have forwarded.
+    pub(crate) forwarded_ports: BTreeSet<u16>,
+}
+
+/// Access to the store, and the notification of watches.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Mutex<Store>>,
+    pub(crate) changed: watch::Sender<()>,
+}
+
+impl Shared {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap()
+    }
+}
+
+impl Store {
+    pub(crate) fn new(absent: &[&str]) -> Self {
+        Self {
+            version: 100,
+            absent: absent.iter().map(|name| (*name).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn put(&mut self, resource: &str, mut object: Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (resource.to_owned(), text("namespace"), text("name"));
+        let what = if self.objects.contains_key(&key) {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        self.log
+            .push((self.version, resource.to_owned(), what, object.clone()));
+        self.objects.insert(key, object);
+    }
+
+    /// Deletes an object, and with a `ServiceAccount` its tokens.
+    pub(crate) fn delete(&mut self, resource: &str, namespace: &str, name: &str) {
+        let key = key(resource, namespace, name);
+        let mut object = self.objects.remove(&key).unwrap();
+        self.tokens
+            .retain(|_, token| token.account.as_ref() != Some(&key));
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.log
+            .push((self.version, resource.to_owned(), "DELETED", object));
+    }
+}
+
+pub(crate) fn key(resource: &str, namespace: &str, name: &str) -> ObjectKey {
+    (resource.to_owned(), namespace.to_owned(), name.to_owned())
+}
