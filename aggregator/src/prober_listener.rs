@@ -143,7 +143,6 @@ impl ProberListener {
                 let enrolments = EnrolledAccounts {
                     client,
                     namespace: namespace.clone(),
-                    enrolled_seen: identity.enrolled_seen(),
                     vantages,
                 };
                 door.enrolments = Some((enrolments, out));

@@ -70,7 +70,7 @@ impl Aggregator {
             .start(&shared, &mut parts, &mut start, &stopping);
         start("topology", parts.spawn(self.reducer.run(stopping.clone())));
         if let Some(enrolment) = self.enrolled_accounts {
-            start("enrolment", parts.spawn(enrolment.poll(stopping.clone())));
+            start("enrolment", parts.spawn(enrolment.watch(stopping.clone())));
         }
         if let Some(election) = self.leader_election {
             start("leader election", parts.spawn(election.run(stopping.clone())));

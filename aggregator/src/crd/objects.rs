@@ -83,7 +83,7 @@ impl ObjectClient {
             account: self.account_description,
         };
         let mut absence_logged = false;
-        watch_updates(self.client.0.clone(), collection, WatchTiming::default())
+        watch_updates(self.client.0.clone(), collection, None, WatchTiming::default())
             .inspect(move |update| match update {
                 WatchUpdate::Absent if !std::mem::replace(&mut absence_logged, true) => {
                     tracing::warn!("the API server does not know {kind}; apply deploy/crds.yaml");

@@ -1,68 +1,122 @@
 //! Vantages outside the cluster, from their `ServiceAccounts`: an input of the topology.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, api::ListParams};
-use parallax_model::{Namespace, Vantage};
-use tokio::{
-    sync::{Notify, watch},
-    time::{MissedTickBehavior, interval, timeout},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, pin,
 };
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    watch::{WatchTiming, WatchUpdate, WatchedResource, watch_updates},
+};
+use parallax_model::{Namespace, Vantage};
+use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::review::{VANTAGE_LABEL, enrolled_vantage};
-use parallax_kubernetes::api_client::ApiClient;
 
-/// Interval between lists of the accounts; a revoked vantage loses its plan within it.
-const LIST_INTERVAL: Duration = Duration::from_secs(15);
-const LIST_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Polls the `ServiceAccounts` of enrolled vantages.
+/// Watches the `ServiceAccounts` of enrolled vantages.
 #[derive(Debug)]
 pub(crate) struct EnrolledAccounts {
     pub(crate) client: ApiClient,
     pub(crate) namespace: Namespace,
-    /// Notified when a vantage authenticates that may not have been listed yet.
-    pub(crate) enrolled_seen: Arc<Notify>,
     pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
 }
 
 impl EnrolledAccounts {
-    /// Lists until cancelled. While listing fails, the known vantages are kept.
-    pub(crate) async fn poll(self, cancelled: CancellationToken) {
-        let api = Api::<ServiceAccount>::namespaced(self.client.0.clone(), self.namespace.as_str());
-        let wanted = ListParams::default().labels(VANTAGE_LABEL);
-        let mut tick = interval(LIST_INTERVAL);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut failing = false;
+    /// Watches until cancelled. While the API server is unavailable, the known vantages are kept.
+    pub(crate) async fn watch(self, cancelled: CancellationToken) {
+        let accounts = LabelledAccounts {
+            namespace: self.namespace,
+        };
+        let updates = watch_updates(
+            self.client.0.clone(),
+            accounts,
+            Some(VANTAGE_LABEL.to_owned()),
+            WatchTiming::default(),
+        );
+        let mut updates = pin::pin!(updates);
+        let mut known = BTreeMap::new();
         loop {
-            tokio::select! {
+            let update = tokio::select! {
                 () = cancelled.cancelled() => return,
-                _ = tick.tick() => {}
-                () = self.enrolled_seen.notified() => {}
-            }
-            let listed = tokio::select! {
-                () = cancelled.cancelled() => return,
-                listed = timeout(LIST_TIMEOUT, api.list(&wanted)) => listed,
+                update = updates.next() => update,
             };
-            let reason = match listed {
-                Ok(Ok(accounts)) => {
-                    let now: BTreeSet<_> = accounts.items.iter().filter_map(enrolled_vantage).collect();
-                    self.vantages.send_if_modified(|known| {
-                        let changed = *known != now;
-                        *known = now;
-                        changed
-                    });
-                    failing = false;
-                    continue;
+            match update {
+                Some(WatchUpdate::Listed(accounts, _)) => {
+                    known = accounts.into_iter().map(|one| (one.name, one.vantage)).collect();
                 }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "request timed out".to_owned(),
-            };
-            if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(%reason, namespace = %self.namespace, "cannot list the ServiceAccounts of enrolled vantages; keeping the known vantages");
+                Some(WatchUpdate::Applied(account)) => {
+                    known.insert(account.name, account.vantage);
+                }
+                Some(WatchUpdate::Deleted(key)) => {
+                    known.remove(&key.name);
+                }
+                Some(
+                    WatchUpdate::Unreadable
+                    | WatchUpdate::Live
+                    | WatchUpdate::Absent
+                    | WatchUpdate::Failed(_),
+                ) => continue,
+                None => return,
             }
+            let now: BTreeSet<Vantage> = known.values().flatten().cloned().collect();
+            self.vantages.send_if_modified(|vantages| {
+                let changed = *vantages != now;
+                *vantages = now;
+                changed
+            });
         }
+    }
+}
+
+/// The `ServiceAccounts` of one namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct LabelledAccounts {
+    namespace: Namespace,
+}
+
+/// A `ServiceAccount` with the label of an enrolled vantage.
+#[derive(Debug)]
+struct LabelledAccount {
+    name: String,
+    /// The vantage; absent if the labels do not name one.
+    vantage: Option<Vantage>,
+}
+
+impl fmt::Display for LabelledAccounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "serviceaccounts in {}", self.namespace)
+    }
+}
+
+impl WatchedResource for LabelledAccounts {
+    type Object = LabelledAccount;
+
+    fn plural(&self) -> &'static str {
+        "serviceaccounts"
+    }
+
+    fn group(&self) -> &'static str {
+        ""
+    }
+
+    fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace)
+    }
+
+    fn is_optional(&self) -> bool {
+        false
+    }
+
+    fn read(&self, value: Value) -> Result<LabelledAccount, String> {
+        let account: ServiceAccount = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        Ok(LabelledAccount {
+            vantage: enrolled_vantage(&account),
+            name: account.metadata.name.unwrap_or_default(),
+        })
     }
 }

@@ -26,7 +26,7 @@ use axum::http::{HeaderMap, header};
 use parallax_model::Vantage;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, Semaphore},
+    sync::Semaphore,
     time::Instant,
 };
 
@@ -79,8 +79,6 @@ pub(crate) struct ProberAuthenticator {
     pods: Arc<dyn ProberPods>,
     cache: Mutex<TokenCache>,
     review_slots: Semaphore,
-    /// Notified when an enrolled vantage authenticates: it may not have been listed yet.
-    enrolled_seen: Arc<Notify>,
     metrics: IdentityMetrics,
     rejection_log: RefusalLog,
 }
@@ -107,15 +105,9 @@ impl ProberAuthenticator {
             pods,
             cache: Mutex::default(),
             review_slots: Semaphore::new(MAX_CONCURRENT_REVIEWS),
-            enrolled_seen: Arc::default(),
             metrics,
             rejection_log: RefusalLog::default(),
         }
-    }
-
-    /// Returns the notification of authenticated enrolled vantages.
-    pub(crate) fn enrolled_seen(&self) -> Arc<Notify> {
-        self.enrolled_seen.clone()
     }
 
     /// Authenticates the sender of a request. Rejections are counted and logged.
@@ -234,13 +226,10 @@ impl ProberAuthenticator {
             None
         };
         Ok(match outside {
-            Some(vantage) => {
-                self.enrolled_seen.notify_one();
-                Ok(TokenHolder {
-                    subject,
-                    enrolled_vantage: Some(vantage),
-                })
-            }
+            Some(vantage) => Ok(TokenHolder {
+                subject,
+                enrolled_vantage: Some(vantage),
+            }),
             None => Err(AuthenticationError::new(
                 RefusalReason::WrongAccount,
                 subject.account.to_string(),

@@ -13,13 +13,14 @@ use crate::watch::{QUEUE_CAPACITY, Reflector, WatchTiming, WatchUpdate, WatchedR
 pub fn watch_updates<S: WatchedResource>(
     client: Client,
     source: S,
+    label_selector: Option<String>,
     timing: WatchTiming,
 ) -> impl Stream<Item = WatchUpdate<S::Object>> + Send {
     let (updates, receiver) = mpsc::channel(QUEUE_CAPACITY);
     let reflector = Reflector {
         client,
         source,
-        label_selector: None,
+        label_selector,
         timing,
         updates,
     };

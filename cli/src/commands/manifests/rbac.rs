@@ -181,7 +181,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                     resource_names: Some(vec![INCIDENT_ACTIONS_MAP.to_owned(), CHECKPOINT_MAP.to_owned()]),
                     ..rule("", &["configmaps"], &["get", "update"])
                 });
-                rules.push(rule("", &["serviceaccounts"], &["get", "list"]));
+                rules.push(rule("", &["serviceaccounts"], &["get", "list", "watch"]));
             }
             if own && !values.notify.is_empty() {
                 rules.push(PolicyRule {
