@@ -67,7 +67,7 @@ impl ExternalLinks {
                 Some(("vantage", &format!("{node}/pod"))),
             )),
             Subject::Network => {
-                links.extend(self.dashboard_link("mesh", incident, "Dashboard of the mesh", None))
+                links.extend(self.dashboard_link("mesh", incident, "Dashboard of the mesh", None));
             }
             Subject::Front(_) | Subject::Service(_) | Subject::Target(_) | Subject::Name(_) => {}
         }

@@ -16,7 +16,7 @@ pub const NAME_PREFIX: &str = "parallax-preflight-";
 pub fn insert_path(ingress: &Value, host: &str, path: &Value) -> Result<Option<Value>, String> {
     let mut rules = rules(ingress);
     let backend = backend_service(path);
-    if backend.is_some() && all_paths(&rules).any(|other| self::backend_service(other) == backend) {
+    if backend.is_some() && all_paths(&rules).any(|other| backend_service(other) == backend) {
         return Ok(None);
     }
     match rules.iter_mut().find(|rule| rule["host"] == host) {

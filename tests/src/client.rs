@@ -154,7 +154,7 @@ pub fn serve_requests() -> anyhow::Result<()> {
         let answers: Vec<ClientResult> = std::thread::scope(|scope| {
             let asking: Vec<_> = asks
                 .iter()
-                .map(|ask| scope.spawn(move || self::send_request(ask)))
+                .map(|ask| scope.spawn(move || send_request(ask)))
                 .collect();
             let gone = |_| ClientResult::Other {
                 what: "the client thread panicked".to_owned(),

@@ -47,7 +47,7 @@ pub(super) fn validate(
         let Some(text) = text else { continue };
         match parse_duration(&text) {
             Some(seconds) if (RETENTION_RANGE_S.0..=RETENTION_RANGE_S.1).contains(&seconds) => {
-                *keep = Micros::from_secs(seconds)
+                *keep = Micros::from_secs(seconds);
             }
             _ => {
                 wrong(

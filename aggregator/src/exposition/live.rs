@@ -195,7 +195,7 @@ fn encode_watches(
             (labels, watch.errors.get(&reason).copied().unwrap_or(0))
         })
     });
-    self::encode_counters(encoder, families::WATCH_ERRORS, errors)
+    encode_counters(encoder, families::WATCH_ERRORS, errors)
 }
 
 /// Encodes the state of the store; no series without a store, so that no alert fires.

@@ -25,10 +25,7 @@ use std::{
 use axum::http::{HeaderMap, header};
 use parallax_model::Vantage;
 use parking_lot::Mutex;
-use tokio::{
-    sync::Semaphore,
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use enrolled::EnrolledAccounts;
 pub(crate) use metrics::IdentityMetrics;

@@ -142,7 +142,7 @@ impl ObservationCounters {
         // Only successes are timed: refusals are fast and timeouts slow, so the times of failures would reflect their
         // number.
         if matches!(channel, Channel::Vip | Channel::Dns) && matches!(outcome, Outcome::Ok { .. }) {
-            series.observe_times(target, self::phase_seconds(times), &self.metrics);
+            series.observe_times(target, phase_seconds(times), &self.metrics);
         }
     }
 

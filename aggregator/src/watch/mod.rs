@@ -37,7 +37,7 @@ pub(crate) async fn watch_source(
 ) {
     match source.kubernetes.clone() {
         Some(kubernetes) => {
-            kube::watch_cluster(source, kubernetes, state, watches, pod_registry, clock, cancelled).await
+            kube::watch_cluster(source, kubernetes, state, watches, pod_registry, clock, cancelled).await;
         }
         None => file::watch_files(source, started, state, clock, cancelled).await,
     }

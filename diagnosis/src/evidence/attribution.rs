@@ -112,7 +112,7 @@ impl ClientAttribution {
                     .record(EvidenceKind::Mesh, Channel::Mesh, Destination::Peer(peer), kind);
             }
             Channel::Dns if split == OutcomeSplit::PerPhase => {
-                self.attribute_lookup(row, kind, routes, world)
+                self.attribute_lookup(row, kind, routes, world);
             }
             Channel::Dns => {
                 let name = name_of(row, routes, world);

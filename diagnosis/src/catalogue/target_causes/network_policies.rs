@@ -1,4 +1,4 @@
-//! Traffic to the Pods that a NetworkPolicy or another filter blocks.
+//! Traffic to the Pods that a `NetworkPolicy` or another filter blocks.
 
 use parallax_model::FailureKind;
 
