@@ -12,7 +12,7 @@ use std::{fmt::Write as _, fs};
 use crate::{circles::cycles, modules::imports, workspace::packages};
 
 /// Targets that still have import cycles, and the number of modules in them. The number may only decrease.
-const IMPORT_CYCLES: [(&str, usize); 2] = [("parallax-lab", 18), ("parallax-real-cluster", 2)];
+const IMPORT_CYCLES: [(&str, usize); 2] = [("parallax-lab", 17), ("parallax-real-cluster", 2)];
 
 #[test]
 fn the_modules_of_a_crate_import_each_other_in_one_direction() {
