@@ -6,7 +6,10 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
 
 /// Maximum length of a name in bytes. A DNS name has at most 253; a target id contains a URL.
 const MAX_LENGTH: usize = 2048;
@@ -44,33 +47,37 @@ pub enum InvalidName {
     },
 }
 
-fn validate(what: &'static str, value: String) -> Result<String, InvalidName> {
+fn validate(kind: &'static str, value: &str) -> Result<(), InvalidName> {
     if value.is_empty() {
-        return Err(InvalidName::Empty { kind: what });
+        return Err(InvalidName::Empty { kind });
     }
     if value.len() > MAX_LENGTH {
         return Err(InvalidName::TooLong {
-            kind: what,
+            kind,
             len: value.len(),
         });
     }
     if value.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(InvalidName::Unprintable { kind: what, value });
+        return Err(InvalidName::Unprintable {
+            kind,
+            value: value.to_owned(),
+        });
     }
-    Ok(value)
+    Ok(())
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $what:literal) => {
+    ($(#[$doc:meta])* $type:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(Arc<str>);
 
         impl $type {
             /// Validates the string and creates the name.
-            pub fn new(value: impl Into<String>) -> Result<Self, InvalidName> {
-                validate($what, value.into()).map(|name| Self(name.into()))
+            pub fn new(value: impl AsRef<str>) -> Result<Self, InvalidName> {
+                let value = value.as_ref();
+                validate($kind, value)?;
+                Ok(Self(value.into()))
             }
 
             /// The name as text.
@@ -103,6 +110,27 @@ macro_rules! name {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                // A visitor, because an intermediate `String` would be a second allocation for each name of a report.
+                struct NameVisitor;
+
+                impl Visitor<'_> for NameVisitor {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a string")
+                    }
+
+                    fn visit_str<E: de::Error>(self, value: &str) -> Result<$type, E> {
+                        $type::new(value).map_err(E::custom)
+                    }
+                }
+
+                deserializer.deserialize_str(NameVisitor)
             }
         }
 

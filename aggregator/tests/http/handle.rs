@@ -131,7 +131,7 @@ async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_op
     let reset = post(&aggregator, &reset_path(), &target).send().await.unwrap();
     assert_eq!(
         read(reset).await,
-        json!({"target": "http://a.example.test/", "known": false})
+        json!({"target": "http://a.example.test/", "had_baseline": false})
     );
     let window = post(
         &aggregator,

@@ -64,7 +64,7 @@ async fn the_user_survives_forwarding_and_cannot_be_forged() {
         };
         tokio::time::timeout(DEADLINE, wait).await.unwrap();
     };
-    becomes(&leader, "part", "leads").await;
+    becomes(&leader, "role", "leads").await;
     let standby = replica(&server, "agg-b").await;
     becomes(&standby, "leader", "agg-a").await;
 

@@ -143,7 +143,7 @@ async fn incidents_of_earlier_processes_are_listed_and_paged() {
         "the engine does not know it, so it is not open"
     );
     assert_eq!(
-        running.json("/v1/incidents/i-1/verdicts").await["verdicts"][0]["at"],
+        running.json("/v1/incidents/i-1/verdicts").await["verdicts"][0]["changed_at"],
         1_795_179_010_000_000_i64
     );
     let page = running.text("/").await;

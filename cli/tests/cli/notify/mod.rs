@@ -126,12 +126,12 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
             .unwrap();
         map["data"]["outbox.json"]
             .as_str()
-            .is_some_and(|text| text.contains("\"heard\":{\"oncall\""))
+            .is_some_and(|text| text.contains("\"delivered\":{\"oncall\""))
     })
     .await;
     let state = pair.own_state(&standby).await;
     assert_eq!(
-        state["notifications"]["receivers"][0]["state"], "well",
+        state["notifications"]["receivers"][0]["state"], "healthy",
         "{}",
         state["notifications"]
     );
