@@ -35,12 +35,13 @@ const MAX_STATUS_WRITES: u32 = 15;
 const RESUME_DELAY: Duration = Duration::from_mins(1);
 
 /// The result of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttemptResult {
     /// Finished; the status contains the result.
     Finished,
-    /// Failed; a retry after this delay may succeed.
-    Retry(Duration),
+    /// Failed; a retry after this delay may succeed. It continues from the status that was written, if any, because the
+    /// watch may not have returned it by then.
+    Retry(Duration, Option<Box<PreflightStatus>>),
     /// Stopped on request; nothing is left over.
     Stopped,
 }
@@ -91,10 +92,11 @@ impl AttemptContext {
                     trouble.failure
                 );
                 let seconds = again.map(|pause| pause.as_secs());
-                (
-                    status::failed(&object, &trouble, seconds),
-                    again.map_or(AttemptResult::Finished, AttemptResult::Retry),
-                )
+                let status = status::failed(&object, &trouble, seconds);
+                let ended = again.map_or(AttemptResult::Finished, |pause| {
+                    AttemptResult::Retry(pause, Some(Box::new(status.clone())))
+                });
+                (status, ended)
             }
         };
         if let Some(ended) = self.write_status(key, &object, &status, &stop).await {
@@ -176,6 +178,6 @@ impl AttemptContext {
                 return Some(AttemptResult::Stopped);
             }
         }
-        Some(AttemptResult::Retry(RESUME_DELAY))
+        Some(AttemptResult::Retry(RESUME_DELAY, None))
     }
 }

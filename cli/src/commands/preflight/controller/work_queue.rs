@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, api::DynamicObject};
-use parallax_aggregator::crd::objects::Key;
+use parallax_aggregator::crd::{objects::Key, preflights::PreflightStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::AttemptResult;
@@ -26,6 +26,15 @@ pub(super) enum WorkItem {
 struct ActivePreflight {
     version: ObjectVersion,
     stop: CancellationToken,
+}
+
+/// A preflight that is tried again.
+#[derive(Debug)]
+struct PendingRetry {
+    version: ObjectVersion,
+    due: Timestamp,
+    /// The status that the last attempt wrote.
+    status: Option<Box<PreflightStatus>>,
 }
 
 /// The identity and generation of an object.
@@ -50,8 +59,7 @@ pub(super) struct WorkQueue {
     max_concurrent: usize,
     stop: CancellationToken,
     active: BTreeMap<Key, ActivePreflight>,
-    /// Retries, with their time.
-    retries: BTreeMap<Key, (ObjectVersion, Timestamp)>,
+    retries: BTreeMap<Key, PendingRetry>,
     /// Finished preflights.
     finished: BTreeMap<Key, ObjectVersion>,
     /// The UIDs of objects that were deleted.
@@ -111,10 +119,17 @@ impl WorkQueue {
                 continue;
             }
             match self.retries.get(key) {
-                Some((of, until)) if *of == version && *until > now => at(*until),
+                Some(retry) if retry.version == version && retry.due > now => at(retry.due),
                 _ if self.active.len() < self.max_concurrent => {
                     let stop = self.stop.child_token();
-                    self.retries.remove(key);
+                    let mut object = Box::new(object.clone());
+                    let retry = self.retries.remove(key);
+                    let written = retry
+                        .filter(|retry| retry.version == version)
+                        .and_then(|retry| retry.status);
+                    if let Some(status) = written.and_then(|status| serde_json::to_value(status).ok()) {
+                        object.data["status"] = status;
+                    }
                     self.active.insert(
                         key.clone(),
                         ActivePreflight {
@@ -122,7 +137,7 @@ impl WorkQueue {
                             stop: stop.clone(),
                         },
                     );
-                    steps.push(WorkItem::Start(key.clone(), Box::new(object.clone()), stop));
+                    steps.push(WorkItem::Start(key.clone(), object, stop));
                 }
                 _ => {}
             }
@@ -141,10 +156,14 @@ impl WorkQueue {
         };
         match ended {
             AttemptResult::Finished => drop(self.finished.insert(key.clone(), under_way.version)),
-            AttemptResult::Retry(pause) => {
+            AttemptResult::Retry(pause, status) => {
                 let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
-                let until = now.checked_add(pause).unwrap_or(Timestamp::MAX);
-                self.retries.insert(key.clone(), (under_way.version, until));
+                let retry = PendingRetry {
+                    version: under_way.version,
+                    due: now.checked_add(pause).unwrap_or(Timestamp::MAX),
+                    status,
+                };
+                self.retries.insert(key.clone(), retry);
             }
             AttemptResult::Stopped => {}
         }

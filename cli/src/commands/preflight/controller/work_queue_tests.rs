@@ -85,13 +85,21 @@ fn one_that_came_to_nothing_waits_and_a_change_of_it_does_not() {
     let (mut docket, _stop) = docket();
     let all = [new("a")];
     turn(&mut docket, &all, now());
-    docket.finish(&key("a"), AttemptResult::Retry(Duration::from_secs(10)), now());
+    docket.finish(
+        &key("a"),
+        AttemptResult::Retry(Duration::from_secs(10), None),
+        now(),
+    );
     let (words, _, wake) = turn(&mut docket, &all, later(4));
     assert!(words.is_empty());
     assert_eq!(wake, Some(Duration::from_secs(6)));
     let changed = [object("a", "a", 2, &Value::Null)];
     assert_eq!(turn(&mut docket, &changed, later(4)).0, ["begin a"]);
-    docket.finish(&key("a"), AttemptResult::Retry(Duration::from_secs(10)), later(4));
+    docket.finish(
+        &key("a"),
+        AttemptResult::Retry(Duration::from_secs(10), None),
+        later(4),
+    );
     assert_eq!(turn(&mut docket, &changed, later(14)).0, ["begin a"]);
 }
 
@@ -149,4 +157,22 @@ fn a_stop_reaches_everything_that_is_under_way_and_nothing_more_is_begun() {
     assert!(tokens.iter().all(CancellationToken::is_cancelled));
     docket.finish(&key("a"), AttemptResult::Stopped, now());
     assert!(turn(&mut docket, &all, now()).0.is_empty());
+}
+
+#[test]
+fn a_retry_continues_from_the_status_that_was_written_although_the_watch_is_late() {
+    let (mut queue, _stop) = docket();
+    let stale = [new("a")];
+    turn(&mut queue, &stale, now());
+    let written = PreflightStatus {
+        attempts: Some(3),
+        ..PreflightStatus::default()
+    };
+    let retry = AttemptResult::Retry(Duration::from_secs(1), Some(Box::new(written)));
+    queue.finish(&key("a"), retry, now());
+    let (steps, _) = queue.poll(stale.iter().map(|(key, object)| (key, object)), later(1));
+    let [WorkItem::Start(_, object, _)] = steps.as_slice() else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(object.data["status"]["attempts"], 3);
 }
