@@ -9,7 +9,7 @@ use tokio::{
     net::{TcpListener, UdpSocket},
 };
 
-use crate::probing::{Rig, assignment, holds};
+use crate::probing::{ProbeHarness, assignment, check_result};
 
 struct Server {
     udp: UdpSocket,
@@ -24,7 +24,7 @@ const OTHER_ID: u8 = 2;
 /// first two bytes are replaced by the id).
 pub fn check(bytes: &[u8]) {
     thread_local! {
-        static RIG: Rig<Server> = Rig::new(|| async {
+        static HARNESS: ProbeHarness<Server> = ProbeHarness::new(|| async {
             let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a free loopback port");
             let address = udp.local_addr().expect("a bound socket has an address");
             let tcp = TcpListener::bind(address).await.expect("the same port is free for TCP");
@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
     let Some((mode, answer)) = bytes.split_first() else {
         return;
     };
-    RIG.with(|rig| {
+    HARNESS.with(|rig| {
         let record = if mode & AAAA == 0 { "A" } else { "AAAA" };
         let probe = json!({"kind": "dns", "name": "shop.example.test", "record": record,
                            "resolver": rig.server().address});
@@ -50,9 +50,9 @@ pub fn check(bytes: &[u8]) {
                     assert_eq!(*kind, FailureKind::NxDomain, "a stranger's datagram decided");
                 }
             }
-            Outcome::NotAsked { own } => panic!("fault of the fuzzer itself: {own}"),
+            Outcome::NotProbed { fault } => panic!("fault of the fuzzer itself: {fault}"),
         }
-        holds(result);
+        check_result(result);
     });
 }
 

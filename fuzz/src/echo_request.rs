@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 const NONCE: &str = "n-73a1";
 
 /// More than the total of all responses that an input can cause.
-const MOST: u64 = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 
-struct Rig {
+struct EchoHarness {
     runtime: Runtime,
     echo: SocketAddr,
 }
@@ -28,15 +28,19 @@ struct Rig {
 /// The first byte selects the number of pieces in which the rest is sent.
 pub fn check(bytes: &[u8]) {
     thread_local! {
-        static RIG: Rig = Rig::new();
+        static HARNESS: EchoHarness = EchoHarness::new();
     }
     let Some((mode, request)) = bytes.split_first() else {
         return;
     };
-    RIG.with(|rig| {
+    HARNESS.with(|rig| {
         let pieces = usize::from(mode % 4) + 1;
-        let answer = rig.runtime.block_on(asked(rig.echo, request, pieces));
-        assert!((answer.len() as u64) < MOST, "{} bytes", answer.len());
+        let answer = rig.runtime.block_on(send_request(rig.echo, request, pieces));
+        assert!(
+            (answer.len() as u64) < MAX_RESPONSE_BYTES,
+            "{} bytes",
+            answer.len()
+        );
         assert!(
             answer.is_empty() || answer.starts_with(b"HTTP/1."),
             "{:?}",
@@ -54,7 +58,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-impl Rig {
+impl EchoHarness {
     fn new() -> Self {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -65,7 +69,7 @@ impl Rig {
                 .await
                 .expect("a free loopback port");
             let aggregator = listener.local_addr().expect("a bound socket has an address");
-            tokio::spawn(aggregate(listener));
+            tokio::spawn(serve_plan(listener));
             let agent = Agent::bind(config(aggregator))
                 .await
                 .expect("an agent on a free port");
@@ -76,7 +80,7 @@ impl Rig {
                 parallax_model::ECHO_PATH
             );
             // It answers with its identity as soon as it has its plan.
-            while !contains(&asked(echo, greeting.as_bytes(), 1).await, b"\"instance\"") {
+            while !contains(&send_request(echo, greeting.as_bytes(), 1).await, b"\"instance\"") {
                 time::sleep(Duration::from_millis(10)).await;
             }
             echo
@@ -90,8 +94,8 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
         vantage: "n1/pod".parse().expect("a vantage"),
         pod: "prober-n1".parse().expect("a pod"),
         aggregator: format!("http://{aggregator}").parse().expect("a URL"),
-        token: None,
-        aggregator_roots: AggregatorRoots::AsProbes,
+        credential: None,
+        aggregator_roots: AggregatorRoots::SameAsProbes,
         role: Role::Prober,
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
@@ -102,7 +106,7 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
 }
 
 /// Sends a request, shuts down the sending side, and reads the response to the end.
-async fn asked(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
+async fn send_request(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(echo).await.expect("the echo listens");
     for piece in request.chunks((request.len() / pieces).max(1)) {
         // The echo may have closed the connection already.
@@ -114,12 +118,12 @@ async fn asked(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
     let _ = stream.shutdown().await;
     let mut answer = Vec::new();
     // A reset also ends the response.
-    let _ = stream.take(MOST).read_to_end(&mut answer).await;
+    let _ = stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut answer).await;
     answer
 }
 
 /// Acts as an aggregator that streams one empty plan.
-async fn aggregate(listener: TcpListener) {
+async fn serve_plan(listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             continue;

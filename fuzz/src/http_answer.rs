@@ -9,7 +9,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::probing::{Rig, assignment, holds};
+use crate::probing::{ProbeHarness, assignment, check_result};
 
 struct Server {
     listener: TcpListener,
@@ -19,7 +19,7 @@ struct Server {
 /// The first byte selects the probe and how the server closes the connection; the rest is the response.
 pub fn check(bytes: &[u8]) {
     thread_local! {
-        static RIG: Rig<Server> = Rig::new(|| async {
+        static HARNESS: ProbeHarness<Server> = ProbeHarness::new(|| async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free loopback port");
             let address = listener.local_addr().expect("a bound socket has an address");
             Server { listener, address }
@@ -28,18 +28,18 @@ pub fn check(bytes: &[u8]) {
     let Some((mode, answer)) = bytes.split_first() else {
         return;
     };
-    RIG.with(|rig| {
-        let assignment = asked(*mode, rig.server().address);
+    HARNESS.with(|rig| {
+        let assignment = request(*mode, rig.server().address);
         let result = rig.probe(&assignment, |server| serve(server, *mode, answer));
         let expected = ExpectedStatus::try_from(EXPECTED.to_owned()).expect("a set of statuses");
         match &result.outcome {
             Outcome::Ok { status: Some(status) } if mode & ECHO != 0 => assert_eq!(*status, 200),
-            Outcome::Ok { status: Some(status) } => assert!(expected.holds(*status), "{status}"),
+            Outcome::Ok { status: Some(status) } => assert!(expected.contains(*status), "{status}"),
             Outcome::Ok { status: None } => panic!("a success without a status"),
             Outcome::Failed { .. } => {}
-            Outcome::NotAsked { own } => panic!("fault of the fuzzer itself: {own}"),
+            Outcome::NotProbed { fault } => panic!("fault of the fuzzer itself: {fault}"),
         }
-        holds(result);
+        check_result(result);
     });
 }
 
@@ -48,7 +48,7 @@ const ECHO: u8 = 1;
 const RESET: u8 = 2;
 const PIECES: u8 = 4;
 
-fn asked(mode: u8, address: SocketAddr) -> Assignment {
+fn request(mode: u8, address: SocketAddr) -> Assignment {
     let probe = if mode & ECHO == 0 {
         json!({"kind": "http", "scheme": "http", "host": "shop.example.test", "port": 80, "path": "/",
                "expect_status": EXPECTED, "expect_body_contains": "ok"})

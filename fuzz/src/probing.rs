@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 /// Servers here always close the connection, so a probe that takes this long hangs.
-const NEVER_US: u64 = 15_000_000;
+const HANG_TIMEOUT_US: u64 = 15_000_000;
 
 /// A runtime and the state shared by probes, one per thread.
-pub(crate) struct Rig<S> {
+pub(crate) struct ProbeHarness<S> {
     runtime: Runtime,
     context: ProbeContext,
     server: S,
 }
 
-impl<S> Rig<S> {
+impl<S> ProbeHarness<S> {
     pub(crate) fn new<F: Future<Output = S>>(server: impl FnOnce() -> F) -> Self {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -67,13 +67,13 @@ fn root() -> Option<CertificateDer<'static>> {
 pub(crate) fn assignment(probe: &Value, dial: &Value) -> Assignment {
     serde_json::from_value(json!({
         "id": "fuzz", "target": "http://shop.example.test/", "channel": "vip", "probe": probe, "dial": dial,
-        "interval_us": NEVER_US, "timeout_us": NEVER_US,
+        "interval_us": HANG_TIMEOUT_US, "timeout_us": HANG_TIMEOUT_US,
     }))
     .expect("a valid assignment")
 }
 
 /// Checks properties of every result, whatever the peer did.
-pub(crate) fn holds(result: ProbeResult) {
+pub(crate) fn check_result(result: ProbeResult) {
     if let Outcome::Failed { phase, kind, .. } = &result.outcome {
         let waited = matches!(
             kind,
@@ -91,8 +91,8 @@ pub(crate) fn holds(result: ProbeResult) {
     let times = result.times;
     let parts = Phase::ALL
         .iter()
-        .map(|phase| times.of(*phase))
-        .chain([times.again]);
+        .map(|phase| times.get(*phase))
+        .chain([times.second_request]);
     let sum: u64 = parts.flatten().map(|time| time.0).sum();
     assert_eq!(
         Some(sum),

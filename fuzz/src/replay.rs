@@ -16,7 +16,7 @@ fn run(text: &str) -> Vec<String> {
     let mut replay = Replay::new();
     let mut out = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        out.extend(replay.line(number + 1, line));
+        out.extend(replay.read_line(number + 1, line));
     }
     out.extend(replay.finish());
     out

@@ -17,10 +17,10 @@ pub fn check(bytes: &[u8]) {
     assert!(conf.ndots <= 15 && (1..=5).contains(&conf.attempts));
     assert!((Duration::from_secs(1)..=Duration::from_secs(30)).contains(&conf.timeout));
     let name = text.rsplit('\n').next().unwrap_or_default();
-    let bare = ResolvConf::of_servers(conf.servers.clone());
+    let bare = ResolvConf::from_servers(conf.servers.clone());
     assert_eq!(bare.candidates(name).len(), 1, "nothing to search");
     for manner in [SearchManner::Glibc, SearchManner::Musl] {
-        let candidates = conf.candidates_of(name, manner);
+        let candidates = conf.candidates_for(name, manner);
         assert!(
             (1..=conf.search.len() + 1).contains(&candidates.len()),
             "{candidates:?}"

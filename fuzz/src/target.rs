@@ -7,7 +7,7 @@ pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    accepted(TargetSpec::of(text));
+    accepted(TargetSpec::new(text));
     if let Ok(spec) = serde_json::from_str::<TargetSpec>(text) {
         accepted(spec);
     }

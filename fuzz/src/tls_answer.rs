@@ -10,7 +10,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::probing::{Rig, assignment, holds};
+use crate::probing::{ProbeHarness, assignment, check_result};
 
 struct Server {
     listener: TcpListener,
@@ -20,19 +20,19 @@ struct Server {
 /// The bytes are sent by the server after the client's hello.
 pub fn check(bytes: &[u8]) {
     thread_local! {
-        static RIG: Rig<Server> = Rig::new(|| async {
+        static HARNESS: ProbeHarness<Server> = ProbeHarness::new(|| async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free loopback port");
             let address = listener.local_addr().expect("a bound socket has an address");
             Server { listener, address }
         });
     }
-    RIG.with(|rig| {
+    HARNESS.with(|rig| {
         let probe = json!({"kind": "http", "scheme": "https", "host": "shop.example.test", "port": 443, "path": "/",
                            "expect_status": "<500"});
         let assignment = assignment(&probe, &json!({"address": rig.server().address}));
         let result = rig.probe(&assignment, |server| serve(server, bytes));
         assert!(matches!(result.outcome, Outcome::Failed { .. }), "{result:?}");
-        holds(result);
+        check_result(result);
     });
 }
 

@@ -9,7 +9,7 @@ use crate::{
 
 pub(crate) const CAUSES: &[Cause] = &[Cause {
     id: "F8",
-    title: "nodes drop the load balancer's health checks because they come from an address bound on every node",
+    title: "nodes drop the load balancer's health checks: every node binds their source address",
     regions: &[RegionKind::OutsideFrontNode, RegionKind::OutsideAll],
     profile: |_| kind_profiles::VIP,
     weight: |s| {

@@ -23,32 +23,32 @@ const KEPT_ROUNDS: i64 = 120;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LossSymptoms {
     /// One of two queries was lost while the other was answered, and a retry succeeded.
-    pub(crate) single_lost: u64,
+    pub(crate) single_queries: u64,
     /// All queries of a lookup were lost, or a retry from another port failed.
-    pub(crate) pair_lost: u64,
+    pub(crate) query_pairs: u64,
     /// The query got no response over TCP either.
-    pub(crate) tcp_lost: u64,
+    pub(crate) tcp_queries: u64,
 }
 
 impl LossSymptoms {
     fn add(&mut self, unanswered: UnansweredQuestions) {
         let other = unanswered.other_answered;
         let helped = unanswered.retry_answered == Some(true);
-        self.single_lost += u64::from(other == Some(true) && helped);
-        self.pair_lost += u64::from(other == Some(false) || unanswered.retry_answered == Some(false));
-        self.tcp_lost += u64::from(unanswered.tcp_answered == Some(false));
+        self.single_queries += u64::from(other == Some(true) && helped);
+        self.query_pairs += u64::from(other == Some(false) || unanswered.retry_answered == Some(false));
+        self.tcp_queries += u64::from(unanswered.tcp_answered == Some(false));
     }
 
     /// Reports the signature of a conntrack race: of two queries one is lost and the other answered, a retry from
     /// another port succeeds, and TCP works. If a resolver hangs, both queries of a pair are lost, and queries over
     /// TCP as well.
     pub(crate) const fn indicates_race(self) -> bool {
-        self.single_lost > 1 && self.pair_lost == 0 && self.tcp_lost == 0
+        self.single_queries > 1 && self.query_pairs == 0 && self.tcp_queries == 0
     }
 
     /// Reports whether queries over TCP are lost, too.
     pub(crate) const fn lost_over_tcp(self) -> bool {
-        self.tcp_lost > 0
+        self.tcp_queries > 0
     }
 }
 
@@ -104,9 +104,9 @@ impl ResolverHistory {
         let mut signs = LossSymptoms::default();
         for lost in self.losses.range(since..).map(|(_, lost)| lost) {
             for (_, of_client) in lost.iter().filter(|(client, _)| clients.contains(client)) {
-                signs.single_lost += of_client.single_lost;
-                signs.pair_lost += of_client.pair_lost;
-                signs.tcp_lost += of_client.tcp_lost;
+                signs.single_queries += of_client.single_queries;
+                signs.query_pairs += of_client.query_pairs;
+                signs.tcp_queries += of_client.tcp_queries;
             }
         }
         ResolverView {

@@ -202,7 +202,7 @@ pub(crate) struct Findings {
     answers: answers::NameAnswers,
     exposure: exposure::ExposureAnswers,
     forbidden: forbidden::ForbiddenAnswers,
-    findings: Vec<Finding>,
+    latest: Vec<Finding>,
 }
 
 impl Findings {
@@ -241,13 +241,13 @@ impl Findings {
         let end = round.end(settings.interval);
         self.exposure.prune(end, topology, settings);
         self.forbidden.prune(end, topology, settings);
-        self.findings = self.answers.findings(round, topology, world, settings.interval);
-        self.findings.extend(self.exposure.findings(topology));
-        self.findings.extend(self.forbidden.findings(topology));
-        for finding in &mut self.findings {
+        self.latest = self.answers.findings(round, topology, world, settings.interval);
+        self.latest.extend(self.exposure.findings(topology));
+        self.latest.extend(self.forbidden.findings(topology));
+        for finding in &mut self.latest {
             Remedy::remove_unsupported_commands(&mut finding.remedies, topology);
         }
-        self.findings
+        self.latest
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
 
@@ -264,7 +264,7 @@ impl Findings {
     /// Replaces the topology. Addresses that only the old topology has are remembered with their Service.
     pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         self.answers.replace_topology(old, new, at);
-        self.findings.retain(|finding| {
+        self.latest.retain(|finding| {
             finding.targets.is_empty() || finding.targets.iter().any(|t| new.targets().contains_key(t))
         });
     }
@@ -288,7 +288,7 @@ impl Findings {
     }
 
     pub(crate) fn list(&self) -> Vec<Finding> {
-        self.findings.clone()
+        self.latest.clone()
     }
 
     pub(crate) fn names(&self, topology: &Topology, world: &NameRegistry) -> Vec<NameView> {

@@ -22,7 +22,7 @@ const MAX_NAMED_NODES: usize = 8;
 
 /// Returns all nodes, each with the prober that runs on it. Notes nodes without a prober and the reason:
 /// their endpoints are probed, but they are not vantages.
-pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<NodeSpec> {
+pub(super) fn nodes(cluster: &ClusterState, collector: &mut NoteCollector) -> Vec<NodeSpec> {
     let probers = probers(cluster);
     let machines: Vec<NodeSpec> = cluster
         .nodes
@@ -43,7 +43,7 @@ pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<No
             })
         })
         .collect();
-    note_nodes_without_prober(cluster, &machines, notes);
+    note_nodes_without_prober(cluster, &machines, collector);
     machines
 }
 
@@ -66,7 +66,7 @@ pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<V
 }
 
 /// Notes which nodes have no prober, with the reason as far as the Node shows it.
-fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], notes: &mut NoteCollector) {
+fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], collector: &mut NoteCollector) {
     // Before the first prober runs, a missing prober is not worth a note.
     if nodes.iter().all(|node| node.prober.is_none()) {
         return;
@@ -92,7 +92,7 @@ fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], notes: 
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        notes.add(
+        collector.add(
             "Nodes without a vantage",
             format!(
                 "{}{more}: {why}; endpoints there are probed, but nothing is probed from there",

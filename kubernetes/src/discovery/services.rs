@@ -99,7 +99,7 @@ impl<'a> ServiceIndex<'a> {
         cluster: &'a ClusterState,
         slices: &ServiceSlices<'_>,
         nodes: &[NodeSpec],
-        notes: &mut NoteCollector,
+        collector: &mut NoteCollector,
     ) -> Self {
         let mut services = Self::default();
         let names: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
@@ -112,11 +112,11 @@ impl<'a> ServiceIndex<'a> {
         let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
         for (key, object) in &cluster.services {
             let slices = slices.get(key).map_or(&[][..], Vec::as_slice);
-            if let Some(mut found) = convert(key, object, slices, &names, notes) {
+            if let Some(mut found) = convert(key, object, slices, &names, collector) {
                 found.spec.network_policies = policies
                     .as_ref()
                     .and_then(|all| selecting_policies(all, key, object));
-                found.release_taken_addresses(&mut taken, notes);
+                found.release_taken_addresses(&mut taken, collector);
                 services.add(found);
             }
         }
@@ -199,7 +199,7 @@ impl ConvertedService<'_> {
     fn release_taken_addresses(
         &mut self,
         taken: &mut BTreeMap<SocketAddr, ServiceKey>,
-        notes: &mut NoteCollector,
+        collector: &mut NoteCollector,
     ) {
         let key = self.spec.key();
         let ports: Vec<u16> = self.spec.ports.iter().map(|port| port.port).collect();
@@ -207,7 +207,7 @@ impl ConvertedService<'_> {
         let mut free = |ip: IpAddr| {
             let fronts = || ports.iter().map(|port| SocketAddr::new(ip, *port));
             if let Some((front, other)) = fronts().find_map(|f| Some((f, taken.get(&f)?))) {
-                notes.add(
+                collector.add(
                     &label,
                     format_args!(
                         "{front} already belongs to the Service {other}; this Service is not probed there"
@@ -228,7 +228,7 @@ fn convert<'a>(
     object: &'a Service,
     slices: &[&EndpointSlice],
     machines: &BTreeSet<&NodeName>,
-    notes: &mut NoteCollector,
+    collector: &mut NoteCollector,
 ) -> Option<ConvertedService<'a>> {
     // An ExternalName refers to a host outside the cluster.
     if object.spec.kind == "ExternalName" {
@@ -249,16 +249,16 @@ fn convert<'a>(
     let found = endpoints(slices, prefers_v6, machines);
     let label = format!("Service {key}");
     for node in found.unknown_nodes {
-        notes.add(
+        collector.add(
             &label,
             format_args!(
                 "an endpoint is on the node {node}, which does not exist (any more); its placement is unknown"
             ),
         );
     }
-    let wish = parse_annotations(&label, &object.metadata, notes);
+    let wish = parse_annotations(&label, &object.metadata, collector);
     if wish.extra_roots.is_some() {
-        notes.add(
+        collector.add(
             &label,
             "parallax.dev/extra-roots is supported on an Ingress or HTTPRoute only, whose hosts are probed over TLS",
         );

@@ -24,10 +24,10 @@ pub fn watch_updates<S: WatchedResource>(
         timing,
         updates,
     };
-    let received = stream::unfold(receiver, |mut receiver| async move {
+    let incoming = stream::unfold(receiver, |mut receiver| async move {
         let (_, update) = receiver.recv().await?;
         Some((update, receiver))
     });
     let running = stream::once(reflector.run()).filter_map(|()| future::ready(None));
-    stream::select(received, running)
+    stream::select(incoming, running)
 }

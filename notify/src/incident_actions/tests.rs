@@ -50,7 +50,10 @@ async fn a_silence_has_an_end_and_can_be_ended_before() {
             .await
             .unwrap_err()
             .to_string();
-        assert!(said.contains("for_s: expected 60 to 2592000 seconds"), "{said}");
+        assert!(
+            said.contains("duration_s: expected 60 to 2592000 seconds"),
+            "{said}"
+        );
     }
     let long = Some("x".repeat(501));
     assert!(matches!(
