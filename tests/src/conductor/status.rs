@@ -5,7 +5,7 @@ use crate::{api_client::AggregatorState, packets::sanitize};
 /// Maximum line length in characters: redrawing in place works on one line only, and 8 columns precede it.
 const MAX_LINE_CHARS: usize = 100;
 
-/// Renders each vantage with its worst cells, and the verdict.
+/// Renders each vantage with its worst cells, and the ids of the named causes.
 pub(super) fn line(state: &AggregatorState) -> String {
     let vantages = state.vantages.iter().enumerate().map(|(i, vantage)| {
         let name = vantage.vantage.strip_suffix("/pod").unwrap_or(&vantage.vantage);
@@ -27,11 +27,14 @@ pub(super) fn line(state: &AggregatorState) -> String {
             None => format!("{name} ok"),
         }
     });
-    let named: Vec<&str> = state.open().map(|named| named.region.region.as_str()).collect();
+    let named: Vec<&str> = state
+        .open()
+        .map(|named| named.causes.first().map_or("unknown", |cause| cause.id.as_str()))
+        .collect();
     let named = if named.is_empty() {
-        "no verdict".to_owned()
+        "no cause named".to_owned()
     } else {
-        format!("verdict: {}", named.join(", "))
+        format!("cause: {}", named.join(", "))
     };
     let line: Vec<String> = vantages.chain([named]).collect();
     let line = sanitize(&line.join(" · "));
@@ -53,7 +56,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "vantages": names,
             "matrix": [row("failing"), row("ok"), row("flaky")],
-            "incidents": [{"state": "open", "region": {"region": "nolocal"}}],
+            "incidents": [{"state": "open", "region": {"region": "nolocal"}, "causes": [{"id": "F1"}]}],
         }))
         .unwrap()
     }
@@ -62,7 +65,7 @@ mod tests {
     fn every_vantage_shows_its_worst_cells() {
         assert_eq!(
             line(&state(3)),
-            "n1 ok · n2 silent · n3 1/3 failing · verdict: nolocal"
+            "n1 ok · n2 silent · n3 1/3 failing · cause: F1"
         );
     }
 
