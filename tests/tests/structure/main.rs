@@ -41,7 +41,7 @@ fn the_modules_of_a_crate_import_each_other_in_one_direction() {
         } else if found < allowed {
             writeln!(
                 wrong,
-                "{}: only {found} modules in cycles; lower the number in CIRCLES from {allowed} to {found}",
+                "{}: only {found} modules in cycles; lower the number in IMPORT_CYCLES from {allowed} to {found}",
                 package.name
             )
             .unwrap();
