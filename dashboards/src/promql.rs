@@ -12,7 +12,7 @@ pub fn of_leader(expression: &str) -> String {
     )
 }
 
-/// [`speaking`], aggregated over the instances.
+/// [`of_leader`], aggregated over the instances.
 #[must_use]
 pub fn aggregate_of_leader(aggregate: &str, labels: &str, expression: &str) -> String {
     format!("{aggregate} by ({labels}) {}", of_leader(expression))
@@ -29,7 +29,7 @@ pub fn ready_leader() -> String {
         .to_owned()
 }
 
-/// [`once`], for series that exist while a state lasts; while no ready aggregator leads, also the series that the last
+/// [`aggregate_of_leader`], for series that exist while a state lasts; while no ready aggregator leads, also the series that the last
 /// ready one had at its last scrape. `key` are the labels that identify a series. `vetoed` is an expression whose
 /// series remove the remembered ones with the same key.
 ///

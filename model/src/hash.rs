@@ -15,7 +15,7 @@ pub fn fnv1a(parts: &[&str]) -> u64 {
     hash
 }
 
-/// [`stable`], with its bits mixed by the finalizer of `MurmurHash3`. FNV alone maps strings that differ only
+/// [`fnv1a`], with its bits mixed by the finalizer of `MurmurHash3`. FNV alone maps strings that differ only
 /// in their last characters to nearby values, so sorting by it resembles sorting by the strings.
 #[must_use]
 pub fn fnv1a_mixed(parts: &[&str]) -> u64 {

@@ -107,7 +107,7 @@ pub struct RunOrder {
     pub id: RunId,
     /// Number of repetitions of each probe; each starts `interval` after the previous start.
     pub rounds: u32,
-    /// The probes; their ids begin with [`AssignmentId::RUN`] and the id of the run.
+    /// The probes; their ids begin with [`AssignmentId::RUN_PREFIX`] and the id of the run.
     pub assignments: Vec<Assignment>,
 }
 

@@ -32,7 +32,7 @@ impl ProbeContext {
         }
     }
 
-    /// The clock of [`crate::ProbeResult::at`].
+    /// The clock of [`crate::ProbeResult::started`].
     #[must_use]
     pub const fn clock(&self) -> Clock {
         self.clock

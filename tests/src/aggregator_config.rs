@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     fn published(text: &str) -> (String, Topology) {
-        let incident = crate::incident::parse(Path::new("x.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("x.yaml"), text).unwrap();
         let yaml = topology_yaml(&Cluster::derive(&incident).unwrap()).unwrap();
         let spec: TopologySpec = serde_saphyr::from_str(&yaml).unwrap();
         (yaml, spec.try_into().unwrap())
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn the_product_reads_every_topology_the_lab_publishes() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
-        for id in crate::incident::list(&folder).unwrap() {
+        for id in crate::incident_file::list(&folder).unwrap() {
             let text = fs::read_to_string(folder.join(format!("{id}.yaml"))).unwrap();
             published(&text);
         }

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
-    control::MAX_LINE_BYTES,
     incident::{ClientSight, ServiceApproach},
     origin::POD_HEADER,
 };
+
+/// Maximum length of a line, in bytes: an incident with a thousand hosts has about 40 KiB.
+pub const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// Timeout for a response that must not arrive; dropped packets stay dropped.
 const EXPECTED_TIMEOUT: Duration = Duration::from_secs(3);

@@ -274,7 +274,7 @@ mod tests {
 
     fn cluster() -> Cluster {
         let text = include_str!("../incidents/i1.yaml");
-        Cluster::derive(&crate::incident::parse(Path::new("i1.yaml"), text).unwrap()).unwrap()
+        Cluster::derive(&crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap()).unwrap()
     }
 
     fn ingress() -> ServiceKey {

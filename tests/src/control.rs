@@ -13,9 +13,6 @@ use crate::{
     kernel::Kernel,
 };
 
-/// Maximum length of a line, in bytes: an incident with a thousand hosts has about 40 KiB.
-pub const MAX_LINE_BYTES: u64 = 1 << 20;
-
 /// Message of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
@@ -145,7 +142,7 @@ mod tests {
     #[test]
     fn an_order_with_a_whole_incident_is_one_line_and_reads_back() {
         let text = include_str!("../incidents/i1-50-hosts.yaml");
-        let incident = crate::incident::parse(Path::new("i1-50-hosts.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i1-50-hosts.yaml"), text).unwrap();
         let order = HostCommand::Build {
             incident: Box::new(incident),
             folder: "/tmp/run".to_owned(),

@@ -2,7 +2,6 @@
 
 pub mod balancer;
 mod iptables;
-pub(crate) mod ipv6;
 mod ipvs;
 mod nftables;
 mod policy;

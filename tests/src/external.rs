@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_a_hook_is_told_of_i1() {
         let text = include_str!("../incidents/i1.yaml");
-        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&HookInput::from_cluster(&cluster)).unwrap());
     }

@@ -21,10 +21,10 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, PodName};
 
 use crate::{
-    client::{ClientResult, TimedRequest},
+    client::{ClientResult, MAX_LINE_BYTES, TimedRequest},
     cluster::{Cluster, Pod, Service, addresses},
     command::GuestCommand,
-    control::{self, Event, HostCommand, MAX_LINE_BYTES},
+    control::{self, Event, HostCommand},
     dataplane::NodeRules,
     incident::TimedFault,
     kernel::Kernel,

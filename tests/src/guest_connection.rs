@@ -9,7 +9,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::control::{self, Event, HostCommand, MAX_LINE_BYTES};
+use crate::{
+    client::MAX_LINE_BYTES,
+    control::{self, Event, HostCommand},
+};
 
 /// Timeout of a command: building takes longest, about two seconds on an idle machine.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(3);

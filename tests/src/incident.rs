@@ -3,29 +3,20 @@
 //! The files are in `tests/incidents/`; `docs/contributing/lab.md` explains how to add one. Unknown fields are
 //! rejected, because a misspelt expectation would otherwise always hold.
 
-mod check;
-mod check_expected;
-mod check_preflight;
-mod check_service;
 mod expected;
 mod fault;
 mod hosts;
-mod lines;
-mod load;
 mod preflight;
 mod topology;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::InvalidIncident;
-pub use check_preflight::PASSES;
 pub use expected::{
     ClientFamily, ClientSight, ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedPackets,
     ExpectedVerdict, Outcome, PacketLine, ProbeShare, ServiceApproach,
 };
 pub use fault::{FaultOperation, TimedFault};
 pub use hosts::IngressHosts;
-pub use load::{LoadError, list, load, parse};
 pub use preflight::{
     ExpectedCheck, ExpectedPreflight, ExpectedSight, KnownAuthority, PreflightRun, PreflightTime,
     VerdictStanding,

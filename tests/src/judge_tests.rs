@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::incident::parse;
+use crate::incident_file::parse;
 
 fn incident(text: &str) -> (Incident, ExpectedVerdict) {
     let incident = parse(Path::new("x.yaml"), text).unwrap();

@@ -188,7 +188,7 @@ mod tests {
         asked: Option<Kernel>,
     ) -> Result<LabKernel, NoUsableKernel> {
         let text = include_str!("../incidents/f2.yaml");
-        let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let mut incident = crate::incident_file::parse(Path::new("f2.yaml"), text).unwrap();
         incident.dataplane = dataplane;
         LabKernel::on(machine, &incident, asked)
     }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_clock_of_its_own_takes_a_kernel_of_its_own() {
         let text = include_str!("../incidents/f2.yaml");
-        let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let mut incident = crate::incident_file::parse(Path::new("f2.yaml"), text).unwrap();
         let op = serde_saphyr::from_str("step-clock: {seconds: 5}").unwrap();
         incident.faults[0].ops.push(op);
         let error = LabKernel::on(&UNTRIED, &incident, Some(Kernel::Host)).unwrap_err();

@@ -27,6 +27,8 @@ pub mod guest;
 pub mod guest_connection;
 pub mod host;
 pub mod incident;
+pub mod incident_file;
+mod ipv6_rules;
 pub mod judge;
 pub mod kernel;
 pub mod lab;

@@ -15,7 +15,8 @@ use parallax_lab::{
     conductor::{self, Options, RunResult},
     dataplane::balancer,
     guest,
-    incident::{self, Incident, LoadError},
+    incident::Incident,
+    incident_file::{self, LoadError},
     kernel::{Kernel, LabKernel},
     lab::Lab,
     origin::{self, OriginBehaviour},
@@ -251,7 +252,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             folder,
             ..
         } => {
-            let incident = incident::load(&folder.incidents, &id.context("no incident given")?)?;
+            let incident = incident_file::load(&folder.incidents, &id.context("no incident given")?)?;
             let options = Options {
                 once,
                 healthy_rounds,
@@ -276,7 +277,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             services,
             folder,
         } => {
-            let incident = incident::load(&folder.incidents, &id)?;
+            let incident = incident_file::load(&folder.incidents, &id)?;
             packets(incident, keep_log, ground.kernel, services.hook.as_deref()).await
         }
         Command::Guest { control, run } => guest::run(control, &run).map(|()| 0),
@@ -304,8 +305,8 @@ async fn command(command: Command) -> anyhow::Result<u8> {
 
 fn list(folder: &Path) -> anyhow::Result<u8> {
     let mut out = stdout().lock();
-    for id in incident::list(folder)? {
-        let incident = incident::load(folder, &id)?;
+    for id in incident_file::list(folder)? {
+        let incident = incident_file::load(folder, &id)?;
         writeln!(out, "{id:<20} {}", incident.title).context("writing the list")?;
     }
     Ok(0)

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::{
     cluster::{Cluster, Node, OutsideClient, Pod, addresses},
     command::GuestCommand,
-    dataplane::ipv6,
+    ipv6_rules,
 };
 
 /// Builds the cloud, all nodes, all Pods and the clients outside.
@@ -93,10 +93,10 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
             ("net/bridge/bridge-nf-call-ip6tables", "0"),
         ];
         commands.push(configure_namespace(None, &sysctls, &ipv6_counterparts(&links)));
-        commands.push(restore_six(None, "nat", &ipv6::rules(&nat_rules(cluster))));
+        commands.push(restore_six(None, "nat", &ipv6_rules::rules(&nat_rules(cluster))));
         let silence = format!(
             "-A FORWARD -s {} -p icmpv6 --icmpv6-type destination-unreachable -j DROP",
-            ipv6::rule(underlay)
+            ipv6_rules::rule(underlay)
         );
         commands.push(restore_six(None, "filter", &[silence]));
     }
@@ -110,8 +110,8 @@ fn ipv6_counterparts(links: &[String]) -> Vec<String> {
     let addresses = all.clone().filter(|line| line.starts_with("addr "));
     let routes = all.filter(|line| line.starts_with("route "));
     addresses
-        .map(|line| format!("{} nodad", ipv6::rule(line)))
-        .chain(routes.map(ipv6::rule))
+        .map(|line| format!("{} nodad", ipv6_rules::rule(line)))
+        .chain(routes.map(ipv6_rules::rule))
         .collect()
 }
 
@@ -260,7 +260,7 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let name = Some(node.name.as_str());
     let mut commands = vec![restore(name, "mangle", &rules)];
     if cluster.is_dual_stack() {
-        commands.push(restore_six(name, "mangle", &ipv6::rules(&rules)));
+        commands.push(restore_six(name, "mangle", &ipv6_rules::rules(&rules)));
     }
     commands
 }

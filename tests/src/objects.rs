@@ -221,7 +221,7 @@ mod tests {
 
     fn cluster() -> Cluster {
         let text = include_str!("../incidents/quiet-api-away.yaml");
-        let incident = crate::incident::parse(Path::new("quiet-api-away.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("quiet-api-away.yaml"), text).unwrap();
         Cluster::derive(&incident).unwrap()
     }
 

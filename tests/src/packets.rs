@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn each_node_asks_each_port_and_direct_asks_each_endpoint() {
         let text = include_str!("../incidents/i1.yaml");
-        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();
         let questions = packet_checks(&cluster, &incident.expected.packets.healthy);
         let count = |way| {

@@ -140,7 +140,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::incident::load;
+    use crate::incident_file::load;
 
     fn of(id: &str) -> Cluster {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");

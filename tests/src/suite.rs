@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::{
     conductor::{self, Options, Report},
-    incident::{self, Incident},
+    incident::Incident,
+    incident_file,
     kernel::Kernel,
     screen::ProgressScreen,
 };
@@ -65,7 +66,7 @@ impl SuiteOptions {
     pub async fn run(&self) -> anyhow::Result<SuiteResult> {
         let mut incidents = self.incidents()?;
         for incident in &mut incidents {
-            if let (Some(seconds), incident::Outcome::Quiet { seconds: written }) =
+            if let (Some(seconds), crate::incident::Outcome::Quiet { seconds: written }) =
                 (self.quiet_seconds, &mut incident.expected.outcome)
             {
                 *written = seconds;
@@ -109,10 +110,10 @@ impl SuiteOptions {
 
     fn incidents(&self) -> anyhow::Result<Vec<Incident>> {
         let mut all = Vec::new();
-        for id in incident::list(&self.folder)? {
+        for id in incident_file::list(&self.folder)? {
             let wanted = self.only.is_empty() || self.only.iter().any(|start| id.starts_with(start.as_str()));
             if wanted {
-                all.push(incident::load(&self.folder, &id)?);
+                all.push(incident_file::load(&self.folder, &id)?);
             }
         }
         anyhow::ensure!(

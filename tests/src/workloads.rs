@@ -281,7 +281,7 @@ pub fn client(lab: &str, namespace: &str) -> GuestCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::incident::load;
+    use crate::incident_file::load;
 
     fn of(id: &str) -> (Cluster, WorkloadProcess) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");

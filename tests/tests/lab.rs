@@ -15,6 +15,7 @@ use std::path::Path;
 use parallax_lab::{
     client::{ClientResult, Request},
     incident::{self, FaultOperation, Incident, TimedFault},
+    incident_file,
     kernel::Kernel,
     lab::Lab,
     packets::PacketResult,
@@ -23,7 +24,7 @@ use parallax_lab::{
 use support::{Cleanup, boot, kernel, lab, lab_binary, lab_with, lock, machine_state, skipped};
 
 fn incident(id: &str) -> Incident {
-    incident::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
+    incident_file::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents"), id).unwrap()
 }
 
 async fn assert_seen(lab: &mut Lab, faulty: bool) {

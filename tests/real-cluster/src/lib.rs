@@ -14,6 +14,7 @@ pub mod image;
 pub mod install;
 pub mod judge;
 pub mod observe;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod step;

@@ -3,7 +3,7 @@ use std::path::Path;
 use parallax_model::{HostName, NodeName, PodName};
 
 use super::super::{ChangeEffect, Cluster, OpError, ProberChange};
-use crate::incident::{FaultOperation, load};
+use crate::{incident::FaultOperation, incident_file::load};
 
 fn cluster(id: &str) -> Cluster {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_terminating_pod_gets_connections_only_where_none_is_ready_decided_apart_for_cluster_and_node() {
         let text = include_str!("../../incidents/i1.yaml");
-        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap();
         let mut cluster = Cluster::derive(&incident).unwrap();
         let service = &mut cluster.services[0];
         let node = service.endpoints[0].node.clone();

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::incident::parse;
+use crate::incident_file::parse;
 
 fn cluster() -> Cluster {
     let text = r"

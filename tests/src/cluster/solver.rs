@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_controllers_of_its_class_pass_its_path_on_and_no_other_does() {
         let text = include_str!("../../incidents/i4.yaml");
-        let incident = crate::incident::parse(Path::new("i4.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i4.yaml"), text).unwrap();
         let mut cluster = Cluster::derive(&incident).unwrap();
         let before = cluster.clone();
         cluster.add_solver(solver()).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_solvers_pod_runs_the_containers_own_command() {
         let text = include_str!("../../incidents/i1.yaml");
-        let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap();
         let mut cluster = Cluster::derive(&incident).unwrap();
         let pod = cluster.add_solver(solver()).unwrap();
         let service = cluster.service(&solver().key).unwrap();

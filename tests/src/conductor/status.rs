@@ -63,10 +63,7 @@ mod tests {
 
     #[test]
     fn every_vantage_shows_its_worst_cells() {
-        assert_eq!(
-            line(&state(3)),
-            "n1 ok · n2 silent · n3 1/3 failing · cause: F1"
-        );
+        assert_eq!(line(&state(3)), "n1 ok · n2 silent · n3 1/3 failing · cause: F1");
     }
 
     #[test]

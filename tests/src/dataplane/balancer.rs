@@ -16,7 +16,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::ipv6;
+use crate::ipv6_rules;
 use crate::{
     cluster::{Cluster, Service, addresses},
     incident::{BalancingMode, HealthChecks},
@@ -194,7 +194,7 @@ pub fn serve() -> anyhow::Result<()> {
                 .run()
                 .context("writing the balancer's rules")?;
             if listeners.iter().any(|listener| listener.dual_stack) {
-                net::only_declared(net::restore_six(None, "nat", &ipv6::rules(&new)))
+                net::only_declared(net::restore_six(None, "nat", &ipv6_rules::rules(&new)))
                     .run()
                     .context("writing the balancer's rules for IPv6")?;
             }

@@ -183,7 +183,7 @@ mod tests {
     /// Endpoints on n1 and n2; the Service's policy is Local.
     fn cluster(dataplane: Dataplane) -> Cluster {
         let text = include_str!("../../incidents/f2.yaml");
-        let incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("f2.yaml"), text).unwrap();
         let mut cluster = Cluster::derive(&incident).unwrap();
         for op in &incident.faults[0].ops {
             cluster.apply(op).unwrap();

@@ -158,10 +158,7 @@ mod tests {
     use std::{fmt::Write, path::Path};
 
     use super::*;
-    use crate::{
-        incident::{FaultOperation, parse},
-        kernel::Kernel,
-    };
+    use crate::{incident::FaultOperation, incident_file::parse, kernel::Kernel};
 
     fn i1() -> Cluster {
         let text = include_str!("../../incidents/i1.yaml");

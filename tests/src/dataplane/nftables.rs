@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use super::ipv6;
+use crate::ipv6_rules;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
     command::GuestCommand,
@@ -58,7 +58,7 @@ fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<GuestCommand> {
     };
     let mut commands = vec![nft(lines)];
     if cluster.is_dual_stack() {
-        let six: Vec<String> = lines.iter().map(|line| ipv6::nft(line)).collect();
+        let six: Vec<String> = lines.iter().map(|line| ipv6_rules::nft(line)).collect();
         commands.push(nft(&six));
     }
     commands

@@ -8,7 +8,7 @@ const EXTERNAL: &str = "external-ingress/ingress-nginx/tcp/http";
 /// Endpoints on n1 to n4; the Service's policy is Local.
 fn healthy(dataplane: Dataplane) -> Cluster {
     let text = include_str!("../../incidents/quiet-nftables.yaml");
-    let incident = crate::incident::parse(Path::new("quiet-nftables.yaml"), text).unwrap();
+    let incident = crate::incident_file::parse(Path::new("quiet-nftables.yaml"), text).unwrap();
     let mut cluster = Cluster::derive(&incident).unwrap();
     cluster.dataplane = dataplane;
     cluster

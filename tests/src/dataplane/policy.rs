@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_policy_keeps_everybody_from_the_pods_of_its_service_but_those_it_admits() {
         let text = include_str!("../../incidents/f13.yaml");
-        let incident = crate::incident::parse(Path::new("f13.yaml"), text).unwrap();
+        let incident = crate::incident_file::parse(Path::new("f13.yaml"), text).unwrap();
         let mut cluster = Cluster::derive(&incident).unwrap();
         assert!(rules(&cluster, &cluster.nodes[2]).is_empty(), "no policy yet");
         for op in &incident.faults[0].ops {

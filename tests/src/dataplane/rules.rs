@@ -5,7 +5,8 @@ use std::{
     net::Ipv4Addr,
 };
 
-use super::{iptables, ipv6, ipvs, nftables, policy};
+use super::{iptables, ipvs, nftables, policy};
+use crate::ipv6_rules;
 use crate::{
     cluster::{Cluster, Node, addresses},
     command::GuestCommand,
@@ -152,40 +153,42 @@ impl NodeRules {
             commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).with_stdin(&links));
         }
         if self.dual_stack && !links.is_empty() {
-            commands
-                .push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).with_stdin(&ipv6::rules(&links)));
+            commands.push(
+                GuestCommand::new(["ip", "-n", name, "-batch", "-"]).with_stdin(&ipv6_rules::rules(&links)),
+            );
         }
         let changes = self.ipvsadm_from(old);
         if !changes.is_empty() {
             commands.push(GuestCommand::in_namespace(name, ["ipvsadm", "-R"]).with_stdin(&changes));
         }
         if self.dual_stack && !changes.is_empty() {
-            commands
-                .push(GuestCommand::in_namespace(name, ["ipvsadm", "-R"]).with_stdin(&ipv6::rules(&changes)));
+            commands.push(
+                GuestCommand::in_namespace(name, ["ipvsadm", "-R"]).with_stdin(&ipv6_rules::rules(&changes)),
+            );
         }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
             if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "nat", &ipv6::rules(&self.nat)));
+                commands.push(net::restore_six(Some(name), "nat", &ipv6_rules::rules(&self.nat)));
             }
         }
         if self.policy != old.policy {
             commands.push(net::restore_chains(Some(name), "filter", &self.policy));
             if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &ipv6::rules(&self.policy));
+                let rules = net::restore_six(Some(name), "filter", &ipv6_rules::rules(&self.policy));
                 commands.push(net::only_declared(rules));
             }
         }
         if self.raw != old.raw {
             commands.push(net::restore(Some(name), "raw", &self.raw));
             if self.dual_stack {
-                commands.push(net::restore_six(Some(name), "raw", &ipv6::rules(&self.raw)));
+                commands.push(net::restore_six(Some(name), "raw", &ipv6_rules::rules(&self.raw)));
             }
         }
         if self.filter != old.filter {
             commands.push(net::restore_chains(Some(name), "filter", &self.filter));
             if self.dual_stack {
-                let rules = net::restore_six(Some(name), "filter", &ipv6::rules(&self.filter));
+                let rules = net::restore_six(Some(name), "filter", &ipv6_rules::rules(&self.filter));
                 commands.push(net::only_declared(rules));
             }
         }

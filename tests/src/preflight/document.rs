@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::incident::PASSES;
+use crate::incident_file::PASSES;
 
 /// The part of the document that the lab needs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

@@ -78,7 +78,7 @@ pub(super) async fn run_both(
     })
 }
 
-/// Fetches by both clients' rules, followed by [`rest`].
+/// Fetches by both clients' rules, followed by [`run_remaining`].
 pub(super) async fn run_all(
     client: &ApiClient,
     fetch_request: &FetchRequest,

@@ -60,7 +60,7 @@ impl PodView {
     }
 }
 
-/// A list of pods, renewed by [`Pods::renew`].
+/// A list of pods, renewed by [`Pods::refresh`].
 pub struct Pods {
     client: Client,
     namespaces: RefCell<Vec<String>>,

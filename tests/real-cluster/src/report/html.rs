@@ -7,7 +7,7 @@ use parallax_test_support::html::HtmlEscaped;
 use super::section::section;
 use crate::{
     judge::Outcome,
-    run::{Report, StepRecord},
+    record::{Report, StepRecord},
     step::Kind,
 };
 
@@ -182,7 +182,7 @@ mod tests {
     use crate::{
         judge::{IncidentHistory, StepTimes, TimeSpan, Verdict},
         observe::{ExitCode, Incident, StatusResult},
-        run::{ExplainedIncident, PageScreenshot, PodResources},
+        record::{ExplainedIncident, PageScreenshot, PodResources},
         step,
     };
 

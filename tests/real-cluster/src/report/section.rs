@@ -8,7 +8,7 @@ use parallax_test_support::html::HtmlEscaped;
 use super::html::{class, sign};
 use crate::{
     judge::{IncidentHistory, StepTimes, TimeSpan},
-    run::StepRecord,
+    record::StepRecord,
     step::Kind,
 };
 

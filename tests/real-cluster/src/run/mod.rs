@@ -6,7 +6,6 @@ mod night;
 mod options;
 mod progress;
 mod quiet;
-mod record;
 mod setup;
 mod step_run;
 mod wait;
@@ -19,8 +18,8 @@ use std::{
 use anyhow::Context;
 use tokio::{signal, task::LocalSet};
 
+use crate::record::{ExplainedIncident, PageScreenshot, Report, StepRecord};
 pub use options::Options;
-pub use record::{ExplainedIncident, PageScreenshot, PodResources, Report, StepRecord};
 
 use crate::{
     cluster::Cluster,

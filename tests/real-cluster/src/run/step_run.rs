@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use super::{
-    StepRecord, SuiteRun, progress::ProgressReporter, quiet::QuietState, record::took, wait::UnmetCondition,
-};
+use super::{StepRecord, SuiteRun, progress::ProgressReporter, quiet::QuietState, wait::UnmetCondition};
+use crate::record::took;
 use crate::{
     install::MissingComponent,
     judge::{Outcome, StepTimes, UserRequests, Verdict, judge},

@@ -8,11 +8,11 @@ use std::{
 
 use parallax_model::ServiceKey;
 
-use super::{
-    AddressFamilies, FaultOperation, Incident, PublishedBy, ResolverSoftware, ServerSoftware,
-    check_service::{check_dual_stack, check_server, check_service},
+use super::check_service::{check_dual_stack, check_server, check_service};
+use crate::{
+    cluster::{Cluster, addresses},
+    incident::{AddressFamilies, FaultOperation, Incident, PublishedBy, ResolverSoftware, ServerSoftware},
 };
-use crate::cluster::{Cluster, addresses};
 
 /// A contradiction: the field, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]

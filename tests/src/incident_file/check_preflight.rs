@@ -2,9 +2,9 @@
 
 use parallax_model::{FailureKind, NodeName};
 
-use super::{
-    ExpectedCheck, Incident, PreflightRun, PreflightTime, PublishedBy, ServerSoftware,
-    check::{CheckResult, invalid},
+use super::check::{CheckResult, invalid};
+use crate::incident::{
+    ExpectedCheck, Incident, Node, PreflightRun, PreflightTime, PublishedBy, ServerSoftware,
 };
 
 impl Incident {
@@ -117,7 +117,7 @@ impl Incident {
     }
 
     /// Returns the node of a vantage in an expectation.
-    fn node_of(&self, from: &str) -> Option<&super::Node> {
+    fn node_of(&self, from: &str) -> Option<&Node> {
         let (name, host) = match from.strip_suffix("/host") {
             Some(name) => (name, true),
             None => (from, false),
@@ -142,5 +142,5 @@ impl Incident {
 pub const PASSES: &str = "passes";
 
 #[cfg(test)]
-#[path = "preflight_tests.rs"]
+#[path = "check_preflight_tests.rs"]
 mod tests;

@@ -193,7 +193,7 @@ impl Report {
 
 /// Sums up the resource usage of Pods.
 #[must_use]
-pub(super) fn took(usage: &[PodUsage]) -> Vec<PodResources> {
+pub(crate) fn took(usage: &[PodUsage]) -> Vec<PodResources> {
     let mut by_pod: BTreeMap<&str, Vec<&PodUsage>> = BTreeMap::new();
     for used in usage {
         by_pod.entry(&used.pod).or_default().push(used);

@@ -20,7 +20,7 @@ pub(crate) fn rule(line: &str) -> String {
 }
 
 /// Converts one line of `nft`, in which the names of the family change too.
-pub(super) fn nft(line: &str) -> String {
+pub(crate) fn nft(line: &str) -> String {
     let words: Vec<String> = line
         .split(' ')
         .map(|part| match part {

@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Incident, InvalidIncident, lines::line_of};
+use super::{InvalidIncident, lines::line_of};
+use crate::incident::Incident;
 
 /// Error of loading an incident file.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! Checks of an incident's Services and their servers.
 
-use super::{
-    BalancingMode, IpMode, ServerSoftware, ServerSpec, Service, ServiceType,
-    check::{CheckResult, invalid},
+use super::check::{CheckResult, invalid};
+use crate::{
+    cluster::addresses,
+    incident::{BalancingMode, IpMode, ServerSoftware, ServerSpec, Service, ServiceType},
 };
-use crate::cluster::addresses;
 
 pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
     if let Some(ip) = service.cluster_ip

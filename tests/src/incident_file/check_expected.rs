@@ -1,10 +1,12 @@
 //! Checks that the expectations of an incident can be observed in it.
 
-use super::{
-    AddressFamilies, ClientFamily, Incident, Outcome, PacketLine, ServiceApproach,
-    check::{CheckResult, invalid},
+use super::check::{CheckResult, invalid};
+use crate::{
+    incident::{
+        AddressFamilies, ClientFamily, ExpectedVerdict, Incident, Outcome, PacketLine, ServiceApproach,
+    },
+    prometheus,
 };
-use crate::prometheus;
 
 impl Incident {
     pub(super) fn check_expected(&self) -> CheckResult {
@@ -75,7 +77,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_verdict(&self, verdict: &super::ExpectedVerdict) -> CheckResult {
+    fn check_verdict(&self, verdict: &ExpectedVerdict) -> CheckResult {
         let hosts = self.hosts().count();
         if let Some(members) = verdict.members.filter(|members| *members > hosts) {
             return invalid(
