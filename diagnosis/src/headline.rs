@@ -15,7 +15,7 @@ impl Verdict {
             .first()
             .map_or_else(|| self.region.description(), |cause| cause.title.clone());
         let tie = if self.class.len() > 1 {
-            " or another cause"
+            ", or another cause"
         } else {
             ""
         };
@@ -129,6 +129,6 @@ mod tests {
             );
         }
         let tie = verdict("it fails", target(), "vip", &[], 2).headline();
-        assert_eq!(tie, "it fails or another cause: https://shop.example.test/");
+        assert_eq!(tie, "it fails, or another cause: https://shop.example.test/");
     }
 }
