@@ -164,7 +164,7 @@ impl ProberListener {
                 .clone()
                 .map(|client| UserAuthentication::Cluster(Arc::new(ReviewCache::new(client))))
         };
-        let nobody = UserAuthentication::Unauthenticated {
+        let unauthenticated = UserAuthentication::Unauthenticated {
             local: local.ip().is_loopback(),
         };
         let Some(options) = &config.access else {
@@ -173,7 +173,7 @@ impl ProberListener {
                 (None, token) => token.clone().map(UserAuthentication::Secret),
             };
             return AccessControl {
-                authentication: known.unwrap_or(nobody),
+                authentication: known.unwrap_or(unauthenticated),
                 open_read: true,
             };
         };

@@ -6,14 +6,19 @@ use crate::verdict::{Subject, Verdict};
 pub const MAX_HEADLINE_WORDS: usize = 20;
 
 impl Verdict {
+    /// Returns the title of the likeliest cause, or what fails if the catalogue has no cause for it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.causes
+            .first()
+            .map_or_else(|| self.region.description(), |cause| cause.title.clone())
+    }
+
     /// Returns the headline: the likeliest cause and where it acts, in at most [`MAX_HEADLINE_WORDS`] words. The
     /// probability and the evidence are elsewhere: a headline is what a person reads first.
     #[must_use]
     pub fn headline(&self) -> String {
-        let cause = self
-            .causes
-            .first()
-            .map_or_else(|| self.region.description(), |cause| cause.title.clone());
+        let cause = self.title();
         let tie = if self.class.len() > 1 {
             ", or another cause"
         } else {

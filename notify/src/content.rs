@@ -80,7 +80,7 @@ impl NotificationContent {
             incident: incident.id.clone(),
             occurrence: incident.occurrences,
             cause: cause_id(verdict),
-            title: truncate(&title(verdict), MAX_NAME_BYTES),
+            title: truncate(&verdict.title(), MAX_NAME_BYTES),
             subject: subject_text(verdict),
             region: region_text(verdict),
             headline: truncate(&verdict.headline(), MAX_SENTENCE_BYTES),
@@ -128,13 +128,6 @@ fn cause_id(verdict: &Verdict) -> String {
         .causes
         .first()
         .map_or_else(|| verdict.region.region.clone(), |cause| cause.id.clone())
-}
-
-fn title(verdict: &Verdict) -> String {
-    verdict
-        .causes
-        .first()
-        .map_or_else(|| verdict.region.description(), |cause| cause.title.clone())
 }
 
 /// The longest prefix within `bytes`, with control characters replaced.

@@ -53,10 +53,10 @@ impl RenewalSubjects {
             missing: missing.into_iter().flatten().next().map(ToString::to_string),
             ..Self::default()
         };
-        let nobody = BTreeMap::new();
+        let no_issuers = BTreeMap::new();
         let certificates = state.certificates.objects();
-        let issuers = state.issuers.objects().unwrap_or(&nobody);
-        let cluster = state.cluster_issuers.objects().unwrap_or(&nobody);
+        let issuers = state.issuers.objects().unwrap_or(&no_issuers);
+        let cluster = state.cluster_issuers.objects().unwrap_or(&no_issuers);
         for certificate in certificates.into_iter().flat_map(BTreeMap::values) {
             let term = certificate_validity(certificate);
             subjects.validities.push(term.clone());

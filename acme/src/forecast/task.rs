@@ -274,7 +274,7 @@ impl HostCheckTask {
 
     fn to_evidence(&self, looked: Result<CheckObservations, HostCheckError>) -> Evidence {
         let at = self.clock.now();
-        let (looked, nobody) = match looked {
+        let (looked, not_checked_reason) = match looked {
             Ok(looked) if looked.observations.is_empty() => (
                 looked,
                 Some("no vantage responded in time; older probers may not support this query".to_owned()),
@@ -314,7 +314,7 @@ impl HostCheckTask {
             resolvers: looked.resolvers,
             self_check: answers(SELF_CHECK_SUFFIX),
             ca: answers(CA_SUFFIX),
-            not_checked_reason: nobody,
+            not_checked_reason,
         }
     }
 
