@@ -37,12 +37,8 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("setpriv");
     command
-        // If the lab is killed, the kernel kills the machine. (It also halts by itself when the control connection
-        // closes.)
-        .args(["--pdeathsig", "KILL", "--"])
-        .args(pid_namespace().unwrap_or_default())
-        // As the first process of a namespace it would ignore the signals with which it ends itself after an error.
-        .args(["sh", "-c", "\"$@\"; exit $?", "sh", "linux.uml"])
+        .args(bound_to_lab())
+        .arg("linux.uml")
         .arg(format!("mem={MEMORY_MIB}M"))
         .args([
             "root=/dev/root",
@@ -67,29 +63,35 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     RunningMachine::start(command, run.file("uml.log")).context("starting linux.uml")
 }
 
-/// Returns the command that runs the machine in a PID namespace, so that the kernel kills its processes, one for each
-/// address space inside, and slirp with it. Without the namespace they outlive a killed machine. SIGTERM is no
-/// alternative: the handler of user-mode Linux 6.1 (`last_ditch_exit`) may interrupt a `wait4` and hang.
+/// Returns the arguments of `setpriv` with which the machine ends if the lab is killed. (It also halts by itself when
+/// the control connection closes.)
 ///
-/// Needs root or user namespaces, which containers may forbid; then there is none.
-fn pid_namespace() -> Option<&'static [&'static str]> {
-    const COMMANDS: [&[&str]; 2] = [
-        &["unshare", "--pid", "--fork", "--kill-child=KILL", "--"],
-        &[
-            "unshare",
-            "--user",
-            "--map-current-user",
-            "--pid",
-            "--fork",
-            "--kill-child=KILL",
-            "--",
-        ],
+/// As root, in a PID namespace: the kernel kills all its processes, one for each address space inside, and slirp.
+/// Otherwise it gets SIGTERM, which may hang: the handler of user-mode Linux 6.1 (`last_ditch_exit`) interrupts a
+/// `wait4`. A user namespace is no way out: setuid programs of root would belong to nobody inside.
+fn bound_to_lab() -> &'static [&'static str] {
+    const KILLED: &[&str] = &[
+        "--pdeathsig",
+        "KILL",
+        "--",
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "--",
+        // The first process of a namespace ignores the signals with which user-mode Linux ends itself after an error.
+        "sh",
+        "-c",
+        "\"$@\"; exit $?",
+        "sh",
     ];
-    COMMANDS.into_iter().find(|command| {
-        let mut trial = std::process::Command::new(command[0]);
-        trial.args(&command[1..]).arg("true").stdin(Stdio::null());
-        trial.output().is_ok_and(|output| output.status.success())
-    })
+    let mut trial = std::process::Command::new("setpriv");
+    trial.args(KILLED).arg("true").stdin(Stdio::null());
+    if trial.output().is_ok_and(|output| output.status.success()) {
+        KILLED
+    } else {
+        &["--pdeathsig", "TERM", "--"]
+    }
 }
 
 /// Appends the reason why it did not boot to its exit status, if the reason is known.
