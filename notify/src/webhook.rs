@@ -149,7 +149,7 @@ fn message_body(letter: &Notification, what: DueMessage) -> Value {
         "ending",
         ending.map(|how| match how {
             NotificationEnding::Judged => "judged".into(),
-            NotificationEnding::Unobserved => "unseen".into(),
+            NotificationEnding::Unobserved => "unobserved".into(),
         }),
     );
     add(

@@ -1,46 +1,66 @@
 //! `challenges`: how pending Challenges of cert-manager are explained.
 
 use parallax_acme::challenges::ChallengeOptions;
-use parallax_model::{Micros, Namespace};
+use parallax_model::{Micros, Namespace, units};
 use serde::Deserialize;
 
-/// Minimum and maximum durations, in seconds.
-const AFTER_RANGE_S: (u64, u64) = (1, 3_600);
-const AGAIN_RANGE_S: (u64, u64) = (30, 86_400);
-/// Minimum and maximum number of concurrent explanations, leaving room for runs of users.
-const CONCURRENCY_RANGE: (u64, u64) = (1, 3);
+/// Minimum and maximum time that a Challenge has been pending before it is explained, in seconds.
+const WAIT_RANGE_S: (u64, u64) = (1, 3_600);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawChallenges {
-    pub(super) after_seconds: Option<u64>,
-    pub(super) again_seconds: Option<u64>,
-    pub(super) at_once: Option<u64>,
+    /// A duration with s, m, h or d.
+    pub(super) wait_before: Option<String>,
     pub(super) cert_manager_namespace: Option<Namespace>,
 }
 
 pub(super) fn validate(raw: RawChallenges, wrong: &mut impl FnMut(&str, String)) -> ChallengeOptions {
-    let usual = ChallengeOptions::default();
-    let mut within = |field: &str, (low, high): (u64, u64), given: Option<u64>| {
-        let value = given.filter(|value| (low..=high).contains(value));
-        if let (Some(given), None) = (given, value) {
-            wrong(
-                &format!("challenges.{field}"),
-                format!("expected {low} to {high}, found {given}"),
+    let mut options = ChallengeOptions {
+        cert_manager_namespace: raw.cert_manager_namespace.map(String::from),
+        ..ChallengeOptions::default()
+    };
+    if let Some(text) = raw.wait_before {
+        match units::parse_with_unit(&text, &units::SECONDS) {
+            Some(seconds) if (WAIT_RANGE_S.0..=WAIT_RANGE_S.1).contains(&seconds) => {
+                options.wait_before = Micros::from_secs(seconds);
+            }
+            _ => wrong(
+                "challenges.waitBefore",
+                format!("expected a duration from 1s to 1h such as 30s, found {text:?}"),
+            ),
+        }
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_a_duration_within_its_range() {
+        let read = |text: &str| {
+            let mut errors = Vec::new();
+            let raw = RawChallenges {
+                wait_before: Some(text.to_owned()),
+                cert_manager_namespace: None,
+            };
+            let options = validate(raw, &mut |field, message| {
+                errors.push(format!("{field}: {message}"))
+            });
+            (options.wait_before, errors)
+        };
+        assert_eq!(read("2m"), (Micros::from_secs(120), Vec::new()));
+        for refused in ["0s", "2h", "30", "soon"] {
+            let (wait, errors) = read(refused);
+            assert_eq!(wait, ChallengeOptions::default().wait_before);
+            assert_eq!(
+                errors,
+                [format!(
+                    "challenges.waitBefore: expected a duration from 1s to 1h such as 30s, found {refused:?}"
+                )]
             );
         }
-        value
-    };
-    let after = within("afterSeconds", AFTER_RANGE_S, raw.after_seconds);
-    let again = within("againSeconds", AGAIN_RANGE_S, raw.again_seconds);
-    let at_once = within("atOnce", CONCURRENCY_RANGE, raw.at_once);
-    ChallengeOptions {
-        wait_before: after.map_or(usual.wait_before, Micros::from_secs),
-        explanation_ttl: again.map_or(usual.explanation_ttl, Micros::from_secs),
-        max_concurrent: at_once
-            .and_then(|n| usize::try_from(n).ok())
-            .unwrap_or(usual.max_concurrent),
-        cert_manager_namespace: raw.cert_manager_namespace.map(String::from),
-        ..usual
     }
 }

@@ -266,7 +266,7 @@ impl RunRefusal {
                 Self::Wait(Some(("TooMany", said.to_owned())))
             }
             RunRefusedError::NoReportingVantage(_) | RunRefusedError::MeshTooSmall(_) => {
-                Self::Wait(Some(("Nobody", format!("waiting: {refused}"))))
+                Self::Wait(Some(("NoReportingVantage", format!("waiting: {refused}"))))
             }
             RunRefusedError::OutOfScope(_) => Self::Reject("Forbidden", refused.to_string()),
             RunRefusedError::Target(_)

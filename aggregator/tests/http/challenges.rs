@@ -20,7 +20,7 @@ async fn start(server: &ApiServer) -> Running {
     server.apply(SHOP);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
-    let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\nchallenges: {afterSeconds: 1, certManagerNamespace: certs}\n";
+    let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\nchallenges: {waitBefore: 1s, certManagerNamespace: certs}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
     let aggregator = Running::of(folder, None).await;
     aggregator.views.wait_for(|view| view.vantages.len() == 3).await;

@@ -162,7 +162,7 @@ async fn a_run_object_gets_its_result_and_is_deleted_after_its_ttl() {
         json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 2});
     put(&server, "runs", "ask", spec);
     let waits = condition(&server, "runs", "ask", "Accepted", "Unknown").await;
-    assert_eq!(waits["reason"], "Nobody", "{waits}");
+    assert_eq!(waits["reason"], "NoReportingVantage", "{waits}");
     assert!(
         waits["message"]
             .as_str()
@@ -333,7 +333,7 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
     tokio::time::timeout(DEADLINE, known).await.unwrap();
     // The leader has no reporting vantage and reports that the run waits.
     let waits = condition(&server, "runs", "ask", "Accepted", "Unknown").await;
-    assert_eq!(waits["reason"], "Nobody", "{waits}");
+    assert_eq!(waits["reason"], "NoReportingVantage", "{waits}");
     assert!(server.get("runs", "shop", "ask").unwrap()["status"]["run"].is_null());
     let refused = second.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
     assert_eq!(refused.status(), 503);
