@@ -47,7 +47,7 @@ mod tests {
                 cert_manager_namespace: None,
             };
             let options = validate(raw, &mut |field, message| {
-                errors.push(format!("{field}: {message}"))
+                errors.push(format!("{field}: {message}"));
             });
             (options.wait_before, errors)
         };
