@@ -14,7 +14,7 @@ IMAGE ?=
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
-# Builds only these two programs, but with the features of the whole workspace, so that `make test` reuses the result.
+# Builds only these two programs, but with the features of the whole workspace, so that `make test` reuses the dependencies.
 build-lab = printf '\033[1m▸ building\033[0m (the first time takes under four minutes on two cores)\n' && \
   cargo build --workspace --locked --bin parallax --bin parallax-lab
 

@@ -37,7 +37,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("setpriv");
     command
-        .args(bound_to_lab())
+        .args(parent_death_arguments())
         .arg("linux.uml")
         .arg(format!("mem={MEMORY_MIB}M"))
         .args([
@@ -68,9 +68,9 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
 ///
 /// As root, in a PID namespace: the kernel kills all its processes, one for each address space inside, and slirp.
 /// Otherwise it gets SIGTERM, which may hang: the handler of user-mode Linux 6.1 (`last_ditch_exit`) interrupts a
-/// `wait4`. A user namespace is no way out: setuid programs of root would belong to nobody inside.
-fn bound_to_lab() -> &'static [&'static str] {
-    const KILLED: &[&str] = &[
+/// `wait4`. A user namespace does not help: in it, setuid programs of root belong to an unmapped user and fail.
+fn parent_death_arguments() -> &'static [&'static str] {
+    const PID_NAMESPACE: &[&str] = &[
         "--pdeathsig",
         "KILL",
         "--",
@@ -86,9 +86,9 @@ fn bound_to_lab() -> &'static [&'static str] {
         "sh",
     ];
     let mut trial = std::process::Command::new("setpriv");
-    trial.args(KILLED).arg("true").stdin(Stdio::null());
+    trial.args(PID_NAMESPACE).arg("true").stdin(Stdio::null());
     if trial.output().is_ok_and(|output| output.status.success()) {
-        KILLED
+        PID_NAMESPACE
     } else {
         &["--pdeathsig", "TERM", "--"]
     }
