@@ -1,8 +1,10 @@
 //! `challenges`: how pending Challenges of cert-manager are explained.
 
 use parallax_acme::challenges::ChallengeOptions;
-use parallax_model::{Micros, Namespace, units};
+use parallax_model::Namespace;
 use serde::Deserialize;
+
+use super::duration::parse_within;
 
 /// Minimum and maximum time that a Challenge has been pending before it is explained, in seconds.
 const WAIT_RANGE_S: (u64, u64) = (1, 3_600);
@@ -21,11 +23,9 @@ pub(super) fn validate(raw: RawChallenges, wrong: &mut impl FnMut(&str, String))
         ..ChallengeOptions::default()
     };
     if let Some(text) = raw.wait_before {
-        match units::parse_with_unit(&text, &units::SECONDS) {
-            Some(seconds) if (WAIT_RANGE_S.0..=WAIT_RANGE_S.1).contains(&seconds) => {
-                options.wait_before = Micros::from_secs(seconds);
-            }
-            _ => wrong(
+        match parse_within(&text, WAIT_RANGE_S) {
+            Some(wait) => options.wait_before = wait,
+            None => wrong(
                 "challenges.waitBefore",
                 format!("expected a duration from 1s to 1h such as 30s, found {text:?}"),
             ),
@@ -36,6 +36,8 @@ pub(super) fn validate(raw: RawChallenges, wrong: &mut impl FnMut(&str, String))
 
 #[cfg(test)]
 mod tests {
+    use parallax_model::Micros;
+
     use super::*;
 
     #[test]

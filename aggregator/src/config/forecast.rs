@@ -1,7 +1,9 @@
 //! `forecast`: interval of renewal forecasts.
 
-use parallax_model::{Micros, units};
+use parallax_model::Micros;
 use serde::Deserialize;
+
+use super::duration::parse_within;
 
 /// Minimum and maximum interval per name, in seconds.
 const INTERVAL_RANGE_S: (u64, u64) = (10, 7 * 86_400);
@@ -24,18 +26,14 @@ pub(super) fn validate(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, Str
     if text == "off" {
         return None;
     }
-    match units::parse_with_unit(&text, &units::SECONDS) {
-        Some(seconds) if (INTERVAL_RANGE_S.0..=INTERVAL_RANGE_S.1).contains(&seconds) => {
-            Some(Micros::from_secs(seconds))
-        }
-        _ => {
-            wrong(
-                "forecast.interval",
-                format!("expected a duration from 10s to 7d such as 10m, or off, found {text:?}"),
-            );
-            None
-        }
+    let interval = parse_within(&text, INTERVAL_RANGE_S);
+    if interval.is_none() {
+        wrong(
+            "forecast.interval",
+            format!("expected a duration from 10s to 7d such as 10m, or off, found {text:?}"),
+        );
     }
+    interval
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod access;
 mod challenges;
 mod checkpoint;
 mod document;
+mod duration;
 mod error;
 mod forecast;
 mod links;
