@@ -93,20 +93,21 @@ impl Aggregator {
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;
         let metrics = Metrics::new();
-        let mut door = ProberListener::build(&config, &metrics).await?;
-        if !local.ip().is_loopback() && matches!(door.gate, ProberGate::Open) {
+        let mut prober_listener = ProberListener::build(&config, &metrics).await?;
+        if !local.ip().is_loopback() && matches!(prober_listener.gate, ProberGate::Open) {
             tracing::warn!(%local, "reports are accepted without authentication from any machine that can reach this address; set tokenFile");
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
-        let (replica, nonce, election) = replica_setup(&config, &door, local, &metrics.replicas, epoch)?;
+        let (replica, nonce, election) =
+            replica_setup(&config, &prober_listener, local, &metrics.replicas, epoch)?;
         let (source, source_out) = watch::channel(SourceState::new(config.initial_topology.clone()));
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial_topology.clone()));
         let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (cert_manager, certificates) = CertManager::channels(&config);
         let (reports, reports_in) = mpsc::channel(REPORT_QUEUE_CAPACITY);
-        let (enrolment, enrolled) = door.take_enrolled().unzip();
-        let (resources, targets) = door
+        let (enrolment, enrolled) = prober_listener.take_enrolled().unzip();
+        let (resources, targets) = prober_listener
             .client()
             .filter(|_| config.custom_resources)
             .map(|client| {
@@ -152,7 +153,7 @@ impl Aggregator {
             latest,
             restored_flag: ready,
         };
-        let (mut hub, outlook) = EngineTask::new(
+        let (mut engine_task, outlook) = EngineTask::new(
             settings,
             clock,
             metrics.ingest.clone(),
@@ -162,9 +163,14 @@ impl Aggregator {
         );
         let writer = match &config.record {
             Some(options) => {
-                let (recorder, writer) =
-                    Recorder::open(options, settings, hub.topology(), clock.now(), &metrics.record)?;
-                hub.attach_recorder(recorder);
+                let (recorder, writer) = Recorder::open(
+                    options,
+                    settings,
+                    engine_task.topology(),
+                    clock.now(),
+                    &metrics.record,
+                )?;
+                engine_task.attach_recorder(recorder);
                 Some(writer)
             }
             None => None,
@@ -175,13 +181,13 @@ impl Aggregator {
                 let file = Box::new(SqliteFile::new(options.clone()));
                 let (keeper, worker, handle) = StoreWorker::new(file, clock, &metrics.store);
                 hold = Some(keeper.hold());
-                hub.attach_history(keeper);
+                engine_task.attach_history(keeper);
                 (Some(worker), handle)
             }
             None => (None, StoreHandle::off()),
         };
         let checkpoints = CheckpointTask {
-            storage: checkpoint_storage(&config, &door, &store, hold.as_ref())?,
+            storage: checkpoint_storage(&config, &prober_listener, &store, hold.as_ref())?,
             nonce,
             clock,
             replica: replica.clone(),
@@ -197,14 +203,21 @@ impl Aggregator {
             replica.clone(),
             (store.clone(), metrics.runs.clone()),
         ));
-        hub.attach_runs(runs.clone());
+        engine_task.attach_runs(runs.clone());
         let (resets, resets_in) = mpsc::channel(RESET_QUEUE_CAPACITY);
-        hub.attach_resets(resets_in);
-        let ledger = config.actions_config_map.clone().zip(door.client().cloned());
-        let ledger = ledger.map(|(place, client)| {
+        engine_task.attach_resets(resets_in);
+        let config_map = config
+            .actions_config_map
+            .clone()
+            .zip(prober_listener.client().cloned());
+        let config_map = config_map.map(|(place, client)| {
             incident_actions::ActionConfigMap::new(client, place, replica.clone(), metrics.actions.clone())
         });
-        let handling = Arc::new(incident_actions::ActionManager::new(clock, store.clone(), ledger));
+        let handling = Arc::new(incident_actions::ActionManager::new(
+            clock,
+            store.clone(),
+            config_map,
+        ));
         let links = Arc::new(config.links.clone());
         let around = parallax_notify::NotificationContext {
             clock,
@@ -214,13 +227,13 @@ impl Aggregator {
             topology: topology_out.clone(),
             links: links.clone(),
         };
-        let remembered = outbox_store(&config, &door, &store, hold);
+        let remembered = outbox_store(&config, &prober_listener, &store, hold);
         let notifications = Arc::new(parallax_notify::NotificationState::new(
             around,
             remembered,
             metrics.notify.clone(),
         ));
-        let staff = Notifier::new(notifications.clone(), &config.notify, door.client())?;
+        let notifier = Notifier::new(notifications.clone(), &config.notify, prober_listener.client())?;
         let (forecasts, forecasts_out) =
             watch::channel(Arc::new(forecast::empty_forecasts(&certificates.state.borrow())));
         let forecaster = ForecastTask {
@@ -248,8 +261,8 @@ impl Aggregator {
         };
         let shared = ServerState {
             clock,
-            gate: door.gate.clone(),
-            access: door.access_control(&config, local),
+            gate: prober_listener.gate.clone(),
+            access: prober_listener.access_control(&config, local),
             runs,
             actions: handling,
             form_key: serve::FormKey::new(),
@@ -275,13 +288,13 @@ impl Aggregator {
             listener,
             local_addr: local,
             clock,
-            engine_task: hub,
+            engine_task,
             record_writer: writer,
             store_worker: keeping,
             checkpoint_task: checkpoints,
             server_state: shared,
-            notifier: staff,
-            prober_listener: door,
+            notifier,
+            prober_listener,
             enrolled_accounts: enrolment,
             reducer,
             leader_election: election,

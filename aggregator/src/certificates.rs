@@ -37,7 +37,7 @@ pub(crate) struct CertificateSources {
 impl CertManager {
     /// Creates both sides; the writing one only if cert-manager's objects are watched.
     pub(crate) fn channels(config: &Config) -> (Option<Self>, CertificateSources) {
-        let (picture, picture_out) =
+        let (cert_manager, picture_out) =
             watch::channel(CertManagerState::missing(&UnavailableReason::NotWatched));
         let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (waiting, waiting_out) = watch::channel(Arc::from([]));
@@ -50,7 +50,7 @@ impl CertManager {
         let follower = kubernetes.map(|kubernetes| Self {
             kubernetes,
             options: config.challenges.clone(),
-            state: picture,
+            state: cert_manager,
             watch_health: watches,
             challenges: waiting,
         });

@@ -102,7 +102,7 @@ impl EngineTask {
     ) -> (Self, EngineSnapshot) {
         let (current, unread) = {
             let state = topology.borrow_and_update();
-            let unread = state.error.as_ref().map(|trouble| trouble.since);
+            let unread = state.error.as_ref().map(|error| error.since);
             (state.topology.clone(), unread)
         };
         let mut counters = ObservationCounters::new(metrics);
@@ -114,7 +114,7 @@ impl EngineTask {
         let (asks, asks_out) = watch::channel(PlanRequests::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
         let restored = checkpoint.restored_flag.subscribe();
-        let hub = Self {
+        let task = Self {
             engine,
             settings,
             sessions: ProberSessions::default(),
@@ -144,7 +144,7 @@ impl EngineTask {
             evidence_since: evidence_out,
             restored,
         };
-        (hub, outlook)
+        (task, outlook)
     }
 
     /// Attaches a recorder that receives every input of the engine.

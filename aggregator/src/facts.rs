@@ -52,20 +52,20 @@ impl FactCollector {
         }
         let before = self.by_vantage.get(vantage);
         let rises = before
-            .and_then(|said| said.facts.martian_sources)
+            .and_then(|prober_facts| prober_facts.facts.martian_sources)
             .zip(facts.martian_sources)
             .is_some_and(|(old, new)| new > old);
         let rose = if rises {
             Some(at)
         } else {
-            before.and_then(|said| said.last_rise)
+            before.and_then(|prober_facts| prober_facts.last_rise)
         };
-        let said = ProberFacts {
+        let prober_facts = ProberFacts {
             facts: facts.clone(),
             received: at,
             last_rise: rose,
         };
-        self.by_vantage.insert(vantage.clone(), said);
+        self.by_vantage.insert(vantage.clone(), prober_facts);
     }
 
     /// Drops vantages that are no longer in the topology.
@@ -104,9 +104,9 @@ impl FactCollector {
             .filter_map(|service| Some((service.health_check_node_port?, service)))
             .collect();
         let mut differing = BTreeMap::new();
-        for (vantage, said) in &self.by_vantage {
+        for (vantage, prober_facts) in &self.by_vantage {
             let Some(node) = vantage.node() else { continue };
-            for check in &said.facts.health_checks {
+            for check in &prober_facts.facts.health_checks {
                 let published = by_port
                     .get(&check.port)
                     .map(|service| service.ready_count_on(node));
@@ -129,11 +129,13 @@ impl FactCollector {
 
     fn node_facts(&self, topology: &Topology, now: EventTime) -> BTreeMap<NodeName, NodeFacts> {
         let mut nodes: BTreeMap<NodeName, NodeFacts> = BTreeMap::new();
-        for (vantage, said) in &self.by_vantage {
-            let Some(node) = vantage.node().filter(|_| now - said.received <= FACT_TTL) else {
+        for (vantage, prober_facts) in &self.by_vantage {
+            let Some(node) = vantage.node().filter(|_| now - prober_facts.received <= FACT_TTL) else {
                 continue;
             };
-            let facts = convert_facts(topology, said, now, |port| self.is_stable(node, port, now));
+            let facts = convert_facts(topology, prober_facts, now, |port| {
+                self.is_stable(node, port, now)
+            });
             // The probers on Pod and host network report different facts.
             let joined = nodes
                 .get(node)
@@ -148,11 +150,11 @@ impl FactCollector {
 
 fn convert_facts(
     topology: &Topology,
-    said: &ProberFacts,
+    prober_facts: &ProberFacts,
     now: EventTime,
     settled: impl Fn(u16) -> bool,
 ) -> NodeFacts {
-    let facts = &said.facts;
+    let facts = &prober_facts.facts;
     let port_of = |port: u16| {
         topology
             .services()
@@ -178,9 +180,11 @@ fn convert_facts(
         }),
         strict_rp_filter: facts.strict_rp_filter,
         conntrack_percent: facts.conntrack.and_then(Conntrack::percent).map(quantize),
-        drops_own_source_addresses: facts
-            .martian_sources
-            .map(|_| said.last_rise.is_some_and(|rose| now - rose <= RISING_WINDOW)),
+        drops_own_source_addresses: facts.martian_sources.map(|_| {
+            prober_facts
+                .last_rise
+                .is_some_and(|rose| now - rose <= RISING_WINDOW)
+        }),
         proxy_healthy: facts.proxy_healthy,
         local_endpoints: facts
             .health_checks

@@ -100,7 +100,7 @@ impl ProberListener {
             )),
             (None, false) => None,
         };
-        let mut door = Self {
+        let mut prober_listener = Self {
             gate: config.token.clone().map_or(ProberGate::Open, ProberGate::Secret),
             client: client.clone(),
             tls: None,
@@ -114,14 +114,14 @@ impl ProberListener {
             let listener = TcpListener::bind(address).await.map_err(refused)?;
             let side = ServerTls::new(options)?;
             if let (Some(client), false) = (&client, options.publish_to.is_empty()) {
-                door.publisher = Some(CaPublisher {
+                prober_listener.publisher = Some(CaPublisher {
                     client: client.clone(),
                     certificate: side.ca_certificate().to_owned(),
                     config_maps: options.publish_to.clone(),
                     metrics: metrics.tls.clone(),
                 });
             }
-            door.tls = Some(ListenerTask {
+            prober_listener.tls = Some(ListenerTask {
                 address: listener.local_addr().map_err(refused)?,
                 listener,
                 acceptor: ProberTlsAcceptor(side.acceptor()?),
@@ -132,9 +132,9 @@ impl ProberListener {
             let pods: Arc<dyn ProberPods> = if let Some(pods) = &config.prober_pods {
                 pods.clone()
             } else {
-                let book = Arc::new(PodRegistry::new(options.namespaces()));
-                door.pod_registry = Some((client.clone(), book.clone()));
-                book
+                let registry = Arc::new(PodRegistry::new(options.namespaces()));
+                prober_listener.pod_registry = Some((client.clone(), registry.clone()));
+                registry
             };
             let identity =
                 ProberAuthenticator::new(options.clone(), client.clone(), pods, metrics.identity.clone());
@@ -145,11 +145,11 @@ impl ProberListener {
                     namespace: namespace.clone(),
                     vantages,
                 };
-                door.enrolments = Some((enrolments, out));
+                prober_listener.enrolments = Some((enrolments, out));
             }
-            door.gate = ProberGate::Accounts(Arc::new(identity));
+            prober_listener.gate = ProberGate::Accounts(Arc::new(identity));
         }
-        Ok(door)
+        Ok(prober_listener)
     }
 
     /// Returns the client of the API server, if the configuration needs it.
@@ -201,7 +201,7 @@ impl ProberListener {
 
     /// Hands the registry of Pods to the watch of the cluster.
     pub(crate) fn take_pod_registry(&mut self) -> Option<Arc<PodRegistry>> {
-        self.pod_registry.take().map(|(_, book)| book)
+        self.pod_registry.take().map(|(_, registry)| registry)
     }
 
     /// Takes the task that lists enrolled vantages and its output, if enrolment is enabled.

@@ -68,9 +68,9 @@ pub(crate) struct RoundsReleased {
 }
 
 impl StartupBuffer {
-    pub(crate) fn new(life: Incarnation, start: EventTime) -> Self {
+    pub(crate) fn new(incarnation: Incarnation, start: EventTime) -> Self {
         Self {
-            incarnation: life,
+            incarnation,
             start,
             stage: StartupStage::AwaitingOffers(None),
         }
@@ -121,14 +121,14 @@ impl StartupBuffer {
             return None;
         };
         holding.reporting.insert(header.vantage.clone());
-        let whose = (header.vantage.clone(), header.incarnation.clone());
-        let asked = match (holding.offers.get_mut(&whose), keeps) {
-            (Some(asked), _) => asked,
+        let sender = (header.vantage.clone(), header.incarnation.clone());
+        let offer = match (holding.offers.get_mut(&sender), keeps) {
+            (Some(offer), _) => offer,
             (None, Some(kept)) => {
                 let since = self
                     .start
                     .minus(resend_span(vantages(), header.assignments, interval));
-                holding.offers.entry(whose).or_insert(BufferOffer {
+                holding.offers.entry(sender).or_insert(BufferOffer {
                     first_sent: header.sent_at,
                     requested_since: since.shifted(-offset),
                     available_since: kept.max(since),
@@ -138,13 +138,13 @@ impl StartupBuffer {
             (None, None) => return None,
         };
         // Until everything queued has arrived, the reported completeness is older than the first report.
-        asked.complete |= header.resent_for.as_ref() == Some(&self.incarnation)
+        offer.complete |= header.resent_for.as_ref() == Some(&self.incarnation)
             && header
                 .complete_until
-                .is_none_or(|complete| complete >= asked.first_sent);
-        (!asked.complete).then(|| Resend {
+                .is_none_or(|complete| complete >= offer.first_sent);
+        (!offer.complete).then(|| Resend {
             incarnation: self.incarnation.clone(),
-            since: asked.requested_since,
+            since: offer.requested_since,
         })
     }
 
@@ -170,7 +170,7 @@ impl StartupBuffer {
         let StartupStage::Holding(holding) = &self.stage else {
             return None;
         };
-        let all = holding.offers.values().all(|asked| asked.complete)
+        let all = holding.offers.values().all(|offer| offer.complete)
             && expected()
                 .iter()
                 .all(|vantage| holding.reporting.contains(vantage));
@@ -189,22 +189,22 @@ impl StartupBuffer {
         let mut from: Vec<EventTime> = holding
             .offers
             .values()
-            .map(|asked| {
-                if asked.complete {
-                    asked.available_since
+            .map(|offer| {
+                if offer.complete {
+                    offer.available_since
                 } else {
                     self.start
                 }
             })
             .collect();
         from.sort_unstable();
-        let (asked, done) = (
+        let (offer, done) = (
             from.len(),
-            holding.offers.values().filter(|asked| asked.complete).count(),
+            holding.offers.values().filter(|offer| offer.complete).count(),
         );
         tracing::info!(
             done,
-            asked,
+            offer,
             "judging the observations from before and since the start"
         );
         let complete = holding.progress.into_iter();
@@ -212,7 +212,7 @@ impl StartupBuffer {
             progress: complete
                 .map(|(vantage, complete)| RecordProgress { vantage, complete })
                 .collect(),
-            evidence_since: from.get(asked / 2).copied().unwrap_or(self.start),
+            evidence_since: from.get(offer / 2).copied().unwrap_or(self.start),
         })
     }
 }
@@ -285,14 +285,14 @@ mod tests {
     fn rounds_wait_until_every_prober_has_resent_its_buffer() {
         let mut warming = warming();
         let expected = || vec![vantage(1), vantage(2)];
-        let asked = hear(&mut warming, &header(1, 1, Some(300))).unwrap();
-        assert_eq!(asked.since, START.minus(MAX_RESEND_SPAN).shifted(-OFFSET));
+        let resend = hear(&mut warming, &header(1, 1, Some(300))).unwrap();
+        assert_eq!(resend.since, START.minus(MAX_RESEND_SPAN).shifted(-OFFSET));
         assert!(warming.is_holding());
-        let said = RecordProgress {
+        let progress = RecordProgress {
             vantage: vantage(1),
             complete: START.plus(S),
         };
-        assert_eq!(warming.hold_progress(said), None, "stored for the release");
+        assert_eq!(warming.hold_progress(progress), None, "stored for the release");
         assert!(
             hear(&mut warming, &header(1, 2, Some(300))).is_some(),
             "the prober has not received the request"

@@ -61,11 +61,11 @@ impl RoundOptions {
     async fn try_alternative(
         &self,
         way: AlternativeRequest,
-        what: &CheckAction,
+        action: &CheckAction,
         address: SocketAddr,
         context: &ProbeContext,
     ) -> Option<AlternativeAnswer> {
-        let (probe, answers) = match (way, what) {
+        let (probe, answers) = match (way, action) {
             (AlternativeRequest::ProxyHeader, CheckAction::Http(probe)) => {
                 let probe = HttpProbe {
                     proxy_header: Some(ProxyHeader::Tcp),
@@ -116,17 +116,17 @@ enum AlternativeRequest {
 }
 
 fn alternatives_for(
-    what: &CheckAction,
+    action: &CheckAction,
     phase: Phase,
     kind: &FailureKind,
     status: Option<u16>,
 ) -> Vec<AlternativeRequest> {
-    let (tls, announced) = match what {
+    let (tls, announced) = match action {
         CheckAction::Http(probe) => (probe.scheme == Scheme::Https, probe.proxy_header.is_some()),
         CheckAction::Stream(probe) => (probe.tls, probe.proxy_header.is_some()),
         CheckAction::Name(_) => return Vec::new(),
     };
-    let plain_http = matches!(what, CheckAction::Http(_)) && !tls;
+    let plain_http = matches!(action, CheckAction::Http(_)) && !tls;
     let silent = matches!(kind, FailureKind::Eof | FailureKind::Reset) && phase > Phase::Connect;
     let mut ways = Vec::new();
     if (silent || (plain_http && status == Some(BAD_REQUEST))) && !announced {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn only_suggestive_failures_cost_a_second_connection() {
         use FailureKind as K;
-        for (what, phase, kind, status, expected) in [
+        for (action, phase, kind, status, expected) in [
             (
                 http(Scheme::Http),
                 Phase::FirstByte,
@@ -203,7 +203,7 @@ mod tests {
             (http(Scheme::Http), Phase::Check, K::Status, Some(503), &[]),
         ] {
             assert_eq!(
-                alternatives_for(&what, phase, &kind, status),
+                alternatives_for(&action, phase, &kind, status),
                 expected,
                 "{kind} in {phase}"
             );

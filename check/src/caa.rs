@@ -40,7 +40,7 @@ impl CaaRecords {
         choice: &ResolverChoice,
         context: &ProbeContext,
     ) -> Self {
-        let climbed = caa_of(context, host, choice, TIMEOUT).await;
+        let chain = caa_of(context, host, choice, TIMEOUT).await;
         let ask = CaaAsk {
             issuer,
             wildcard: false,
@@ -50,8 +50,8 @@ impl CaaRecords {
         Self {
             host: host.to_owned(),
             issuer: issuer.to_owned(),
-            verdict: evaluate_caa(&climbed, ask),
-            lookups: climbed,
+            verdict: evaluate_caa(&chain, ask),
+            lookups: chain,
         }
     }
 
@@ -68,7 +68,7 @@ impl CaaRecords {
     /// Adds a finding unless the records allow issuance.
     pub(super) fn add_findings(&self, found: &mut PassFindings) {
         let issuer = &self.issuer;
-        let (level, id, what, likely) = match &self.verdict {
+        let (level, id, summary, likely) = match &self.verdict {
             CaaVerdict::Unrestricted => return,
             CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => return,
             CaaVerdict::Allowed { name: at, accounts } => (
@@ -77,9 +77,9 @@ impl CaaRecords {
                 format!("the CAA records of {at} allow {issuer} only for the account {}", join_names(accounts)),
                 "pass the account that requests the certificate with --account-uri".to_owned(),
             ),
-            CaaVerdict::Forbidden { name: at, reason: why } => {
-                let (what, likely) = why.explain(at, issuer);
-                (FindingLevel::Failure, FORBIDDEN, escape(&what), escape(&likely))
+            CaaVerdict::Forbidden { name: at, reason } => {
+                let (summary, likely) = reason.explain(at, issuer);
+                (FindingLevel::Failure, FORBIDDEN, escape(&summary), escape(&likely))
             }
             CaaVerdict::Unknown { name: at, kind } => (
                 if *kind == FailureKind::ServFail { FindingLevel::Failure } else { FindingLevel::Warning },
@@ -94,7 +94,7 @@ impl CaaRecords {
             id,
             Vec::new(),
             Explanation {
-                summary: what,
+                summary,
                 likely_reasons: likely,
             },
         );
@@ -103,7 +103,7 @@ impl CaaRecords {
     /// Returns the verdict as one line of text.
     pub(super) fn summary(&self) -> String {
         let issuer = &self.issuer;
-        let said = match &self.verdict {
+        let text = match &self.verdict {
             CaaVerdict::Unrestricted => {
                 let top = self.lookups.last().map_or("", |last| &last.name);
                 return format!("none up to {top}: any authority may issue");
@@ -117,7 +117,7 @@ impl CaaRecords {
             CaaVerdict::Forbidden { name: at, .. } => format!("{issuer} may not issue, according to {at}"),
             CaaVerdict::Unknown { name: at, .. } => return format!("unknown for {at}"),
         };
-        format!("{said} ({})", escape(&self.records()))
+        format!("{text} ({})", escape(&self.records()))
     }
 
     fn records(&self) -> String {
@@ -125,8 +125,8 @@ impl CaaRecords {
             CaaAnswer::Records(records) => Some(records),
             _ => None,
         });
-        let said: Vec<String> = deciding.into_iter().flatten().map(ToString::to_string).collect();
-        said.join("; ")
+        let texts: Vec<String> = deciding.into_iter().flatten().map(ToString::to_string).collect();
+        texts.join("; ")
     }
 
     /// The error that the authority would report; `None` if it would issue.
@@ -162,17 +162,17 @@ impl CaaRecords {
                 CaaVerdict::Unknown { .. } => "unknown",
             },
         });
-        if let Some(told) = self.problem() {
-            value["problem"] = problem(&told);
+        if let Some(acme_problem) = self.problem() {
+            value["problem"] = problem(&acme_problem);
         }
         value
     }
 }
 
 /// Returns a problem document as the authority would report it.
-pub(super) fn problem(told: &AcmeProblem) -> Value {
-    let mut value = json!(told);
-    value["detail"] = json!(escape(&told.detail));
+pub(super) fn problem(acme_problem: &AcmeProblem) -> Value {
+    let mut value = json!(acme_problem);
+    value["detail"] = json!(escape(&acme_problem.detail));
     value
 }
 

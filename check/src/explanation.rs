@@ -20,9 +20,9 @@ pub(super) struct Explanation {
     pub(super) likely_reasons: Vec<String>,
 }
 
-pub(super) fn explanation<const N: usize>(what: impl Into<String>, likely: [&str; N]) -> Explanation {
+pub(super) fn explanation<const N: usize>(summary: impl Into<String>, likely: [&str; N]) -> Explanation {
     Explanation {
-        summary: what.into(),
+        summary: summary.into(),
         likely_reasons: likely.iter().map(|reason| (*reason).to_owned()).collect(),
     }
 }
@@ -31,7 +31,7 @@ pub(super) fn explanation<const N: usize>(what: impl Into<String>, likely: [&str
 #[expect(clippy::too_many_lines, reason = "one arm a kind, and every kind")]
 pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
     let (host, port) = (escape(facts.host), facts.port_text());
-    let (detail, asked) = (facts.detail_text(), facts.queried_resolver_text());
+    let (detail, resolver) = (facts.detail_text(), facts.queried_resolver_text());
     match kind {
         K::NxDomain => explanation(
             format!("{host} does not exist{}", facts.tried_names_text()),
@@ -39,26 +39,26 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
         ),
         K::NoAddress => facts.no_address(),
         K::ServFail => explanation(
-            format!("the resolver could not resolve {host}{asked}"),
+            format!("the resolver could not resolve {host}{resolver}"),
             [
                 "the domain's own name servers do not answer, or DNSSEC validation fails",
                 "the resolver cannot reach its upstream servers (CoreDNS: check its upstream)",
             ],
         ),
         K::DnsRefused => explanation(
-            format!("the resolver refuses to answer for {host}{asked}"),
+            format!("the resolver refuses to answer for {host}{resolver}"),
             ["it serves only other networks or other domains"],
         ),
         K::ResolveTimeout => explanation(
-            format!("the resolver does not answer in time{asked}"),
+            format!("the resolver does not answer in time{resolver}"),
             ["the resolver is down, or a firewall or NetworkPolicy drops packets to port 53 (UDP and TCP)"],
         ),
         K::ResolverUnreachable => explanation(
-            format!("the resolver cannot be reached{asked}"),
+            format!("the resolver cannot be reached{resolver}"),
             ["nothing listens on its port 53, or there is no route to it; check /etc/resolv.conf"],
         ),
         K::DnsMalformed => explanation(
-            format!("the resolver's reply is not a valid answer to the query{asked}"),
+            format!("the resolver's reply is not a valid answer to the query{resolver}"),
             ["something on the path answers in its place, or it is not a DNS server"],
         ),
         K::Refused => Explanation {
@@ -243,7 +243,7 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
 
 /// Explains a fault of this machine. Such a fault is no evidence about the target.
 pub(super) fn explain_own_fault(own: OwnFault, detail: Option<&str>) -> Explanation {
-    let (what, likely): (_, &str) = match own {
+    let (summary, likely): (_, &str) = match own {
         OwnFault::NoPort => (
             "no free local port",
             "this machine has many connections open or closing; see: ss -s",
@@ -280,11 +280,11 @@ pub(super) fn explain_own_fault(own: OwnFault, detail: Option<&str>) -> Explanat
             "it is outside the scope of the prober",
         ),
     };
-    let what = match detail {
-        Some(detail) => format!("{what} ({})", escape(detail)),
-        None => what.to_owned(),
+    let summary = match detail {
+        Some(detail) => format!("{summary} ({})", escape(detail)),
+        None => summary.to_owned(),
     };
-    explanation(what, [likely])
+    explanation(summary, [likely])
 }
 
 impl AlternativeAnswer {

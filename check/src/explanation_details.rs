@@ -36,7 +36,7 @@ impl FailureFacts<'_> {
                 "nothing listens on {port} of this machine: the process is not running, or listens elsewhere"
             )];
         }
-        let nobody = format!("the host is up but nothing listens on {port}, or a firewall rejects it");
+        let closed_port = format!("the host is up but nothing listens on {port}, or a firewall rejects it");
         let ipvs = "with kube-proxy in IPVS mode this is a node without a local endpoint \
                     (externalTrafficPolicy: Local); compare with a node that has one";
         if self.is_local {
@@ -49,16 +49,16 @@ impl FailureFacts<'_> {
                 format!(
                     "the refusal crossed no router: it came from this machine's own node or a neighbour; {ipvs}"
                 ),
-                nobody,
+                closed_port,
             ]
         } else {
-            vec![nobody]
+            vec![closed_port]
         }
     }
 
     pub(super) fn connect_timeout(&self) -> Explanation {
         let again = self.times.and_then(|times| times.syn_retransmits).unwrap_or(0);
-        let what = match again {
+        let summary = match again {
             0 => "no response to the connection attempt".to_owned(),
             again => format!("no response to the connection attempt, sent {} times", again + 1),
         };
@@ -79,7 +79,7 @@ impl FailureFacts<'_> {
             likely.push("the AAAA record points to a machine without working IPv6".to_owned());
         }
         Explanation {
-            summary: what,
+            summary,
             likely_reasons: likely,
         }
     }
@@ -97,24 +97,24 @@ impl FailureFacts<'_> {
         } else {
             "before the first byte of a response"
         };
-        let what = format!("the connection was {verb} {during}");
+        let summary = format!("the connection was {verb} {during}");
         match self.alternative {
             Some(AlternativeAnswer::WithProxyHeader) => explanation(
-                what,
+                summary,
                 [
                     "the server expects a PROXY header: it responds if one is sent (tried). Remove its use-proxy-protocol, \
                   or have the balancer send the header",
                 ],
             ),
-            Some(other) => explanation(what, [other.confirmed_reason().as_str()]),
+            Some(other) => explanation(summary, [other.confirmed_reason().as_str()]),
             None if self.phase == Some(Phase::Tls) => explanation(
-                what,
+                summary,
                 [
                     "no certificate or virtual host for this name, or a middlebox that blocks handshakes by server name",
                 ],
             ),
             None => explanation(
-                what,
+                summary,
                 [
                     "the process closes connections it does not expect, or crashed on this one: check its log",
                     "a balancer without a working backend accepts connections and closes them",
@@ -147,10 +147,10 @@ impl FailureFacts<'_> {
                 ["a default or test certificate; pass it with --extra-roots if it is meant to be trusted"],
             );
         }
-        let what = format!("the certificate is not signed by a root that this machine trusts ({by})");
+        let summary = format!("the certificate is not signed by a root that this machine trusts ({by})");
         if chain.len() == 1 {
             explanation(
-                what,
+                summary,
                 [
                     "the server sends no intermediate certificate: browsers fetch or remember it, other clients fail",
                     "the root is private; pass it with --extra-roots",
@@ -158,7 +158,7 @@ impl FailureFacts<'_> {
             )
         } else {
             explanation(
-                what,
+                summary,
                 [
                     "the root is private; pass it with --extra-roots",
                     "something on the path terminates TLS with its own certificate",
@@ -174,40 +174,40 @@ impl FailureFacts<'_> {
         let by = self
             .server
             .map_or_else(String::new, |server| format!(" ({})", escape(server)));
-        let what = format!("answers {status}{by}");
+        let summary = format!("answers {status}{by}");
         match status {
             502 | 504 => explanation(
-                what,
+                summary,
                 ["a proxy responded and cannot reach the application behind it"],
             ),
             503 => explanation(
-                what,
+                summary,
                 [
                     "a proxy responded and has no working backend (no ready endpoints), or the application is overloaded",
                 ],
             ),
-            500.. => explanation(what, ["the application failed: check its log"]),
+            500.. => explanation(summary, ["the application failed: check its log"]),
             404 => explanation(
-                what,
+                summary,
                 [
                     "nothing is served at this host and path: a default backend responded (wrong host, path or ingress class)",
                 ],
             ),
             401 | 403 => explanation(
-                what,
+                summary,
                 ["the server requires authentication, or does not admit this address"],
             ),
             400 => {
                 let otherwise = self.alternative.map(AlternativeAnswer::confirmed_reason);
                 explanation(
-                    what,
+                    summary,
                     [otherwise
                         .as_deref()
                         .unwrap_or("the server does not understand the request")],
                 )
             }
-            300..400 => explanation(what, ["a redirect that was not followed, or leads nowhere"]),
-            _ => explanation(what, ["a different response than expected"]),
+            300..400 => explanation(summary, ["a redirect that was not followed, or leads nowhere"]),
+            _ => explanation(summary, ["a different response than expected"]),
         }
     }
 

@@ -46,19 +46,19 @@ impl PassFindings {
         level: FindingLevel,
         id: &str,
         addresses: Vec<SocketAddr>,
-        said: Explanation,
+        explanation: Explanation,
     ) {
         let same = self
             .0
             .iter_mut()
-            .find(|known| known.level == level && known.id == id && known.said == said);
+            .find(|known| known.level == level && known.id == id && known.said == explanation);
         match same {
             Some(known) => known.addresses.extend(addresses),
             None => self.0.push(Finding {
                 level,
                 id: id.to_owned(),
                 addresses,
-                said,
+                said: explanation,
                 times: 1,
             }),
         }
@@ -81,14 +81,14 @@ impl PassFindings {
         self.add(level, &id, addresses, in_words(outcome, facts));
     }
 
-    fn add_about_name(&mut self, level: FindingLevel, id: &str, what: String, likely: &[&str]) {
+    fn add_about_name(&mut self, level: FindingLevel, id: &str, summary: String, likely: &[&str]) {
         let likely = likely.iter().map(|reason| (*reason).to_owned()).collect();
         self.add(
             level,
             id,
             Vec::new(),
             Explanation {
-                summary: what,
+                summary,
                 likely_reasons: likely,
             },
         );

@@ -166,7 +166,7 @@ fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
         value["local"] = json!(first.is_local);
         match &first.ttl {
             Some(Ok(evidence)) => value["ttl"] = json!(evidence),
-            Some(Err(why)) => value["ttl_unknown"] = json!(why.to_string()),
+            Some(Err(reason)) => value["ttl_unknown"] = json!(reason.to_string()),
             None => {}
         }
     }
@@ -256,8 +256,8 @@ fn fetch(fetched: &ValidationResult) -> Value {
     if let Some(detail) = &fetched.detail {
         value["detail"] = json!(escape(detail));
     }
-    if let Some(told) = &fetched.problem {
-        value["problem"] = caa::problem(told);
+    if let Some(acme_problem) = &fetched.problem {
+        value["problem"] = caa::problem(acme_problem);
     }
     value["took_us"] = json!(fetched.duration.0);
     value["dns"] = fetched.resolution.as_ref().map_or(Value::Null, resolution);

@@ -134,7 +134,7 @@ impl<'a> Check<'a> {
 }
 
 fn round_options(args: &CheckOptions) -> RoundOptions {
-    let whom = if args.resolver.is_empty() {
+    let sources = if args.resolver.is_empty() {
         NameSources::Machine {
             hosts: args.hosts_file.clone(),
             name_service: args.resolv_conf == std::path::Path::new(RESOLV_CONF),
@@ -148,7 +148,7 @@ fn round_options(args: &CheckOptions) -> RoundOptions {
         )
     };
     RoundOptions {
-        whom,
+        whom: sources,
         connect_to: args.connect_to.clone(),
         family: match (args.ipv4, args.ipv6) {
             (true, _) => Some(AddressFamily::V4),

@@ -74,11 +74,11 @@ impl NameLookup {
     /// Queries all sources, each within the deadline.
     pub(super) async fn query(
         host: &str,
-        whom: &NameSources,
+        sources: &NameSources,
         context: &ProbeContext,
         deadline: Duration,
     ) -> Self {
-        match whom {
+        match sources {
             NameSources::Resolvers(resolvers) => Self {
                 answers: join_all(
                     resolvers
@@ -155,11 +155,11 @@ impl NameLookup {
         if self.answers.iter().any(|answer| !answer.addresses.is_empty()) {
             return None;
         }
-        let said = self
+        let failure = self
             .answers
             .iter()
             .find_map(|answer| answer.dns.as_ref()?.failure().cloned());
-        Some(said.unwrap_or(FamilyAnswer::Failed {
+        Some(failure.unwrap_or(FamilyAnswer::Failed {
             kind: FailureKind::NoAddress,
             detail: None,
         }))
@@ -210,13 +210,13 @@ async fn query_resolver(
 ) -> NameAnswer {
     let begun = Instant::now();
     let choice = ResolverChoice::Servers(vec![resolver]);
-    let said = resolve_all(context, host, &choice, SearchManner::Glibc, deadline).await;
-    let source = if said.tried.is_empty() && !said.addresses.is_empty() {
+    let answer = resolve_all(context, host, &choice, SearchManner::Glibc, deadline).await;
+    let source = if answer.tried.is_empty() && !answer.addresses.is_empty() {
         AnswerSource::Literal
     } else {
         AnswerSource::Resolver(resolver)
     };
-    NameAnswer::from_dns(source, said, begun.elapsed().into())
+    NameAnswer::from_dns(source, answer, begun.elapsed().into())
 }
 
 /// Queries the C library, which also knows names that are not in DNS: mDNS, a directory, the machine's own name.

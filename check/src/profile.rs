@@ -82,7 +82,7 @@ impl ChallengeFetcher {
     /// Describes how this client differs from the default of probing every address.
     pub(super) fn describe_rules(&self, host: &str) -> Vec<String> {
         let profile = &self.profile;
-        let who = match profile.client {
+        let client = match profile.client {
             ClientProfile::Generic => "a careful client",
             ClientProfile::CertManager => "cert-manager's self check",
             ClientProfile::Boulder => "Let's Encrypt's server",
@@ -105,8 +105,8 @@ impl ChallengeFetcher {
         } else {
             "any host"
         };
-        let mut said = vec![
-            format!("as {who}: {addresses}"),
+        let mut rules = vec![
+            format!("as {client}: {addresses}"),
             format!(
                 "follows up to {} redirects to {hosts} and {ports}; does not verify certificates there; total timeout {} s",
                 profile.redirects.max,
@@ -118,7 +118,7 @@ impl ChallengeFetcher {
             ),
         ];
         if !profile.reserved_allowed {
-            said.push("does not connect to private and reserved addresses".to_owned());
+            rules.push("does not connect to private and reserved addresses".to_owned());
         }
         let body = match (&self.expected_body, profile.body.max) {
             (Some(_), _) => None,
@@ -127,18 +127,18 @@ impl ChallengeFetcher {
             )),
             (None, None) => Some("does not compare the content; see --expect-body".to_owned()),
         };
-        said.extend(body);
+        rules.extend(body);
         if profile.client == ClientProfile::CertManager {
-            said.push("fetches five times, two seconds apart: --repeat 5 --interval 2s".to_owned());
+            rules.push("fetches five times, two seconds apart: --repeat 5 --interval 2s".to_owned());
         }
         let environment = |name: &str| std::env::var(name).ok();
         if profile.uses_environment_proxy
             && let Some(proxy) = proxy_for(environment, Scheme::Http, host, 80)
         {
-            said.push(format!(
+            rules.push(format!(
                 "would use the proxy {proxy:?} of this environment; this check does not"
             ));
         }
-        said
+        rules
     }
 }

@@ -87,18 +87,18 @@ impl RoundOptions {
             };
             let to = match next {
                 NextRequest::Done => return walked,
-                NextRequest::Refused(kind, why) => {
+                NextRequest::Refused(kind, reason) => {
                     walked.outcome = failed(Phase::Check, kind, walked.status());
-                    walked.detail = Some(why);
+                    walked.detail = Some(reason);
                     return walked;
                 }
                 NextRequest::Follow(to) => to,
             };
             walked.final_url = to.to_string();
             let from = (probe.host.clone(), probe.port);
-            if let Err(why) = retarget(&mut probe, &to) {
+            if let Err(reason) = retarget(&mut probe, &to) {
                 walked.outcome = failed(Phase::Check, FailureKind::RedirectRefused, walked.status());
-                walked.detail = Some(why);
+                walked.detail = Some(reason);
                 return walked;
             }
             match self.next_address(&probe, from, address, context).await {

@@ -42,20 +42,20 @@ pub(super) enum CheckAction {
 impl CheckSubject {
     /// Parses an argument. The error contains the argument and what was expected.
     pub(super) fn parse(given: &str, args: &CheckOptions) -> Result<Self, String> {
-        let complaint = |why: String| format!("{:?}: {why}", escape(given));
+        let complaint = |reason: String| format!("{:?}: {reason}", escape(given));
         if given.is_empty() || given.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(complaint(format!("{EXPECTED}, without white space")));
         }
-        let mut said = Vec::new();
-        let text = with_scheme(given, args, &mut said);
+        let mut assumptions = Vec::new();
+        let text = with_scheme(given, args, &mut assumptions);
         let url = normalize(&text).map_err(complaint)?;
-        said.extend(host_assumption(&text, &url));
-        let what = action(&url, args).map_err(complaint)?;
+        assumptions.extend(host_assumption(&text, &url));
+        let action = action(&url, args).map_err(complaint)?;
         let subject = Self {
             given: given.to_owned(),
             url,
-            assumptions: said,
-            action: what,
+            assumptions,
+            action,
         };
         subject.validate(args).map_err(complaint)?;
         Ok(subject)
@@ -121,7 +121,7 @@ impl CheckSubject {
 }
 
 /// Returns the argument with a scheme, and records the one it assumed.
-fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> String {
+fn with_scheme(given: &str, args: &CheckOptions, assumptions: &mut Vec<String>) -> String {
     if has_scheme(given) {
         return given.to_owned();
     }
@@ -131,14 +131,14 @@ fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> Stri
         given.to_owned()
     };
     let plain = Url::parse(&format!("https://{host}")).is_ok_and(|url| url.port() == Some(80));
-    let (scheme, why) = if args.profile.client().is_some() {
+    let (scheme, reason) = if args.profile.client().is_some() {
         ("http", ", because every HTTP-01 challenge starts with plain HTTP")
     } else if plain {
         ("http", ", because port 80 is the port of plain HTTP")
     } else {
         ("https", "")
     };
-    said.push(format!("no scheme was given: {scheme}:// is assumed{why}"));
+    assumptions.push(format!("no scheme was given: {scheme}:// is assumed{reason}"));
     format!("{scheme}://{host}")
 }
 
@@ -153,7 +153,7 @@ fn has_scheme(given: &str) -> bool {
 
 /// Returns the URL with its host in ASCII form, also for schemes that the URL standard does not treat specially.
 fn normalize(text: &str) -> Result<String, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("{EXPECTED} ({why})");
+    let wrong = |reason: &dyn std::fmt::Display| format!("{EXPECTED} ({reason})");
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     if !matches!(scheme.as_str(), "http" | "https" | "tcp" | "tls" | "dns") {
@@ -237,8 +237,8 @@ fn action(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
 
 /// Rewrites an error about a field of the target into one about the flag that set it.
 fn flag_error(wrong: &InvalidTarget) -> String {
-    let said = wrong.to_string();
-    let (field, rest) = said.split_once(": ").unwrap_or(("", &said));
+    let message = wrong.to_string();
+    let (field, rest) = message.split_once(": ").unwrap_or(("", &message));
     let flag = match field {
         "expectStatus" => "--expect-status",
         "expectBodyContains" => "--contains",
@@ -249,7 +249,7 @@ fn flag_error(wrong: &InvalidTarget) -> String {
         "method" => "--method",
         "proxyHeader" => "--proxy-header",
         "url" => return rest.to_owned(),
-        _ => return said,
+        _ => return message,
     };
     format!("{flag}: {rest}")
 }

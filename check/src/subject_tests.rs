@@ -74,7 +74,10 @@ fn reinterpreted_host_is_reported_for_every_scheme() {
         let subject = read(given).unwrap();
         assert_eq!(subject.host(), host);
         assert!(
-            subject.assumptions.iter().any(|said| said.contains(host)),
+            subject
+                .assumptions
+                .iter()
+                .any(|assumption| assumption.contains(host)),
             "{:?}",
             subject.assumptions
         );
@@ -113,16 +116,16 @@ fn nonsense_is_refused_with_the_argument_and_what_was_expected() {
             "--ipv6: not with --profile",
         ),
     ] {
-        let said = read(line).unwrap_err();
+        let error = read(line).unwrap_err();
         let given = line.split(' ').next_back().unwrap();
-        assert!(said.contains(given) && said.contains(words), "{line}: {said}");
+        assert!(error.contains(given) && error.contains(words), "{line}: {error}");
     }
 }
 
 #[test]
 fn a_secret_in_a_url_is_not_repeated_beyond_the_argument() {
-    let said = read("https://user:secret@example.org/").unwrap_err();
-    assert_eq!(said.matches("secret").count(), 1, "{said}");
+    let error = read("https://user:secret@example.org/").unwrap_err();
+    assert_eq!(error.matches("secret").count(), 1, "{error}");
 }
 
 proptest! {

@@ -229,7 +229,7 @@ fn untrusted_chain_is_self_signed_or_lacks_intermediate() {
         ),
     ] {
         let shown = tls(chain);
-        let what = explain(
+        let summary = explain(
             &FailureKind::CertificateUntrusted,
             &FailureFacts {
                 tls: Some(&shown),
@@ -237,7 +237,7 @@ fn untrusted_chain_is_self_signed_or_lacks_intermediate() {
             },
         )
         .summary;
-        assert!(what.contains(words), "{what}");
+        assert!(summary.contains(words), "{summary}");
     }
     let authority = tls(vec![certificate(&["a.test"], true)]);
     let facts = FailureFacts {

@@ -38,10 +38,10 @@ pub fn ready_leader() -> String {
 /// has another `instance` and `pod`, so the two have only `job` in common.
 #[must_use]
 pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
-    let spoken = aggregate_of_leader("max", labels, expression);
+    let series = aggregate_of_leader("max", labels, expression);
     let ready = ready_leader();
     format!(
-        "{spoken}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (job) group_left () max by (job) (max_over_time((timestamp(parallax_aggregator_leader) and on (job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (job) {ready}\n  unless on ({key}) {vetoed}\n)"
+        "{series}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (job) group_left () max by (job) (max_over_time((timestamp(parallax_aggregator_leader) and on (job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (job) {ready}\n  unless on ({key}) {vetoed}\n)"
     )
 }
 

@@ -271,15 +271,15 @@ impl Cpu {
 struct Figures(Vec<(String, String, bool)>);
 
 impl Figures {
-    fn add(&mut self, what: &str, got: String, budget: &str, within: bool) {
+    fn add(&mut self, name: &str, got: String, budget: &str, within: bool) {
         self.0
-            .push((what.to_owned(), format!("{got} (budget {budget})"), within));
+            .push((name.to_owned(), format!("{got} (budget {budget})"), within));
     }
 
     fn print(&self) {
         println!();
-        for (what, figure, within) in &self.0 {
-            println!("{} {what:<58} {figure}", if *within { "✓" } else { "✗" });
+        for (name, figure, within) in &self.0 {
+            println!("{} {name:<58} {figure}", if *within { "✓" } else { "✗" });
         }
     }
 }

@@ -37,10 +37,10 @@ pub fn check(bytes: &[u8]) {
             Err(error) => {
                 assert!(!error.problems().is_empty(), "rejected without an error message");
                 for complaint in error.problems() {
-                    let said = complaint.to_string();
+                    let message = complaint.to_string();
                     assert!(
-                        !said.contains(char::is_control),
-                        "control character in the error message: {said:?}"
+                        !message.contains(char::is_control),
+                        "control character in the error message: {message:?}"
                     );
                 }
             }

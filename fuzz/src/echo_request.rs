@@ -46,9 +46,9 @@ pub fn check(bytes: &[u8]) {
             "{:?}",
             String::from_utf8_lossy(&answer[..answer.len().min(80)])
         );
-        let knows = contains(request, NONCE.as_bytes());
+        let has_nonce = contains(request, NONCE.as_bytes());
         assert!(
-            knows || !contains(&answer, b"\"instance\""),
+            has_nonce || !contains(&answer, b"\"instance\""),
             "the identity was disclosed to a stranger"
         );
     });

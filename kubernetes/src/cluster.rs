@@ -93,8 +93,8 @@ impl ClusterState {
         for key in gone {
             changed |= self.remove(source.resource, &key);
         }
-        for thing in objects {
-            changed |= self.put(thing);
+        for object in objects {
+            changed |= self.put(object);
         }
         changed
     }

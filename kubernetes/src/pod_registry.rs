@@ -49,12 +49,12 @@ impl PodRegistry {
     /// Applies an update of a watch.
     pub fn apply(&self, source: &WatchSource, update: &WatchUpdate<ClusterObject>) {
         match update {
-            WatchUpdate::Listed(things, _) => {
+            WatchUpdate::Listed(objects, _) => {
                 let mut known = self.index.write();
                 let mut gone = known.uids.clone();
                 gone.retain(|key, _| source.covers(&key.namespace));
-                for thing in things {
-                    if let ClusterObject::Pod(pod) = thing {
+                for object in objects {
+                    if let ClusterObject::Pod(pod) = object {
                         known.put(pod);
                         gone.remove(&pod.metadata.key());
                     }
@@ -64,8 +64,8 @@ impl PodRegistry {
                 }
                 known.listed.extend(source.namespace.clone());
             }
-            WatchUpdate::Applied(thing) => {
-                if let ClusterObject::Pod(pod) = &**thing {
+            WatchUpdate::Applied(object) => {
+                if let ClusterObject::Pod(pod) = &**object {
                     self.index.write().put(pod);
                 }
             }
@@ -123,7 +123,7 @@ fn running_prober(pod: &Pod) -> Option<ProberPod> {
 /// Maintains the index with watches of its own, until cancelled. Used if the topology does not come from the
 /// cluster.
 pub async fn follow_pods(client: ApiClient, registry: Arc<PodRegistry>, cancelled: CancellationToken) {
-    let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
+    let (out, mut updates) = mpsc::channel(QUEUE_CAPACITY);
     let mut reflectors = JoinSet::new();
     for namespace in &registry.namespaces {
         let reflector = Reflector {
@@ -137,8 +137,8 @@ pub async fn follow_pods(client: ApiClient, registry: Arc<PodRegistry>, cancelle
     }
     drop(out);
     let keeping = async {
-        while let Some((source, told)) = told.recv().await {
-            registry.apply(&source, &told);
+        while let Some((source, update)) = updates.recv().await {
+            registry.apply(&source, &update);
         }
     };
     cancelled.run_until_cancelled(keeping).await;
@@ -167,8 +167,8 @@ mod tests {
         ClusterObject::parse(ResourceKind::Pods, pod).unwrap()
     }
 
-    fn known(book: &PodRegistry, uid: &str) -> Option<Network> {
-        match book.find(uid) {
+    fn known(registry: &PodRegistry, uid: &str) -> Option<Network> {
+        match registry.find(uid) {
             PodLookup::Known(pod) => Some(pod.network),
             PodLookup::Unknown | PodLookup::NotSynced => None,
         }
@@ -176,49 +176,50 @@ mod tests {
 
     #[test]
     fn a_pod_counts_from_its_node_to_its_end_in_the_network_it_is_in() {
-        let book = PodRegistry::new(["a"]);
+        let registry = PodRegistry::new(["a"]);
         let source = WatchSource::pods(&"a".into());
-        let put = |more: Value| book.apply(&source, &WatchUpdate::Applied(Box::new(pod("a", "x", &more))));
+        let put =
+            |more: Value| registry.apply(&source, &WatchUpdate::Applied(Box::new(pod("a", "x", &more))));
         put(json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}));
-        assert_eq!(known(&book, "x"), None);
+        assert_eq!(known(&registry, "x"), None);
         put(json!({"status": {"phase": "Pending"}}));
-        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        assert_eq!(known(&registry, "x"), Some(Network::Pod));
         put(json!({"spec": {"hostNetwork": true}}));
-        assert_eq!(known(&book, "x"), Some(Network::Host));
+        assert_eq!(known(&registry, "x"), Some(Network::Host));
         put(json!({"status": {"phase": "Failed"}}));
-        assert_eq!(known(&book, "x"), None);
+        assert_eq!(known(&registry, "x"), None);
     }
 
     #[test]
     fn a_pod_of_the_same_name_is_another_one() {
-        let book = PodRegistry::new(["a"]);
+        let registry = PodRegistry::new(["a"]);
         let source = WatchSource::pods(&"a".into());
         for uid in ["old", "new"] {
             let named = pod("a", uid, &json!({"metadata": {"name": "prober"}}));
-            book.apply(&source, &WatchUpdate::Applied(Box::new(named)));
+            registry.apply(&source, &WatchUpdate::Applied(Box::new(named)));
         }
         assert_eq!(
-            (known(&book, "old"), known(&book, "new")),
+            (known(&registry, "old"), known(&registry, "new")),
             (None, Some(Network::Pod))
         );
     }
 
     #[test]
     fn a_uid_is_unknown_only_after_every_namespace_was_listed() {
-        let book = PodRegistry::new(["a", "b"]);
-        let list = |namespace: &str, things| {
-            book.apply(
+        let registry = PodRegistry::new(["a", "b"]);
+        let list = |namespace: &str, objects| {
+            registry.apply(
                 &WatchSource::pods(&namespace.into()),
-                &WatchUpdate::Listed(things, 0),
+                &WatchUpdate::Listed(objects, 0),
             );
         };
         list("a", vec![pod("a", "x", &json!({}))]);
-        assert_eq!(known(&book, "x"), Some(Network::Pod));
-        assert_eq!(book.find("z"), PodLookup::NotSynced);
+        assert_eq!(known(&registry, "x"), Some(Network::Pod));
+        assert_eq!(registry.find("z"), PodLookup::NotSynced);
         list("b", Vec::new());
-        assert_eq!(book.find("z"), PodLookup::Unknown);
-        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        assert_eq!(registry.find("z"), PodLookup::Unknown);
+        assert_eq!(known(&registry, "x"), Some(Network::Pod));
         list("a", Vec::new());
-        assert_eq!(book.find("x"), PodLookup::Unknown);
+        assert_eq!(registry.find("x"), PodLookup::Unknown);
     }
 }

@@ -174,7 +174,7 @@ impl SourceState {
 
     /// Records that the source could not be read; it was last known to be good at `last_good`.
     pub fn fail(&mut self, message: String, last_good: EventTime) {
-        let since = self.error.as_ref().map_or(last_good, |trouble| trouble.since);
+        let since = self.error.as_ref().map_or(last_good, |error| error.since);
         self.error = Some(SourceError { message, since });
     }
 }
@@ -197,9 +197,7 @@ impl TopologyState {
     /// Time since the topology was last known to match its source; zero while the source can be read.
     #[must_use]
     pub fn age(&self, now: EventTime) -> Micros {
-        self.error
-            .as_ref()
-            .map_or(Micros(0), |trouble| now - trouble.since)
+        self.error.as_ref().map_or(Micros(0), |error| now - error.since)
     }
 }
 

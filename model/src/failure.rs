@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_becomes_a_known_one_once_it_is_tamed_is_that_kind() {
+    fn a_label_that_equals_a_known_one_once_sanitized_is_that_kind() {
         let kind: FailureKind = serde_json::from_str(r#""ref\u001bused""#).unwrap();
         assert_eq!(kind, FailureKind::Refused);
     }

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn what_is_local_to_a_machine_is_refused_in_every_way_of_writing_it() {
         let scope = Scope::default();
-        for (address, why) in [
+        for (address, range) in [
             ("127.0.0.1", ReservedRange::Loopback),
             ("127.255.0.9", ReservedRange::Loopback),
             ("::1", ReservedRange::Loopback),
@@ -248,7 +248,7 @@ mod tests {
             ("255.255.255.255", ReservedRange::Multicast),
             ("ff02::1", ReservedRange::Multicast),
         ] {
-            assert_eq!(refused(&scope, address), Some(why), "{address}");
+            assert_eq!(refused(&scope, address), Some(range), "{address}");
         }
         for address in [
             "10.96.0.10",

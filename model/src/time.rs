@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_in_two_units_at_most() {
+    fn durations_are_printed_in_two_units_at_most() {
         for (seconds, words) in [
             (0, "0 s"),
             (59, "59 s"),

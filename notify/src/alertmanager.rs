@@ -57,8 +57,8 @@ impl AlertmanagerClient {
         let before: Option<AlertLabels> = delivery
             .previous
             .as_ref()
-            .filter(|heard| !heard.recovered)
-            .and_then(|heard| serde_json::from_value(heard.transport_state.clone()).ok());
+            .filter(|delivered| !delivered.recovered)
+            .and_then(|delivered| serde_json::from_value(delivered.transport_state.clone()).ok());
         let mut alerts = Vec::new();
         // Changed labels are another alert; the previous one would fire until it times out.
         if let Some(before) = before.filter(|before| !fires || *before != labels) {
@@ -95,7 +95,7 @@ impl AlertmanagerClient {
         let request = match self.options.token_file.as_deref().map(http::read_trimmed) {
             None => request,
             Some(Ok(token)) => request.bearer_auth(token),
-            Some(Err(why)) => return DeliveryOutcome::retry(why),
+            Some(Err(reason)) => return DeliveryOutcome::retry(reason),
         };
         http::send(request).await
     }
@@ -115,8 +115,8 @@ impl AlertmanagerClient {
     }
 
     fn alert_json(&self, delivery: &Delivery, labels: &AlertLabels, firing: bool) -> Value {
-        let letter = &delivery.notification;
-        let content = &letter.content;
+        let notification = &delivery.notification;
+        let content = &notification.content;
         let now = Timestamp::now();
         let end = if firing {
             // An explicit end, so that `resolve_timeout` of the Alertmanager cannot resolve the alert between two
@@ -124,9 +124,9 @@ impl AlertmanagerClient {
             let ahead = self.options.resend_interval * MAX_LOST_PUSHES;
             now.checked_add(ahead).unwrap_or(now).to_string()
         } else {
-            let at = match letter.phase {
+            let at = match notification.phase {
                 NotificationPhase::Ended { at, .. } => at,
-                NotificationPhase::Open => letter.changed_at,
+                NotificationPhase::Open => notification.changed_at,
             };
             let wall = EventTime(now.as_microsecond());
             format_time(at.max(content.opened).min(wall.max(content.opened)))

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_its_letters_and_says_so() {
+    fn a_text_is_truncated_between_characters_and_says_so() {
         assert_eq!(truncate("short\nand plain", 20), "short and plain");
         let cut = truncate(&"ä".repeat(50), 20);
         assert!(cut.len() <= 20 && cut.ends_with('…'), "{cut}");

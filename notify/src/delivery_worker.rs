@@ -29,7 +29,7 @@ pub(super) trait NotificationTransport {
     /// When messages to the receiver are due.
     fn mode(&self) -> ReceiverMode;
     /// Sends a message.
-    fn send(&self, errand: &Delivery) -> impl Future<Output = DeliveryOutcome> + Send;
+    fn send(&self, delivery: &Delivery) -> impl Future<Output = DeliveryOutcome> + Send;
 }
 
 impl NotificationTransport for WebhookClient {
@@ -41,8 +41,8 @@ impl NotificationTransport for WebhookClient {
         ReceiverMode::Messages
     }
 
-    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::send_delivery(self, errand).await
+    async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
+        Self::send_delivery(self, delivery).await
     }
 }
 
@@ -55,8 +55,8 @@ impl NotificationTransport for AlertmanagerClient {
         ReceiverMode::Firing(self.resend())
     }
 
-    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::send(self, errand).await
+    async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
+        Self::send(self, delivery).await
     }
 }
 
@@ -69,8 +69,8 @@ impl NotificationTransport for EventWriter {
         ReceiverMode::Reminders(SERIES_RENEWAL_INTERVAL)
     }
 
-    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
-        Self::send(self, errand).await
+    async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
+        Self::send(self, delivery).await
     }
 }
 
@@ -92,13 +92,14 @@ pub(super) async fn run(
             NextDelivery::Idle
         };
         let until = match next {
-            NextDelivery::Send(errand) => {
-                let Some(outcome) = finish_within_shutdown_timeout(transport.send(&errand), &cancelled).await
+            NextDelivery::Send(delivery) => {
+                let Some(outcome) =
+                    finish_within_shutdown_timeout(transport.send(&delivery), &cancelled).await
                 else {
                     // Whether it was delivered is unknown; the next process sends it again.
                     return;
                 };
-                apply_outcome(&state, &name, &mut pace, &errand, outcome);
+                apply_outcome(&state, &name, &mut pace, &delivery, outcome);
                 continue;
             }
             NextDelivery::WaitUntil(at) => at.min(Instant::now() + LEADERSHIP_POLL_INTERVAL),

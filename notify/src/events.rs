@@ -75,12 +75,12 @@ impl EventWriter {
             };
             match done {
                 Ok(()) | Err(EventError::ObjectGone) => {}
-                Err(EventError::Retry(why)) => return DeliveryOutcome::retry(why),
-                Err(EventError::Refused(why)) => refused = Some(why),
+                Err(EventError::Retry(reason)) => return DeliveryOutcome::retry(reason),
+                Err(EventError::Refused(reason)) => refused = Some(reason),
             }
         }
         match refused {
-            Some(why) => DeliveryOutcome::Rejected { why },
+            Some(reason) => DeliveryOutcome::Rejected { why: reason },
             None => DeliveryOutcome::Delivered(Value::Null),
         }
     }
@@ -98,14 +98,14 @@ impl EventWriter {
             name: place.name.to_string(),
         };
         let now = Timestamp::now();
-        let told = EventContent {
+        let content = EventContent {
             name: event_name(&object, &format!("test {}", now.as_microsecond())),
             at: now,
             reason: "NotificationTest",
             event_type: "Normal",
             note: "This is a test message from `parallax notify test`; nothing is wrong.".to_owned(),
         };
-        match self.create_event(&object, None, told).await {
+        match self.create_event(&object, None, content).await {
             Ok(()) => DeliveryOutcome::Delivered(Value::Null),
             Err(EventError::ObjectGone) => DeliveryOutcome::Rejected {
                 why: format!("the namespace {} does not exist", object.namespace),
@@ -146,21 +146,21 @@ impl EventWriter {
         let api = Api::<Event>::namespaced(self.client.0.clone(), space);
         match with_timeout("create", api.create(&PostParams::default(), &event)).await {
             // This replica or the previous leader has written it already.
-            Err(EventError::Refused(why)) if why.starts_with(CONFLICT_PREFIX) => Ok(()),
+            Err(EventError::Refused(reason)) if reason.starts_with(CONFLICT_PREFIX) => Ok(()),
             done => done.map(drop),
         }
     }
 
     /// Renews the series, or writes the Event again if the API server has deleted it.
     async fn renew_series(&self, delivery: &Delivery, object: &ObjectReference) -> Result<(), EventError> {
-        let told = EventContent::from_delivery(delivery, object);
+        let content = EventContent::from_delivery(delivery, object);
         let series = json!({"series": {
             "count": delivery.notification.reminders.saturating_add(2),
             "lastObservedTime": format_micro_time(Timestamp::now()),
         }});
         let api = Api::<Event>::namespaced(self.client.0.clone(), event_namespace(object));
         let (params, series) = (PatchParams::default(), Patch::Merge(series));
-        match with_timeout("patch", api.patch(&told.name, &params, &series)).await {
+        match with_timeout("patch", api.patch(&content.name, &params, &series)).await {
             Err(EventError::ObjectGone) => self.write_event(delivery, object).await,
             done => done.map(drop),
         }
@@ -201,18 +201,18 @@ async fn with_timeout<T>(
         Err(_) => Err(EventError::Retry("the API server does not respond".to_owned())),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => {
-            let said = truncate(&status.message, 200);
+            let message = truncate(&status.message, 200);
             Err(match status.code {
-                409 => EventError::Refused(format!("{CONFLICT_PREFIX}: {said}")),
+                409 => EventError::Refused(format!("{CONFLICT_PREFIX}: {message}")),
                 404 => EventError::ObjectGone,
                 // A namespace that is being deleted accepts no new Events.
-                403 if said.contains("being terminated") => EventError::ObjectGone,
+                403 if message.contains("being terminated") => EventError::ObjectGone,
                 401 | 403 => EventError::Retry(format!(
-                    "permission denied: the aggregator cannot {verb}: {said}; apply the manifests with `events: true`"
+                    "permission denied: the aggregator cannot {verb}: {message}; apply the manifests with `events: true`"
                 )),
-                400 | 422 => EventError::Refused(format!("the API server rejects the Event: {said}")),
+                400 | 422 => EventError::Refused(format!("the API server rejects the Event: {message}")),
                 _ => EventError::Retry(format!(
-                    "the API server responded with status {}: {said}",
+                    "the API server responded with status {}: {message}",
                     status.code
                 )),
             })
@@ -231,27 +231,28 @@ struct EventContent {
 }
 
 impl EventContent {
-    fn from_delivery(errand: &Delivery, object: &ObjectReference) -> Self {
-        let letter = &errand.notification;
-        let over = errand.message == DueMessage::Recovered;
-        let first = letter.revision == 1 || matches!(errand.message, DueMessage::Open { first: true });
+    fn from_delivery(delivery: &Delivery, object: &ObjectReference) -> Self {
+        let notification = &delivery.notification;
+        let over = delivery.message == DueMessage::Recovered;
+        let first =
+            notification.revision == 1 || matches!(delivery.message, DueMessage::Open { first: true });
         Self {
-            name: event_name(object, &letter.message_id()),
-            at: Timestamp::from_microsecond(letter.changed_at.0).unwrap_or_else(|_| Timestamp::now()),
+            name: event_name(object, &notification.message_id()),
+            at: Timestamp::from_microsecond(notification.changed_at.0).unwrap_or_else(|_| Timestamp::now()),
             reason: match (over, first) {
                 (true, _) => "IncidentRecovered",
                 (false, true) => "IncidentOpened",
                 (false, false) => "IncidentChanged",
             },
             event_type: if over { "Normal" } else { "Warning" },
-            note: format_note(letter, over),
+            note: format_note(notification, over),
         }
     }
 }
 
 fn format_note(notification: &Notification, over: bool) -> String {
     let content = &notification.content;
-    let how = match notification.phase {
+    let ending = match notification.phase {
         NotificationPhase::Ended {
             ending: NotificationEnding::Unobserved,
             ..
@@ -259,7 +260,11 @@ fn format_note(notification: &Notification, over: bool) -> String {
         _ if over => "Recovered: ",
         _ => "",
     };
-    let mut note = format!("{how}{}. {}.", content.headline, truncate(&content.sentence, 400));
+    let mut note = format!(
+        "{ending}{}. {}.",
+        content.headline,
+        truncate(&content.sentence, 400)
+    );
     if content.targets_total > 0 {
         let few = &content.targets[..content.targets.len().min(3)];
         // Writing into a string cannot fail, here and below.

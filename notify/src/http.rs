@@ -29,9 +29,9 @@ pub(super) enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
-    pub(super) fn retry(why: impl Into<String>) -> Self {
+    pub(super) fn retry(reason: impl Into<String>) -> Self {
         Self::Retry {
-            why: why.into(),
+            why: reason.into(),
             after: None,
         }
     }
@@ -94,22 +94,22 @@ async fn classify_response(mut response: Response) -> DeliveryOutcome {
         return DeliveryOutcome::Delivered(serde_json::Value::Null);
     }
     let after = retry_after(&response);
-    let mut said = Vec::new();
-    while said.len() < MAX_ERROR_BODY_BYTES
+    let mut body = Vec::new();
+    while body.len() < MAX_ERROR_BODY_BYTES
         && let Ok(Some(chunk)) = response.chunk().await
     {
-        said.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY_BYTES - said.len())]);
+        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY_BYTES - body.len())]);
     }
-    let said = truncate(String::from_utf8_lossy(&said).trim(), MAX_ERROR_BODY_BYTES);
-    let mut why = format!("the receiver responded with status {}", status.as_u16());
+    let body = truncate(String::from_utf8_lossy(&body).trim(), MAX_ERROR_BODY_BYTES);
+    let mut reason = format!("the receiver responded with status {}", status.as_u16());
     if status.is_redirection() {
-        why.push_str("; redirects are not followed: set `url` to the address of the redirect");
+        reason.push_str("; redirects are not followed: set `url` to the address of the redirect");
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        why.push_str("; check the secret or token that the receiver expects");
+        reason.push_str("; check the secret or token that the receiver expects");
     }
-    if !said.is_empty() {
+    if !body.is_empty() {
         // Writing into a string cannot fail.
-        let _ = write!(why, ": {said}");
+        let _ = write!(reason, ": {body}");
     }
     let again = status.is_server_error()
         || matches!(
@@ -117,9 +117,9 @@ async fn classify_response(mut response: Response) -> DeliveryOutcome {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
     if again {
-        DeliveryOutcome::Retry { why, after }
+        DeliveryOutcome::Retry { why: reason, after }
     } else {
-        DeliveryOutcome::Rejected { why }
+        DeliveryOutcome::Rejected { why: reason }
     }
 }
 
@@ -162,10 +162,10 @@ pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
 
 /// Reads a small file and trims whitespace.
 pub(super) fn read_trimmed(path: &Path) -> Result<String, String> {
-    let told = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let read_error = |error: io::Error| format!("cannot read {}: {error}", path.display());
     std::fs::read_to_string(path)
         .map(|text| text.trim().to_owned())
-        .map_err(told)
+        .map_err(read_error)
 }
 
 #[cfg(test)]

@@ -114,14 +114,14 @@ impl Notification {
 
     /// Returns the due message of a receiver, except reminders.
     pub(super) fn due_message(&self, receiver: &str, mode: ReceiverMode) -> Option<DueMessage> {
-        let heard = self.delivered.get(receiver);
-        let knows = heard.filter(|heard| !heard.recovered);
+        let delivered = self.delivered.get(receiver);
+        let informed = delivered.filter(|delivered| !delivered.recovered);
         let refused = self.rejected.get(receiver) == Some(&self.revision);
         let fires = self.is_open() && !self.handled;
         if let ReceiverMode::Firing(_) = mode {
-            return match knows {
+            return match informed {
                 None if fires && !refused => Some(DueMessage::Open { first: true }),
-                Some(heard) if fires && heard.number < self.revision && !refused => {
+                Some(delivered) if fires && delivered.number < self.revision && !refused => {
                     Some(DueMessage::Open { first: false })
                 }
                 // Due even if an earlier number was rejected: the alert must not fire forever.
@@ -129,13 +129,13 @@ impl Notification {
                 _ => None,
             };
         }
-        if refused || heard.is_some_and(|heard| heard.number >= self.revision) {
+        if refused || delivered.is_some_and(|delivered| delivered.number >= self.revision) {
             return None;
         }
-        match (self.is_open(), knows) {
+        match (self.is_open(), informed) {
             (true, _) if self.handled => None,
-            (true, knows) => Some(DueMessage::Open {
-                first: knows.is_none(),
+            (true, informed) => Some(DueMessage::Open {
+                first: informed.is_none(),
             }),
             // A receiver that got the opening gets the end, even of a handled incident: a recovery does not page anyone.
             (false, Some(_)) => Some(DueMessage::Recovered),
@@ -146,10 +146,11 @@ impl Notification {
 
     /// Returns when the next reminder to a receiver is due, if any.
     pub(super) fn reminder_due(&self, receiver: &str, mode: ReceiverMode) -> Option<EventTime> {
-        let heard = self.delivered.get(receiver)?;
-        let stands = self.is_open() && !self.handled && !heard.recovered && heard.number == self.revision;
+        let delivered = self.delivered.get(receiver)?;
+        let stands =
+            self.is_open() && !self.handled && !delivered.recovered && delivered.number == self.revision;
         let every = mode.resend_interval().filter(|_| stands)?;
-        Some(heard.delivered_at.plus(every.into()))
+        Some(delivered.delivered_at.plus(every.into()))
     }
 
     /// Since when a message is due.

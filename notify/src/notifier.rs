@@ -58,30 +58,27 @@ impl Notifier {
         options: &NotifyOptions,
         client: Option<&ApiClient>,
     ) -> Result<Self, NotifierError> {
-        let mut staff = Self {
+        let mut notifier = Self {
             state,
             jobs: Vec::new(),
         };
         let wrong = |receiver: &str| {
             let receiver = receiver.to_owned();
-            move |why| NotifierError {
-                receiver,
-                reason: why,
-            }
+            move |reason| NotifierError { receiver, reason }
         };
         for webhook in &options.webhooks {
             let carrier = WebhookClient::new(webhook.clone()).map_err(wrong(&webhook.name))?;
-            staff.add_receiver(&webhook.name, carrier);
+            notifier.add_receiver(&webhook.name, carrier);
         }
         for alertmanager in &options.alertmanagers {
             let carrier = AlertmanagerClient::new(alertmanager.clone()).map_err(wrong(&alertmanager.name))?;
-            staff.add_receiver(&alertmanager.name, carrier);
+            notifier.add_receiver(&alertmanager.name, carrier);
         }
         if let Some(client) = client.filter(|_| options.events) {
-            let carrier = EventWriter::new(client.clone(), staff.state.replica.name());
-            staff.add_receiver(EVENTS_RECEIVER, carrier);
+            let carrier = EventWriter::new(client.clone(), notifier.state.replica.name());
+            notifier.add_receiver(EVENTS_RECEIVER, carrier);
         }
-        Ok(staff)
+        Ok(notifier)
     }
 
     pub(super) fn add_receiver(
@@ -90,16 +87,16 @@ impl Notifier {
         transport: impl NotificationTransport + Send + Sync + 'static,
     ) {
         self.state.add_receiver(name, transport.kind(), transport.mode());
-        let (desk, name) = (self.state.clone(), name.to_owned());
+        let (state, name) = (self.state.clone(), name.to_owned());
         self.jobs.push(Box::new(move |cancelled| {
-            Box::pin(delivery_worker::run(desk, name, transport, cancelled))
+            Box::pin(delivery_worker::run(state, name, transport, cancelled))
         }));
     }
 
     #[cfg(test)]
-    pub(super) const fn without_receivers(desk: Arc<NotificationState>) -> Self {
+    pub(super) const fn without_receivers(state: Arc<NotificationState>) -> Self {
         Self {
-            state: desk,
+            state,
             jobs: Vec::new(),
         }
     }
@@ -126,32 +123,32 @@ impl Notifier {
 
 /// Writes the outbox until all delivery workers have ended.
 async fn run_outbox_writer(
-    desk: &NotificationState,
+    state: &NotificationState,
     cancelled: &CancellationToken,
     ended: &CancellationToken,
 ) {
-    let mut views = desk.views.clone();
-    let mut done = desk.subscribe_deliveries();
-    let mut changes = desk.replica.changes();
+    let mut views = state.views.clone();
+    let mut done = state.subscribe_deliveries();
+    let mut changes = state.replica.changes();
     let mut led = None;
     let mut known = true;
     let mut retry = Instant::now();
-    let mut said = None;
+    let mut last_error = None;
     loop {
-        let epoch = desk.replica.role().plan_identity().map(|(epoch, _)| epoch);
+        let epoch = state.replica.role().plan_identity().map(|(epoch, _)| epoch);
         if epoch.is_some() && epoch != led {
             // The previous leader has sent notifications; the outbox store has them.
-            known = restore_outbox(desk, cancelled).await;
+            known = restore_outbox(state, cancelled).await;
             led = epoch;
         }
         done.borrow_and_update();
         if epoch.is_some() && !cancelled.is_cancelled() {
-            update_outbox(desk);
+            update_outbox(state);
         }
         // A former leader persists its last deliveries when it stops; the write merges them with what the next leader
         // wrote.
         if led.is_some() && (epoch.is_some() || cancelled.is_cancelled()) {
-            persist_outbox(desk, &mut known, &mut retry, &mut said).await;
+            persist_outbox(state, &mut known, &mut retry, &mut last_error).await;
         }
         if !cancelled.is_cancelled() {
             led = epoch;
@@ -178,18 +175,18 @@ async fn run_outbox_writer(
 }
 
 /// Reads the outbox of the previous leader. Returns whether that succeeded.
-async fn restore_outbox(desk: &NotificationState, cancelled: &CancellationToken) -> bool {
+async fn restore_outbox(state: &NotificationState, cancelled: &CancellationToken) -> bool {
     let give_up = Instant::now() + OUTBOX_READ_TIMEOUT;
     loop {
-        match desk.outbox_store.read().await {
+        match state.outbox_store.read().await {
             Ok(outbox) => {
-                desk.replace_outbox(outbox);
+                state.replace_outbox(outbox);
                 return true;
             }
-            Err(why) => {
-                desk.record_persist_error(why.clone());
+            Err(reason) => {
+                state.record_persist_error(reason.clone());
                 if Instant::now() >= give_up || cancelled.is_cancelled() {
-                    tracing::warn!(reason = %why, "cannot read the notifications that were sent before; receivers may get some of them again");
+                    tracing::warn!(reason = %reason, "cannot read the notifications that were sent before; receivers may get some of them again");
                     return false;
                 }
             }
@@ -198,34 +195,39 @@ async fn restore_outbox(desk: &NotificationState, cancelled: &CancellationToken)
     }
 }
 
-fn update_outbox(desk: &NotificationState) {
-    let view = desk.views.borrow().clone();
+fn update_outbox(notifications: &NotificationState) {
+    let view = notifications.views.borrow().clone();
     let (topology, publishers) = {
-        let state = desk.topology.borrow();
+        let state = notifications.topology.borrow();
         (state.topology.clone(), state.publishers.clone())
     };
     let seen = OutboxInput {
         view: &view,
-        now: desk.clock.now(),
-        started_at: desk.clock.start(),
+        now: notifications.clock.now(),
+        started_at: notifications.clock.start(),
         is_handled: &|id, targets| {
-            desk.actions.state(id, targets) != crate::incident_actions::ActionState::None
+            notifications.actions.state(id, targets) != crate::incident_actions::ActionState::None
         },
         render: &|incident, grade| {
-            NotificationContent::from_incident(incident, grade, (&topology, &publishers), &desk.links)
+            NotificationContent::from_incident(
+                incident,
+                grade,
+                (&topology, &publishers),
+                &notifications.links,
+            )
         },
     };
-    desk.update_outbox(|outbox| outbox.update(&seen));
+    notifications.update_outbox(|outbox| outbox.update(&seen));
 }
 
 /// Persists the outbox if it has changed, then releases the notifications that waited for it.
 async fn persist_outbox(
-    desk: &NotificationState,
+    state: &NotificationState,
     restored: &mut bool,
     retry: &mut Instant,
     last_error: &mut Option<String>,
 ) {
-    if let Some((version, outbox)) = desk.unpersisted()
+    if let Some((version, outbox)) = state.unpersisted()
         && Instant::now() >= *retry
     {
         let writing = async {
@@ -233,33 +235,33 @@ async fn persist_outbox(
             let mut joined = None;
             // The previous content must not be overwritten unread.
             if !*restored {
-                outbox.merge(desk.outbox_store.read().await?);
+                outbox.merge(state.outbox_store.read().await?);
                 *restored = true;
                 joined = Some(outbox.clone());
             }
-            Ok(desk
+            Ok(state
                 .outbox_store
-                .write(&outbox, desk.clock.now())
+                .write(&outbox, state.clock.now())
                 .await?
                 .or(joined))
         };
         let wrote = timeout(PERSIST_TIMEOUT, writing).await;
         match wrote.unwrap_or_else(|_| Err("the outbox store does not respond in time".to_owned())) {
             Ok(joined) => {
-                desk.mark_persisted(version, joined);
+                state.mark_persisted(version, joined);
                 if last_error.take().is_some() {
                     tracing::info!("notifications are persisted again");
                 }
             }
-            Err(why) => {
+            Err(reason) => {
                 *retry = Instant::now() + PERSIST_RETRY_DELAY;
-                if last_error.as_ref() != Some(&why) {
-                    tracing::warn!(reason = %why, "cannot persist notifications; they are sent anyway, and may be repeated after a restart");
-                    *last_error = Some(why.clone());
+                if last_error.as_ref() != Some(&reason) {
+                    tracing::warn!(reason = %reason, "cannot persist notifications; they are sent anyway, and may be repeated after a restart");
+                    *last_error = Some(reason.clone());
                 }
-                desk.record_persist_error(why);
+                state.record_persist_error(reason);
             }
         }
     }
-    desk.release_persisted();
+    state.release_persisted();
 }

@@ -77,14 +77,14 @@ impl Outbox {
     fn by_incident(&mut self, id: &str) -> Option<&mut Notification> {
         self.notifications
             .values_mut()
-            .find(|letter| letter.content.incident == id)
+            .find(|notification| notification.content.incident == id)
     }
 
     fn update_open(&mut self, incident: &Incident, seen: &OutboxInput<'_>) -> bool {
         let grade = IncidentSeverity::of(incident, seen.view);
         let quiet = (seen.is_handled)(&incident.id, &incident.verdict.targets);
         if self.by_incident(&incident.id).is_none() && !self.adopt(incident, seen.view) {
-            let letter = Notification {
+            let notification = Notification {
                 thread: incident.id.clone(),
                 revision: 1,
                 changed_at: seen.now,
@@ -98,14 +98,14 @@ impl Outbox {
                 seen_in_view: true,
                 unpersisted: true,
             };
-            self.notifications.insert(incident.id.clone(), letter);
+            self.notifications.insert(incident.id.clone(), notification);
             return true;
         }
-        let Some(letter) = self.by_incident(&incident.id) else {
+        let Some(notification) = self.by_incident(&incident.id) else {
             return false;
         };
-        letter.seen_in_view = true;
-        let again = match letter.phase {
+        notification.seen_in_view = true;
+        let again = match notification.phase {
             NotificationPhase::Open => false,
             // A restarted aggregator replays past observations: a failure from before the end does not reopen the
             // notification.
@@ -113,32 +113,33 @@ impl Outbox {
             NotificationPhase::Ended { .. } => return false,
         };
         let content = (seen.render)(incident, grade);
-        let renamed = content.cause != letter.content.cause || content.region != letter.content.region;
+        let renamed =
+            content.cause != notification.content.cause || content.region != notification.content.region;
         let occurrence = if again {
-            incident.occurrences.max(letter.content.occurrence + 1)
+            incident.occurrences.max(notification.content.occurrence + 1)
         } else {
-            letter.content.occurrence.max(incident.occurrences)
+            notification.content.occurrence.max(incident.occurrences)
         };
-        let mut changed = letter.handled != quiet || letter.content.severity != grade;
-        letter.handled = quiet;
-        let settled = seen.now - letter.changed_at >= SETTLE_TIME;
-        if again || settled && (renamed || grade > letter.highest_severity) {
-            letter.highest_severity = if again {
+        let mut changed = notification.handled != quiet || notification.content.severity != grade;
+        notification.handled = quiet;
+        let settled = seen.now - notification.changed_at >= SETTLE_TIME;
+        if again || settled && (renamed || grade > notification.highest_severity) {
+            notification.highest_severity = if again {
                 grade
             } else {
-                letter.highest_severity.max(grade)
+                notification.highest_severity.max(grade)
             };
-            letter.revision += 1;
-            letter.changed_at = seen.now;
-            letter.phase = NotificationPhase::Open;
-            letter.content = NotificationContent {
+            notification.revision += 1;
+            notification.changed_at = seen.now;
+            notification.phase = NotificationPhase::Open;
+            notification.content = NotificationContent {
                 occurrence,
                 ..content
             };
-            letter.unpersisted = true;
+            notification.unpersisted = true;
             changed = true;
         }
-        letter.content.severity = grade;
+        notification.content.severity = grade;
         changed
     }
 
@@ -149,31 +150,35 @@ impl Outbox {
     fn adopt(&mut self, incident: &Incident, view: &View) -> bool {
         let subject = super::content::subject_text(&incident.verdict);
         let region = super::content::region_text(&incident.verdict);
-        let stands = |letter: &Notification| {
-            let id = &letter.content.incident;
+        let stands = |notification: &Notification| {
+            let id = &notification.content.incident;
             view.incidents.iter().any(|incident| incident.id == *id)
         };
         let mut alike: Vec<&mut Notification> = self
             .notifications
             .values_mut()
-            .filter(|letter| !letter.seen_in_view && letter.is_open() && letter.content.subject == subject)
-            .filter(|letter| !stands(letter))
+            .filter(|notification| {
+                !notification.seen_in_view
+                    && notification.is_open()
+                    && notification.content.subject == subject
+            })
+            .filter(|notification| !stands(notification))
             .collect();
-        alike.sort_by_key(|letter| letter.content.region != region);
-        let Some(letter) = alike.into_iter().next() else {
+        alike.sort_by_key(|notification| notification.content.region != region);
+        let Some(notification) = alike.into_iter().next() else {
             return false;
         };
-        letter.content.incident.clone_from(&incident.id);
+        notification.content.incident.clone_from(&incident.id);
         true
     }
 
     fn update_closed(&mut self, incident: &Incident, at: EventTime, seen: &OutboxInput<'_>) -> bool {
         let quiet = (seen.is_handled)(&incident.id, &incident.verdict.targets);
         match self.by_incident(&incident.id) {
-            Some(letter) if letter.is_open() => {
-                letter.seen_in_view = true;
-                letter.handled = quiet;
-                letter.end(at, NotificationEnding::Judged, seen.now);
+            Some(notification) if notification.is_open() => {
+                notification.seen_in_view = true;
+                notification.handled = quiet;
+                notification.end(at, NotificationEnding::Judged, seen.now);
                 true
             }
             // It was never worth a message, or its end is recorded already.
@@ -185,19 +190,23 @@ impl Outbox {
     fn end_missing(&mut self, seen: &OutboxInput<'_>) -> bool {
         let mut changed = false;
         let view = seen.view;
-        for letter in self.notifications.values_mut().filter(|letter| letter.is_open()) {
+        for notification in self
+            .notifications
+            .values_mut()
+            .filter(|notification| notification.is_open())
+        {
             if view
                 .incidents
                 .iter()
-                .any(|incident| incident.id == letter.content.incident)
+                .any(|incident| incident.id == notification.content.incident)
             {
                 continue;
             }
             // An incident of this process is not forgotten while it is open. One of the previous process may be found
             // again within `ADOPTION`. Neither ends while its targets are not observed.
-            let may_end = letter.seen_in_view || seen.now - seen.started_at >= ADOPTION_PERIOD;
-            if may_end && targets_work(&letter.content.targets, view) {
-                letter.end(seen.now, NotificationEnding::Unobserved, seen.now);
+            let may_end = notification.seen_in_view || seen.now - seen.started_at >= ADOPTION_PERIOD;
+            if may_end && targets_work(&notification.content.targets, view) {
+                notification.end(seen.now, NotificationEnding::Unobserved, seen.now);
                 changed = true;
             }
         }
@@ -207,24 +216,31 @@ impl Outbox {
     /// Forgets notifications whose end every receiver got, then the oldest beyond the limits, closed ones first.
     /// Returns, by receiver, the messages lost with them.
     pub(super) fn prune(&mut self, receivers: &ReceiverMap, now: EventTime) -> Vec<String> {
-        let owed = |letter: &Notification| {
+        let undelivered = |notification: &Notification| {
             let all = receivers.iter();
-            all.filter(|(name, manner)| letter.due_message(name, **manner).is_some())
+            all.filter(|(name, manner)| notification.due_message(name, **manner).is_some())
                 .map(|(name, _)| name.clone())
                 .collect::<Vec<_>>()
         };
-        self.notifications.retain(|_, letter| match letter.phase {
-            NotificationPhase::Ended { at, .. } => {
-                now < at.plus(RETENTION_AFTER_END)
-                    || now < letter.changed_at.plus(RETENTION_AFTER_END)
-                    || !owed(letter).is_empty()
-            }
-            NotificationPhase::Open => true,
-        });
+        self.notifications
+            .retain(|_, notification| match notification.phase {
+                NotificationPhase::Ended { at, .. } => {
+                    now < at.plus(RETENTION_AFTER_END)
+                        || now < notification.changed_at.plus(RETENTION_AFTER_END)
+                        || !undelivered(notification).is_empty()
+                }
+                NotificationPhase::Open => true,
+            });
         let mut order: Vec<(bool, EventTime, String)> = self
             .notifications
             .values()
-            .map(|letter| (letter.is_open(), letter.changed_at, letter.thread.clone()))
+            .map(|notification| {
+                (
+                    notification.is_open(),
+                    notification.changed_at,
+                    notification.thread.clone(),
+                )
+            })
             .collect();
         order.sort();
         let mut lost = Vec::new();
@@ -232,7 +248,7 @@ impl Outbox {
         while (self.notifications.len() > MAX_NOTIFICATIONS || self.to_json().len() > MAX_BYTES)
             && let Some((_, _, thread)) = order.next()
         {
-            lost.extend(self.notifications.remove(&thread).iter().flat_map(&owed));
+            lost.extend(self.notifications.remove(&thread).iter().flat_map(&undelivered));
         }
         lost
     }
@@ -262,28 +278,33 @@ impl Outbox {
         now: EventTime,
         failures: impl Fn(&str) -> Option<u32>,
     ) -> Option<Delivery> {
-        let free = self.notifications.values().filter(|letter| !letter.unpersisted);
+        let free = self
+            .notifications
+            .values()
+            .filter(|notification| !notification.unpersisted);
         let mut ready: Vec<(u32, &Notification)> = free
-            .filter_map(|letter| Some((failures(&letter.thread)?, letter)))
+            .filter_map(|notification| Some((failures(&notification.thread)?, notification)))
             .collect();
-        ready.sort_by_key(|(failures, letter)| (*failures, letter.due_since(), &letter.thread));
-        let ready: Vec<&Notification> = ready.into_iter().map(|(_, letter)| letter).collect();
-        let owed = ready
+        ready.sort_by_key(|(failures, notification)| {
+            (*failures, notification.due_since(), &notification.thread)
+        });
+        let ready: Vec<&Notification> = ready.into_iter().map(|(_, notification)| notification).collect();
+        let first_due = ready
             .iter()
-            .find_map(|letter| Some((*letter, letter.due_message(receiver, manner)?)));
+            .find_map(|notification| Some((*notification, notification.due_message(receiver, manner)?)));
         let again = || {
-            let due = ready.iter().filter_map(|letter| {
-                let at = letter.reminder_due(receiver, manner)?;
-                (at <= now).then_some((at, *letter))
+            let due = ready.iter().filter_map(|notification| {
+                let at = notification.reminder_due(receiver, manner)?;
+                (at <= now).then_some((at, *notification))
             });
             due.min_by_key(|(at, _)| *at)
-                .map(|(_, letter)| (letter, DueMessage::Reminder))
+                .map(|(_, notification)| (notification, DueMessage::Reminder))
         };
-        let (letter, what) = owed.or_else(again)?;
+        let (notification, message) = first_due.or_else(again)?;
         Some(Delivery {
-            notification: letter.clone(),
-            message: what,
-            previous: letter.delivered.get(receiver).cloned(),
+            notification: notification.clone(),
+            message,
+            previous: notification.delivered.get(receiver).cloned(),
         })
     }
 
@@ -291,7 +312,7 @@ impl Outbox {
     pub(super) fn next_reminder(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
         self.notifications
             .values()
-            .filter_map(|letter| letter.reminder_due(receiver, manner))
+            .filter_map(|notification| notification.reminder_due(receiver, manner))
             .min()
     }
 
@@ -299,51 +320,51 @@ impl Outbox {
     pub(super) fn record_delivery(
         &mut self,
         receiver: &str,
-        errand: &Delivery,
+        delivery: &Delivery,
         mark: Value,
         now: EventTime,
     ) -> bool {
-        let Some(letter) = self.notifications.get_mut(&errand.notification.thread) else {
+        let Some(notification) = self.notifications.get_mut(&delivery.notification.thread) else {
             return false;
         };
-        let over = errand.message == DueMessage::Recovered;
-        let heard = DeliveredState {
-            number: errand.notification.revision,
+        let over = delivery.message == DueMessage::Recovered;
+        let delivered = DeliveredState {
+            number: delivery.notification.revision,
             recovered: over,
             delivered_at: now,
             transport_state: mark,
         };
-        let before = letter.delivered.insert(receiver.to_owned(), heard);
-        if errand.message == DueMessage::Reminder {
-            letter.reminders = letter.reminders.saturating_add(1);
+        let before = notification.delivered.insert(receiver.to_owned(), delivered);
+        if delivery.message == DueMessage::Reminder {
+            notification.reminders = notification.reminders.saturating_add(1);
         }
         let same = |before: &DeliveredState| {
-            let heard = &letter.delivered[receiver];
-            before.number == heard.number
-                && before.recovered == heard.recovered
-                && before.transport_state == heard.transport_state
+            let delivered = &notification.delivered[receiver];
+            before.number == delivered.number
+                && before.recovered == delivered.recovered
+                && before.transport_state == delivered.transport_state
         };
         !before.as_ref().is_some_and(same)
     }
 
     /// Records a permanent rejection.
-    pub(super) fn record_rejection(&mut self, receiver: &str, errand: &Delivery) {
-        if let Some(letter) = self.notifications.get_mut(&errand.notification.thread) {
-            letter
+    pub(super) fn record_rejection(&mut self, receiver: &str, delivery: &Delivery) {
+        if let Some(notification) = self.notifications.get_mut(&delivery.notification.thread) {
+            notification
                 .rejected
-                .insert(receiver.to_owned(), errand.notification.revision);
+                .insert(receiver.to_owned(), delivery.notification.revision);
         }
     }
 
     /// The number of pending notifications of a receiver, and when the oldest became due.
     pub(super) fn pending(&self, receiver: &str, manner: ReceiverMode) -> (usize, Option<EventTime>) {
-        let owed = self
+        let due = self
             .notifications
             .values()
-            .filter(|letter| letter.due_message(receiver, manner).is_some());
-        owed.fold((0, None), |(count, oldest), letter| {
-            let oldest = oldest.map_or(letter.due_since(), |oldest: EventTime| {
-                oldest.min(letter.due_since())
+            .filter(|notification| notification.due_message(receiver, manner).is_some());
+        due.fold((0, None), |(count, oldest), notification| {
+            let oldest = oldest.map_or(notification.due_since(), |oldest: EventTime| {
+                oldest.min(notification.due_since())
             });
             (count + 1, Some(oldest))
         })
@@ -351,21 +372,21 @@ impl Outbox {
 }
 
 impl Notification {
-    fn end(&mut self, at: EventTime, how: NotificationEnding, now: EventTime) {
-        self.phase = NotificationPhase::Ended { at, ending: how };
+    fn end(&mut self, at: EventTime, ending: NotificationEnding, now: EventTime) {
+        self.phase = NotificationPhase::Ended { at, ending };
         self.revision += 1;
         self.changed_at = now;
         self.unpersisted = true;
     }
 
     fn merge(&mut self, theirs: Self) {
-        for (receiver, heard) in theirs.delivered {
+        for (receiver, delivered) in theirs.delivered {
             let older = self
                 .delivered
                 .get(&receiver)
-                .is_none_or(|own| own.number < heard.number);
+                .is_none_or(|own| own.number < delivered.number);
             if older {
-                self.delivered.insert(receiver, heard);
+                self.delivered.insert(receiver, delivered);
             }
         }
         for (receiver, number) in theirs.rejected {

@@ -78,7 +78,7 @@ impl OutboxStore {
                     config_map::api(client, place).get(place.name.as_str()),
                 )
                 .await;
-                let map = map.map_err(|trouble| format!("ConfigMap {place}: {trouble}"))?;
+                let map = map.map_err(|error| format!("ConfigMap {place}: {error}"))?;
                 content(&map).clone_into(&mut known.lock());
                 Ok(parse_content(content(&map)))
             }
@@ -106,7 +106,7 @@ impl OutboxStore {
                 last_content: known,
             } => write_config_map((client, place), known, outbox)
                 .await
-                .map_err(|trouble| format!("ConfigMap {place}: {trouble}")),
+                .map_err(|error| format!("ConfigMap {place}: {error}")),
             Self::Store { store, .. } => {
                 let document = StoredDocument {
                     kind: DocumentKind::Outbox,
@@ -133,12 +133,12 @@ fn parse_content(text: &str) -> Outbox {
 
 /// Parses the notifications one by one and skips those that this version cannot read.
 fn parse_notifications(value: &serde_json::Value) -> Outbox {
-    let letters = value["notifications"].as_object().cloned().unwrap_or_default();
-    let letters = letters
+    let notifications = value["notifications"].as_object().cloned().unwrap_or_default();
+    let notifications = notifications
         .into_iter()
-        .filter_map(|(thread, letter)| Some((thread, serde_json::from_value(letter).ok()?)));
+        .filter_map(|(thread, notification)| Some((thread, serde_json::from_value(notification).ok()?)));
     Outbox {
-        notifications: letters.collect(),
+        notifications: notifications.collect(),
     }
 }
 

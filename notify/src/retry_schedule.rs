@@ -58,7 +58,7 @@ impl RetrySchedule {
         self.notifications.remove(thread);
     }
 
-    /// Records a failure. `asked` is the delay that the receiver requested; `spread` (0 to 1) is the jitter.
+    /// Records a failure. `retry_after` is the delay that the receiver requested; `jitter` is between 0 and 1.
     pub(super) fn record_failure(
         &mut self,
         thread: &str,
@@ -71,8 +71,8 @@ impl RetrySchedule {
             .entry(thread.to_owned())
             .or_default()
             .record_failure(now, jitter);
-        if let Some(asked) = retry_after {
-            let until = now + asked.min(MAX_RETRY_AFTER);
+        if let Some(requested) = retry_after {
+            let until = now + requested.min(MAX_RETRY_AFTER);
             self.receiver.retry_at = self.receiver.retry_at.max(Some(until));
         }
     }
@@ -88,8 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_receiver_asks_for_is_kept_and_a_success_forgives_the_receiver_but_not_the_other_letter()
-    {
+    async fn retry_after_is_honoured_and_a_success_resets_the_receiver_but_not_the_other_notification() {
         let mut pace = RetrySchedule::default();
         let now = Instant::now();
         pace.record_failure("a", now, Some(Duration::from_secs(90)), 0.0);

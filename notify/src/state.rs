@@ -119,19 +119,20 @@ impl NotificationState {
     /// Registers a receiver.
     pub(super) fn add_receiver(&self, name: &str, kind: &'static str, mode: ReceiverMode) {
         self.metrics.initialize(name);
-        let fares = ReceiverProgress {
+        let progress = ReceiverProgress {
             kind,
             mode,
             last_delivery: None,
             failing: None,
             last_rejection: None,
         };
-        self.inner.lock().receivers.insert(name.to_owned(), fares);
+        self.inner.lock().receivers.insert(name.to_owned(), progress);
     }
 
     fn receivers(inner: &NotificationQueues) -> ReceiverMap {
         let all = inner.receivers.iter();
-        all.map(|(name, fares)| (name.clone(), fares.mode)).collect()
+        all.map(|(name, progress)| (name.clone(), progress.mode))
+            .collect()
     }
 
     /// Changes the outbox. `change` returns whether the result must be persisted.
@@ -183,20 +184,22 @@ impl NotificationState {
     }
 
     /// Records that the outbox store cannot be used.
-    pub(super) fn record_persist_error(&self, why: String) {
-        self.inner.lock().persist_error = Some(why);
+    pub(super) fn record_persist_error(&self, reason: String) {
+        self.inner.lock().persist_error = Some(reason);
     }
 
     /// Releases the notifications that waited to be persisted.
     pub(super) fn release_persisted(&self) {
         let released = {
             let mut inner = self.inner.lock();
-            let held = inner
+            let pending = inner
                 .outbox
                 .notifications
                 .values_mut()
-                .filter(|letter| letter.unpersisted);
-            held.map(|letter| letter.unpersisted = false).count()
+                .filter(|notification| notification.unpersisted);
+            pending
+                .map(|notification| notification.unpersisted = false)
+                .count()
         };
         if released > 0 {
             self.wake_workers();
@@ -220,7 +223,7 @@ impl NotificationState {
     pub(super) fn next_delivery(&self, receiver: &str, schedule: &mut RetrySchedule) -> NextDelivery {
         let (now, at) = (Instant::now(), self.clock.now());
         let inner = self.inner.lock();
-        let Some(manner) = inner.receivers.get(receiver).map(|fares| fares.mode) else {
+        let Some(manner) = inner.receivers.get(receiver).map(|progress| progress.mode) else {
             return NextDelivery::Idle;
         };
         schedule.retain(|thread| inner.outbox.notifications.contains_key(thread));
@@ -231,11 +234,11 @@ impl NotificationState {
             let free = schedule.notification_retry_at(thread, now).is_none();
             free.then(|| schedule.failures(thread))
         };
-        if let Some(errand) = inner.outbox.next_delivery(receiver, manner, at, turn) {
-            return NextDelivery::Send(Box::new(errand));
+        if let Some(delivery) = inner.outbox.next_delivery(receiver, manner, at, turn) {
+            return NextDelivery::Send(Box::new(delivery));
         }
-        let letters = inner.outbox.notifications.keys();
-        let resting = letters
+        let threads = inner.outbox.notifications.keys();
+        let resting = threads
             .filter_map(|thread| schedule.notification_retry_at(thread, now))
             .min();
         let reminder = inner.outbox.next_reminder(receiver, manner).map(|due| {
@@ -254,16 +257,16 @@ impl NotificationState {
     }
 
     /// Records a delivery.
-    pub(super) fn record_delivery(&self, receiver: &str, errand: &Delivery, mark: Value) {
+    pub(super) fn record_delivery(&self, receiver: &str, delivery: &Delivery, mark: Value) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Delivered);
         let mut inner = self.inner.lock();
-        if inner.outbox.record_delivery(receiver, errand, mark, now) {
+        if inner.outbox.record_delivery(receiver, delivery, mark, now) {
             inner.version += 1;
         }
-        let well = inner.receivers.get_mut(receiver).and_then(|fares| {
-            fares.last_delivery = Some(now);
-            fares.failing.take()
+        let well = inner.receivers.get_mut(receiver).and_then(|progress| {
+            progress.last_delivery = Some(now);
+            progress.failing.take()
         });
         drop(inner);
         if well.is_some() {
@@ -274,36 +277,39 @@ impl NotificationState {
     }
 
     /// Records a failed attempt, which is retried.
-    pub(super) fn record_failure(&self, receiver: &str, errand: &Delivery, why: String) {
+    pub(super) fn record_failure(&self, receiver: &str, delivery: &Delivery, reason: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Failed);
         let mut inner = self.inner.lock();
-        let Some(fares) = inner.receivers.get_mut(receiver) else {
+        let Some(progress) = inner.receivers.get_mut(receiver) else {
             return;
         };
-        let said = fares.failing.as_ref().is_some_and(|(_, before)| *before == why);
-        if !said {
+        let already_logged = progress
+            .failing
+            .as_ref()
+            .is_some_and(|(_, before)| *before == reason);
+        if !already_logged {
             // Logged once per reason: a receiver that is down for a day must not flood the log.
-            tracing::warn!(receiver, way = fares.kind, incident = %errand.notification.content.incident, reason = %why,
+            tracing::warn!(receiver, way = progress.kind, incident = %delivery.notification.content.incident, reason = %reason,
                 "cannot deliver a notification; retrying with increasing delays. Check the receiver, and its entry under `notify` in the configuration");
         }
-        let since = fares.failing.as_ref().map_or(now, |(since, _)| *since);
-        fares.failing = Some((since, why));
+        let since = progress.failing.as_ref().map_or(now, |(since, _)| *since);
+        progress.failing = Some((since, reason));
     }
 
     /// Records a permanent rejection.
-    pub(super) fn record_rejection(&self, receiver: &str, errand: &Delivery, why: String) {
+    pub(super) fn record_rejection(&self, receiver: &str, delivery: &Delivery, reason: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Refused);
         let mut inner = self.inner.lock();
-        inner.outbox.record_rejection(receiver, errand);
+        inner.outbox.record_rejection(receiver, delivery);
         inner.version += 1;
-        if let Some(fares) = inner.receivers.get_mut(receiver) {
-            tracing::error!(receiver, way = fares.kind, incident = %errand.notification.content.incident, reason = %why,
+        if let Some(progress) = inner.receivers.get_mut(receiver) {
+            tracing::error!(receiver, way = progress.kind, incident = %delivery.notification.content.incident, reason = %reason,
                 "the receiver rejected a notification, which is dropped; fix its entry under `notify` in the configuration");
-            fares.last_rejection = Some((now, why));
+            progress.last_rejection = Some((now, reason));
             // The receiver responds.
-            fares.failing = None;
+            progress.failing = None;
         }
         drop(inner);
         self.delivery_finished
@@ -315,9 +321,9 @@ impl NotificationState {
         let now = self.clock.now();
         let leads = self.replica.is_leader();
         let inner = self.inner.lock();
-        let all = inner.receivers.iter().map(|(name, fares)| {
+        let all = inner.receivers.iter().map(|(name, progress)| {
             let (count, oldest) = if leads {
-                inner.outbox.pending(name, fares.mode)
+                inner.outbox.pending(name, progress.mode)
             } else {
                 (0, None)
             };
@@ -336,16 +342,16 @@ impl NotificationState {
     pub fn status(&self) -> ReceiverStatusList {
         let leads = self.replica.is_leader();
         let inner = self.inner.lock();
-        let receivers = inner.receivers.iter().map(|(name, fares)| {
+        let receivers = inner.receivers.iter().map(|(name, progress)| {
             let (pending, oldest) = if leads {
-                inner.outbox.pending(name, fares.mode)
+                inner.outbox.pending(name, progress.mode)
             } else {
                 (0, None)
             };
             ReceiverView {
                 name: name.clone(),
-                kind: fares.kind.to_owned(),
-                state: match &fares.failing {
+                kind: progress.kind.to_owned(),
+                state: match &progress.failing {
                     Some((since, reason)) => ReceiverState::Failing {
                         since: *since,
                         reason: reason.clone(),
@@ -354,9 +360,12 @@ impl NotificationState {
                 },
                 pending,
                 oldest_pending: oldest,
-                last_delivered: fares.last_delivery,
-                last_rejected: fares.last_rejection.as_ref().map(|(at, _)| *at),
-                rejected_because: fares.last_rejection.as_ref().map(|(_, why)| why.clone()),
+                last_delivered: progress.last_delivery,
+                last_rejected: progress.last_rejection.as_ref().map(|(at, _)| *at),
+                rejected_because: progress
+                    .last_rejection
+                    .as_ref()
+                    .map(|(_, rejection)| rejection.clone()),
             }
         });
         ReceiverStatusList {

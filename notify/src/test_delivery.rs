@@ -45,7 +45,7 @@ pub async fn send_tests(
         let begin = Instant::now();
         let outcome = match WebhookClient::new(webhook.clone()) {
             Ok(carrier) => carrier.send_test().await,
-            Err(why) => DeliveryOutcome::Rejected { why },
+            Err(reason) => DeliveryOutcome::Rejected { why: reason },
         };
         tried.push(test_result(&webhook.name, "webhook", begin, outcome));
     }
@@ -53,7 +53,7 @@ pub async fn send_tests(
         let begin = Instant::now();
         let outcome = match AlertmanagerClient::new(alertmanager.clone()) {
             Ok(carrier) => carrier.send_test().await,
-            Err(why) => DeliveryOutcome::Rejected { why },
+            Err(reason) => DeliveryOutcome::Rejected { why: reason },
         };
         tried.push(test_result(&alertmanager.name, "alertmanager", begin, outcome));
     }

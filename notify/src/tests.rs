@@ -89,7 +89,7 @@ struct NotifierHarness {
 }
 
 impl NotifierHarness {
-    fn new(vault: OutboxStore, replica: ReplicaState) -> Self {
+    fn new(outbox_store: OutboxStore, replica: ReplicaState) -> Self {
         let clock = Clock::starting_at(NOW);
         let handling = Arc::new(incident_actions::ActionManager::new(
             clock,
@@ -106,7 +106,11 @@ impl NotifierHarness {
             links: Arc::default(),
         };
         Self {
-            state: Arc::new(NotificationState::new(around, vault, NotifyMetrics::default())),
+            state: Arc::new(NotificationState::new(
+                around,
+                outbox_store,
+                NotifyMetrics::default(),
+            )),
             views,
             actions: handling,
             cancelled: CancellationToken::new(),
@@ -120,9 +124,9 @@ impl NotifierHarness {
 
     /// Starts the delivery workers.
     fn start(&mut self, engage: impl FnOnce(&mut Notifier)) {
-        let mut staff = Notifier::without_receivers(self.state.clone());
-        engage(&mut staff);
-        self.task = Some(tokio::spawn(staff.run(self.cancelled.clone())));
+        let mut notifier = Notifier::without_receivers(self.state.clone());
+        engage(&mut notifier);
+        self.task = Some(tokio::spawn(notifier.run(self.cancelled.clone())));
     }
 
     fn with_receiver(
@@ -130,7 +134,7 @@ impl NotifierHarness {
         name: &str,
         carrier: impl NotificationTransport + Send + Sync + 'static,
     ) -> Self {
-        self.start(|staff| staff.add_receiver(name, carrier));
+        self.start(|notifier| notifier.add_receiver(name, carrier));
         self
     }
 

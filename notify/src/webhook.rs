@@ -34,9 +34,9 @@ impl WebhookClient {
     }
 
     pub(super) async fn send_delivery(&self, delivery: &Delivery) -> DeliveryOutcome {
-        let letter = &delivery.notification;
-        let body = message_body(letter, delivery.message).to_string();
-        self.send(&letter.message_id(), body).await
+        let notification = &delivery.notification;
+        let body = message_body(notification, delivery.message).to_string();
+        self.send(&notification.message_id(), body).await
     }
 
     /// Sends a message that is marked as a test.
@@ -54,7 +54,7 @@ impl WebhookClient {
         });
         let keys = match secret {
             Ok(keys) => keys,
-            Err(why) => return DeliveryOutcome::retry(why),
+            Err(reason) => return DeliveryOutcome::retry(reason),
         };
         let at = Timestamp::now().as_second().to_string();
         let request = self
@@ -108,21 +108,24 @@ fn parse_key(line: &str) -> Result<hmac::Key, String> {
 }
 
 /// The body of a message.
-fn message_body(letter: &Notification, what: DueMessage) -> Value {
-    let content = &letter.content;
-    let (sort, first) = match what {
+fn message_body(notification: &Notification, message: DueMessage) -> Value {
+    let content = &notification.content;
+    let (sort, first) = match message {
         DueMessage::Open { first: true } => ("incident.opened", true),
         DueMessage::Open { first: false } | DueMessage::Reminder => ("incident.changed", false),
         DueMessage::Recovered => ("incident.recovered", false),
     };
-    let (state, closed, ending) = match letter.phase {
+    let (state, closed, ending) = match notification.phase {
         NotificationPhase::Open => ("open", None, None),
-        NotificationPhase::Ended { at, ending: how } => ("closed", Some(format_time(at)), Some(how)),
+        NotificationPhase::Ended {
+            at,
+            ending: ending_kind,
+        } => ("closed", Some(format_time(at)), Some(ending_kind)),
     };
     let mut data = json!({
         "incident": content.incident,
-        "thread": letter.thread,
-        "number": letter.revision,
+        "thread": notification.thread,
+        "number": notification.revision,
         "occurrence": content.occurrence,
         "first": first,
         "state": state,
@@ -147,7 +150,7 @@ fn message_body(letter: &Notification, what: DueMessage) -> Value {
     add("closed", closed.map(Value::from));
     add(
         "ending",
-        ending.map(|how| match how {
+        ending.map(|ending_kind| match ending_kind {
             NotificationEnding::Judged => "judged".into(),
             NotificationEnding::Unobserved => "unobserved".into(),
         }),
@@ -164,7 +167,7 @@ fn message_body(letter: &Notification, what: DueMessage) -> Value {
     if let Some(dashboard) = &content.dashboard {
         data["links"]["dashboard"] = dashboard.as_str().into();
     }
-    json!({"type": sort, "timestamp": format_time(letter.changed_at), "data": data})
+    json!({"type": sort, "timestamp": format_time(notification.changed_at), "data": data})
 }
 
 /// Formats a time per RFC 3339.

@@ -59,8 +59,8 @@ pub fn parse_reason(text: &str) -> ChallengeReason {
     if let Some(delay) = delay {
         return ChallengeReason::SelfCheckSkipped(delay.to_owned());
     }
-    if let Some(said) = text.strip_prefix("Error accepting authorization: ") {
-        return ChallengeReason::RejectedByCa(said.to_owned());
+    if let Some(error) = text.strip_prefix("Error accepting authorization: ") {
+        return ChallengeReason::RejectedByCa(error.to_owned());
     }
     if text.starts_with("Error presenting challenge") || text.contains("cannot be used with pathType") {
         return ChallengeReason::NotPresented(text.to_owned());

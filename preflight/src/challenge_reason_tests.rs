@@ -135,7 +135,7 @@ fn the_addresses_that_a_reason_names_are_read() {
 
 #[test]
 fn every_wording_of_an_answer_error_is_read() {
-    for (said, kind, status, usual) in [
+    for (message, kind, status, usual) in [
         (
             "wrong status code '404', expected '200'",
             FailureKind::Status,
@@ -185,11 +185,11 @@ fn every_wording_of_an_answer_error_is_read() {
             "F22",
         ),
     ] {
-        let found = read(&format!("{PROPAGATION_PREFIX}{said}"));
+        let found = read(&format!("{PROPAGATION_PREFIX}{message}"));
         assert_eq!(
             (found.kind, found.status, found.usual_causes[0]),
             (kind, status, usual),
-            "{said}"
+            "{message}"
         );
     }
 }
@@ -203,7 +203,7 @@ fn what_is_no_failing_self_check_is_told_apart() {
     );
     assert!(matches!(
         parse_reason("Error accepting authorization: acme: authorization error for shop.example.test: 403 urn:ietf:params:acme:error:unauthorized: 203.0.113.10: Invalid response"),
-        ChallengeReason::RejectedByCa(said) if said.starts_with("acme: authorization error")
+        ChallengeReason::RejectedByCa(message) if message.starts_with("acme: authorization error")
     ));
     assert!(matches!(
         parse_reason(

@@ -86,7 +86,7 @@ pub fn ca_message(
         };
         return Some(("dns", lookup));
     }
-    let (problem, said) = boulder_message(*phase, kind, *status, sight, last);
+    let (problem, detail) = boulder_message(*phase, kind, *status, sight, last);
     let ip = sight
         .dials
         .iter()
@@ -95,10 +95,10 @@ pub fn ca_message(
     Some((
         problem,
         match ip {
-            Some(_) if said.starts_with("The key authorization") => said,
-            Some(ip) if problem == "unauthorized" => format!("{ip}: {said}"),
-            Some(ip) => format!("{ip}: Fetching {last}: {said}"),
-            None => format!("Fetching {last}: {said}"),
+            Some(_) if detail.starts_with("The key authorization") => detail,
+            Some(ip) if problem == "unauthorized" => format!("{ip}: {detail}"),
+            Some(ip) => format!("{ip}: Fetching {last}: {detail}"),
+            None => format!("Fetching {last}: {detail}"),
         },
     ))
 }
@@ -110,7 +110,7 @@ fn boulder_message(
     sight: &ChallengeSight,
     url: &str,
 ) -> (&'static str, String) {
-    let why = sight.error.as_deref().unwrap_or_default();
+    let error = sight.error.as_deref().unwrap_or_default();
     let text: &str = match kind {
         FailureKind::ConnectTimeout => "Timeout during connect (likely firewall problem)",
         FailureKind::Refused => "Connection refused",
@@ -122,9 +122,9 @@ fn boulder_message(
         FailureKind::BodyStalled => "Timeout during read (your server may be slow or overloaded)",
         FailureKind::RedirectLoop => "Redirect loop detected",
         FailureKind::RedirectTooMany => "Too many redirects",
-        FailureKind::RedirectRefused => return ("connection", redirect_message(why)),
+        FailureKind::RedirectRefused => return ("connection", redirect_message(error)),
         FailureKind::NotTls => return ("malformed", "Server only speaks HTTP, not TLS".to_owned()),
-        FailureKind::TlsAlert | FailureKind::TlsProtocol => return ("tls", format!("remote error: {why}")),
+        FailureKind::TlsAlert | FailureKind::TlsProtocol => return ("tls", format!("remote error: {error}")),
         FailureKind::Status => {
             return (
                 "unauthorized",
@@ -151,8 +151,8 @@ fn boulder_message(
 }
 
 /// Translates the reason for a refused redirect, as `RedirectRefusal` of the prober prints it, into Boulder's message.
-fn redirect_message(why: &str) -> String {
-    let behind = |words: &str| why.split_once(words).map(|(_, rest)| rest.trim().to_owned());
+fn redirect_message(reason: &str) -> String {
+    let behind = |words: &str| reason.split_once(words).map(|(_, rest)| rest.trim().to_owned());
     if let Some(port) = behind("to port ") {
         return format!("Invalid port in redirect target. Only ports 80 and 443 are supported, not {port}");
     }
@@ -161,21 +161,21 @@ fn redirect_message(why: &str) -> String {
             "Invalid protocol scheme in redirect target. Only \"http\" and \"https\" protocol schemes are supported, not \"{scheme}\""
         );
     }
-    if why.contains("must not be used here") {
+    if reason.contains("must not be used here") {
         return "received disallowed redirect status code".to_owned();
     }
-    if why.contains("too long a path") {
+    if reason.contains("too long a path") {
         return "Redirect target too long".to_owned();
     }
-    if let Some(host) = why
+    if let Some(host) = reason
         .strip_suffix(", where a slash is missing")
-        .and_then(|said| said.rsplit(' ').next())
+        .and_then(|text| text.rsplit(' ').next())
     {
         return format!(
             "Invalid host in redirect target \"{host}\". Check webserver config for missing '/' in redirect target."
         );
     }
-    if why.contains("no public name") {
+    if reason.contains("no public name") {
         return "Invalid host in redirect target, must end in IANA registered TLD".to_owned();
     }
     "Invalid host in redirect target".to_owned()
@@ -245,14 +245,14 @@ mod tests {
 
     const URL: &str = "http://shop.example.test/.well-known/acme-challenge/t0ken";
 
-    fn sight(said: &str) -> ChallengeSight {
+    fn sight(error: &str) -> ChallengeSight {
         ChallengeSight {
             dials: vec![DialSight {
                 address: "203.0.113.10:80".parse().unwrap(),
                 failure: None,
                 abandoned: false,
             }],
-            error: Some(said.to_owned()),
+            error: Some(error.to_owned()),
             ..ChallengeSight::default()
         }
     }
@@ -262,8 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn boulders_words_are_boulders() {
-        for (phase, kind, status, said, expected) in [
+    fn messages_match_boulders_wording() {
+        for (phase, kind, status, error, expected) in [
             (Phase::Connect, FailureKind::Refused, None, "", ("connection", format!("203.0.113.10: Fetching {URL}: Connection refused"))),
             (Phase::Connect, FailureKind::ConnectTimeout, None, "", ("connection", format!("203.0.113.10: Fetching {URL}: Timeout during connect (likely firewall problem)"))),
             (Phase::FirstByte, FailureKind::Eof, None, "", ("connection", format!("203.0.113.10: Fetching {URL}: Error getting validation data"))),
@@ -280,7 +280,7 @@ mod tests {
              ("dns", "no valid A records found for shop.example.test; no valid AAAA records found for shop.example.test".to_owned())),
         ] {
             let outcome = failed(phase, kind, status);
-            let (problem, text) = ca_message(ChallengeClient::Boulder, &outcome, &sight(said), URL).unwrap();
+            let (problem, text) = ca_message(ChallengeClient::Boulder, &outcome, &sight(error), URL).unwrap();
             assert_eq!((problem, text), expected);
         }
         let fine = Outcome::Ok { status: Some(200) };
@@ -308,16 +308,16 @@ mod tests {
             (Phase::Check, FailureKind::RedirectTooMany, None),
         ] {
             let outcome = failed(phase, kind.clone(), status);
-            let said = self_check_message(&outcome, &sight(""), URL).unwrap();
+            let message = self_check_message(&outcome, &sight(""), URL).unwrap();
             let ChallengeReason::SelfCheck(read) =
-                parse_reason(&format!("Waiting for HTTP-01 challenge propagation: {said}"))
+                parse_reason(&format!("Waiting for HTTP-01 challenge propagation: {message}"))
             else {
-                panic!("{said}")
+                panic!("{message}")
             };
             assert_eq!(
                 (read.phase, read.kind, read.status),
                 (phase, kind, status),
-                "{said}"
+                "{message}"
             );
         }
     }

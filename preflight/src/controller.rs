@@ -114,12 +114,12 @@ fn leading_pod(pods: &[Value], lease: Option<&Value>) -> LeaderEvidence {
         .filter_map(|pod| pod["metadata"]["name"].as_str())
         .collect();
     let holder = lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
-    let held = holder.and_then(|holder| {
+    let leader = holder.and_then(|holder| {
         alive
             .iter()
             .find(|pod| holder.starts_with(&format!("{pod}-")) || holder == **pod)
     });
-    match (held, alive.as_slice()) {
+    match (leader, alive.as_slice()) {
         (Some(pod), _) => LeaderEvidence::Lease((*pod).to_owned()),
         (None, [pod]) => LeaderEvidence::OnlyPod((*pod).to_owned()),
         (None, _) => LeaderEvidence::Unknown,

@@ -17,16 +17,16 @@ fn lease(holder: &str) -> Value {
 }
 
 #[test]
-fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
+fn the_leader_is_the_holder_of_the_lease_or_the_only_pod_and_never_a_guess() {
     let of = |pods: &[Value], lease: Option<&Value>| {
         let found = read_controller(&deployment(json!({"containers": [{}]})), pods, lease, &[]);
         (found.leader, found.node.map(|node| node.to_string()))
     };
     let (a, b) = (pod("cm-a", "n1"), pod("cm-b", "n3"));
     let both = [a.clone(), b];
-    let held = lease("cm-b-external-cert-manager-controller");
+    let named_lease = lease("cm-b-external-cert-manager-controller");
     assert_eq!(
-        of(&both, Some(&held)),
+        of(&both, Some(&named_lease)),
         (LeaderEvidence::Lease("cm-b".into()), Some("n3".into()))
     );
     assert_eq!(of(&both, None), (LeaderEvidence::Unknown, None));
@@ -170,7 +170,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
             EgressReachability::Denied,
         ),
     ];
-    for (what, policies, expected) in table {
-        assert_eq!(found(&policies), expected, "{what}");
+    for (case, policies, expected) in table {
+        assert_eq!(found(&policies), expected, "{case}");
     }
 }

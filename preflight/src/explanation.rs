@@ -12,7 +12,7 @@ use super::{
 #[must_use]
 pub fn explain_reason(challenge: &Challenge, reason: &ChallengeReason) -> String {
     let status = &challenge.status;
-    let said = match reason {
+    let text = match reason {
         ChallengeReason::NoReason if !status.processing => {
             "cert-manager has not started it: it is queued (at most 60 at once and one per name), not failing"
                 .to_owned()
@@ -20,18 +20,18 @@ pub fn explain_reason(challenge: &Challenge, reason: &ChallengeReason) -> String
         ChallengeReason::NoReason if !status.presented => "its solver does not exist yet".to_owned(),
         ChallengeReason::NoReason => "cert-manager reports no reason yet".to_owned(),
         ChallengeReason::SelfCheck(failure) => {
-            let mut said = format!("cert-manager's self check: {}", failure.kind.description());
+            let mut text = format!("cert-manager's self check: {}", failure.kind.description());
             if let Some(status) = failure.status {
-                let _ = write!(said, " ({status})");
+                let _ = write!(text, " ({status})");
             }
             if let Some(address) = failure.address {
-                let _ = write!(said, " at {address}");
+                let _ = write!(text, " at {address}");
             }
             if let Some(resolver) = failure.resolver {
-                let _ = write!(said, ", according to {resolver}");
+                let _ = write!(text, ", according to {resolver}");
             }
             format!(
-                "{said}; cert-manager repeats the check indefinitely; usual causes: {}",
+                "{text}; cert-manager repeats the check indefinitely; usual causes: {}",
                 failure.usual_causes.join(", ")
             )
         }
@@ -40,13 +40,13 @@ pub fn explain_reason(challenge: &Challenge, reason: &ChallengeReason) -> String
                 "the self check is skipped: cert-manager waits {time}, then requests validation from the CA (waitInsteadOfSelfCheck)"
             )
         }
-        ChallengeReason::RejectedByCa(said) => {
-            format!("the CA has rejected it, and the order is over: {said}")
+        ChallengeReason::RejectedByCa(text) => {
+            format!("the CA has rejected it, and the order is over: {text}")
         }
-        ChallengeReason::NotPresented(said) => format!("its solver could not be created: {said}"),
-        ChallengeReason::Unrecognized(said) => format!("cert-manager reports: {said}"),
+        ChallengeReason::NotPresented(text) => format!("its solver could not be created: {text}"),
+        ChallengeReason::Unrecognized(text) => format!("cert-manager reports: {text}"),
     };
-    said.replace(char::is_control, " ")
+    text.replace(char::is_control, " ")
 }
 
 /// Skipping the self check is advisable only if nodes fail and the internet gets through; in all other cases it

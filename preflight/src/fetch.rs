@@ -295,8 +295,8 @@ impl FetchCollector {
         let silent = run
             .vantages
             .iter()
-            .filter(|asked| !answers.contains_key(&asked.vantage))
-            .map(|asked| asked.vantage.clone())
+            .filter(|planned| !answers.contains_key(&planned.vantage))
+            .map(|planned| planned.vantage.clone())
             .collect();
         FetchOutcome {
             answers: answers.into_values().collect(),

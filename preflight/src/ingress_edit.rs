@@ -146,21 +146,21 @@ mod tests {
             .as_array_mut()
             .unwrap()
             .insert(0, json!({"host": "b.example.test"}));
-        let mended = remove_path(&ingress(rules), "parallax-preflight-1").unwrap();
-        assert_eq!(mended[0], json!({"host": "b.example.test"}));
-        assert_eq!(mended[1]["http"]["paths"].as_array().unwrap().len(), 2);
-        assert_eq!(remove_path(&ingress(mended), "parallax-preflight-1"), None);
+        let edited = remove_path(&ingress(rules), "parallax-preflight-1").unwrap();
+        assert_eq!(edited[0], json!({"host": "b.example.test"}));
+        assert_eq!(edited[1]["http"]["paths"].as_array().unwrap().len(), 2);
+        assert_eq!(remove_path(&ingress(edited), "parallax-preflight-1"), None);
     }
 
     #[test]
     fn a_rule_without_paths_is_not_given_one_and_paths_of_others_are_not_taken_for_ours() {
         let bare = ingress(json!([{"host": "shop.example.test"}]));
-        let said = insert_path(&bare, "shop.example.test", &path("parallax-preflight-1")).unwrap_err();
-        assert!(said.contains("default backend"), "{said}");
-        let mut elsewhere = path("parallax-preflight-1");
-        elsewhere["path"] = "/shop".into();
+        let error = insert_path(&bare, "shop.example.test", &path("parallax-preflight-1")).unwrap_err();
+        assert!(error.contains("default backend"), "{error}");
+        let mut other_path = path("parallax-preflight-1");
+        other_path["path"] = "/shop".into();
         let others =
-            ingress(json!([{"host": "a", "http": {"paths": [path("cm-acme-http-solver-x"), elsewhere]}}]));
+            ingress(json!([{"host": "a", "http": {"paths": [path("cm-acme-http-solver-x"), other_path]}}]));
         assert_eq!(preflights_with_path(&others), Vec::<String>::new());
     }
 }

@@ -371,7 +371,7 @@ fn condition(conditions: &Value, sort: &str) -> Option<(bool, String)> {
         .as_array()?
         .iter()
         .find(|condition| condition["type"] == sort)?;
-    let says = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    let field_text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
     let is = match found["status"].as_str()? {
         "True" => true,
         "False" => false,
@@ -379,7 +379,7 @@ fn condition(conditions: &Value, sort: &str) -> Option<(bool, String)> {
     };
     Some((
         is,
-        format!("{} {}", says("reason"), says("message"))
+        format!("{} {}", field_text("reason"), field_text("message"))
             .trim()
             .to_owned(),
     ))

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
+    fn a_preflight_object_owns_everything_as_its_controller_and_everything_names_its_owner() {
         let mut solver = solver();
         solver.set_preflight_owner(&PreflightOwner {
             name: "web".to_owned(),

@@ -47,7 +47,7 @@ pub trait PlacementReader: Sync {
     /// Lists objects by labels, in one namespace or, without one, in all.
     fn list(
         &self,
-        what: PlacementResource,
+        resource: PlacementResource,
         namespace: Option<&str>,
         labels: &str,
     ) -> impl Future<Output = Result<Vec<Value>, String>> + Send;
@@ -71,10 +71,10 @@ pub struct CertManagerPlacement {
 impl CertManagerPlacement {
     /// Returns an unknown placement with its reason.
     #[must_use]
-    pub fn unknown(why: &str) -> Self {
+    pub fn unknown(reason: &str) -> Self {
         Self {
             controller: None,
-            notes: vec![format!("the node of cert-manager's Pod is unknown: {why}")],
+            notes: vec![format!("the node of cert-manager's Pod is unknown: {reason}")],
         }
     }
 
@@ -83,17 +83,17 @@ impl CertManagerPlacement {
     pub async fn locate(cluster: &impl PlacementReader, namespace: Option<&str>) -> Self {
         let (deployments, mut notes) = match list_deployments(cluster, namespace).await {
             Ok(found) => found,
-            Err(why) => return Self::unknown(&why),
+            Err(reason) => return Self::unknown(&reason),
         };
-        let mut seats = Vec::new();
+        let mut placements = Vec::new();
         for deployment in &deployments {
-            seats.push(Self::from_deployment(cluster, deployment).await);
+            placements.push(Self::from_deployment(cluster, deployment).await);
         }
-        if seats.len() > 1 {
+        if placements.len() > 1 {
             let names: Vec<String> = deployments.iter().map(qualified_name).collect();
-            let mut holding = seats.iter().filter(|seat| {
+            let mut holding = placements.iter().filter(|placement| {
                 matches!(
-                    seat.controller.as_ref().map(|found| &found.leader),
+                    placement.controller.as_ref().map(|found| &found.leader),
                     Some(LeaderEvidence::Lease(_))
                 )
             });
@@ -107,12 +107,12 @@ impl CertManagerPlacement {
                 "{} all have cert-manager's labels; the one whose Pod holds the Lease is used",
                 names.join(", ")
             ));
-            seats = vec![only.clone()];
+            placements = vec![only.clone()];
         }
-        match seats.pop() {
-            Some(mut seat) => {
-                seat.notes.extend(notes);
-                seat
+        match placements.pop() {
+            Some(mut placement) => {
+                placement.notes.extend(notes);
+                placement
             }
             None => Self::unknown(&not_found_reason(cluster, namespace).await),
         }
@@ -121,12 +121,12 @@ impl CertManagerPlacement {
     async fn from_deployment(cluster: &impl PlacementReader, deployment: &Value) -> Self {
         let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
         let mut notes = Vec::new();
-        let mut read = async |what, labels: &str, words: &str| {
+        let mut read = async |resource, labels: &str, words: &str| {
             cluster
-                .list(what, Some(namespace), labels)
+                .list(resource, Some(namespace), labels)
                 .await
-                .unwrap_or_else(|said| {
-                    notes.push(format!("{words} unknown: {said}"));
+                .unwrap_or_else(|error| {
+                    notes.push(format!("{words} unknown: {error}"));
                     Vec::new()
                 })
         };
@@ -150,8 +150,8 @@ impl CertManagerPlacement {
                     break;
                 }
                 // With one Pod the Lease is not needed; with several, this explains why the leader is unknown.
-                Err(said) if pods.len() > 1 => {
-                    notes.push(format!("the leading Pod of cert-manager is unknown: {said}"));
+                Err(error) if pods.len() > 1 => {
+                    notes.push(format!("the leading Pod of cert-manager is unknown: {error}"));
                 }
                 Ok(None) | Err(_) => {}
             }
@@ -261,7 +261,7 @@ async fn list_deployments(
         .await
     {
         Ok(found) => Ok((found, Vec::new())),
-        Err(said) if namespace.is_none() => {
+        Err(error) if namespace.is_none() => {
             // Without permission for the whole cluster, search the usual namespace.
             let usual = cluster
                 .list(
@@ -273,11 +273,11 @@ async fn list_deployments(
             match usual {
                 Ok(found) if !found.is_empty() => Ok((found, Vec::new())),
                 Ok(_) | Err(_) => Err(format!(
-                    "{said}; namespace {DEFAULT_NAMESPACE} has none; grant the rule, or name the namespace (--cert-manager-namespace)"
+                    "{error}; namespace {DEFAULT_NAMESPACE} has none; grant the rule, or name the namespace (--cert-manager-namespace)"
                 )),
             }
         }
-        Err(said) => Err(said),
+        Err(error) => Err(error),
     }
 }
 
@@ -287,7 +287,7 @@ async fn not_found_reason(cluster: &impl PlacementReader, namespace: Option<&str
         || "no namespace has a".to_owned(),
         |namespace| format!("namespace {namespace} has no"),
     );
-    let mut why =
+    let mut reason =
         format!("{place} Deployment with the labels {CONTROLLER_LABELS} (--cert-manager-namespace)");
     let holder = cluster
         .lease(DEFAULT_LEASE_NAMESPACE, LEASE_NAME)
@@ -296,11 +296,11 @@ async fn not_found_reason(cluster: &impl PlacementReader, namespace: Option<&str
         .flatten();
     if let Some(holder) = holder.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned()))
     {
-        why = format!(
-            "{why}; {holder} holds the Lease {DEFAULT_LEASE_NAMESPACE}/{LEASE_NAME}, but its Deployment has other labels"
+        reason = format!(
+            "{reason}; {holder} holds the Lease {DEFAULT_LEASE_NAMESPACE}/{LEASE_NAME}, but its Deployment has other labels"
         );
     }
-    why
+    reason
 }
 
 fn qualified_name(deployment: &Value) -> String {

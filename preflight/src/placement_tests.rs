@@ -17,21 +17,21 @@ struct FakeCluster {
 impl PlacementReader for FakeCluster {
     async fn list(
         &self,
-        what: PlacementResource,
+        resource: PlacementResource,
         namespace: Option<&str>,
         _: &str,
     ) -> Result<Vec<Value>, String> {
         if namespace.is_none() && self.only_by_namespace {
             return Err("missing rule in a ClusterRole".to_owned());
         }
-        let all = match what {
+        let all = match resource {
             PlacementResource::Deployments => &self.deployments,
             PlacementResource::Pods => &self.pods,
             PlacementResource::NetworkPolicies => return Ok(Vec::new()),
         };
-        let here =
+        let in_namespace =
             |object: &&Value| namespace.is_none_or(|namespace| object["metadata"]["namespace"] == namespace);
-        Ok(all.iter().filter(here).cloned().collect())
+        Ok(all.iter().filter(in_namespace).cloned().collect())
     }
 
     async fn lease(&self, namespace: &str, _: &str) -> Result<Option<Value>, String> {
@@ -67,38 +67,39 @@ async fn it_is_found_in_any_namespace_and_a_named_one_wins() {
     let named = CertManagerPlacement::locate(&cluster, Some("other")).await;
     assert_eq!(named.node().unwrap().as_str(), "n2");
     let cluster = held(&[("certs", "n1")]);
-    let seat = CertManagerPlacement::locate(&cluster, None).await;
+    let placement = CertManagerPlacement::locate(&cluster, None).await;
     assert_eq!(
-        seat.description().unwrap(),
+        placement.description().unwrap(),
         "cert-manager's Pod is certs-pod on n1 (the only one)"
     );
-    assert!(seat.notes.is_empty(), "{:?}", seat.notes);
-    let nowhere = CertManagerPlacement::locate(&cluster, Some("cert-manager")).await;
+    assert!(placement.notes.is_empty(), "{:?}", placement.notes);
+    let not_found = CertManagerPlacement::locate(&cluster, Some("cert-manager")).await;
     assert!(
-        nowhere.notes[0].contains("namespace cert-manager has no Deployment with the labels"),
+        not_found.notes[0].contains("namespace cert-manager has no Deployment with the labels"),
         "{:?}",
-        nowhere.notes
+        not_found.notes
     );
 }
 
 #[tokio::test]
 async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity_is_named() {
     let mut cluster = held(&[("certs", "n1"), ("other", "n2")]);
-    let seat = CertManagerPlacement::locate(&cluster, None).await;
-    assert_eq!(seat.node(), None);
+    let placement = CertManagerPlacement::locate(&cluster, None).await;
+    assert_eq!(placement.node(), None);
     assert!(
-        seat.notes[0].contains("Deployment certs/cm, Deployment other/cm all have cert-manager's labels")
-            && seat.notes[0].contains("--cert-manager-namespace"),
+        placement.notes[0]
+            .contains("Deployment certs/cm, Deployment other/cm all have cert-manager's labels")
+            && placement.notes[0].contains("--cert-manager-namespace"),
         "{:?}",
-        seat.notes
+        placement.notes
     );
     cluster.leases.insert("kube-system", lease("other-pod"));
-    let seat = CertManagerPlacement::locate(&cluster, None).await;
-    assert_eq!(seat.node().unwrap().as_str(), "n2");
+    let placement = CertManagerPlacement::locate(&cluster, None).await;
+    assert_eq!(placement.node().unwrap().as_str(), "n2");
     assert!(
-        seat.notes[0].contains("whose Pod holds the Lease"),
+        placement.notes[0].contains("whose Pod holds the Lease"),
         "{:?}",
-        seat.notes
+        placement.notes
     );
 }
 
@@ -106,12 +107,13 @@ async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity
 async fn without_a_deployment_the_lease_says_where_to_look() {
     let mut cluster = held(&[]);
     cluster.leases.insert("kube-system", lease("tls-controller-7d"));
-    let seat = CertManagerPlacement::locate(&cluster, None).await;
+    let placement = CertManagerPlacement::locate(&cluster, None).await;
     assert!(
-        seat.notes[0].contains("no namespace has a Deployment")
-            && seat.notes[0].contains("tls-controller-7d-external-cert-manager-controller holds the Lease"),
+        placement.notes[0].contains("no namespace has a Deployment")
+            && placement.notes[0]
+                .contains("tls-controller-7d-external-cert-manager-controller holds the Lease"),
         "{:?}",
-        seat.notes
+        placement.notes
     );
 }
 
@@ -129,11 +131,11 @@ async fn who_may_not_look_everywhere_looks_where_it_usually_is() {
     );
     let mut cluster = held(&[("certs", "n1")]);
     cluster.only_by_namespace = true;
-    let seat = CertManagerPlacement::locate(&cluster, None).await;
+    let placement = CertManagerPlacement::locate(&cluster, None).await;
     assert!(
-        seat.notes[0].contains("missing rule in a ClusterRole")
-            && seat.notes[0].contains("--cert-manager-namespace"),
+        placement.notes[0].contains("missing rule in a ClusterRole")
+            && placement.notes[0].contains("--cert-manager-namespace"),
         "{:?}",
-        seat.notes
+        placement.notes
     );
 }

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_no_challenge_over_http_is_for_is_refused_with_a_reason_of_its_own() {
         let refused = |text: &str| parse_host(text).unwrap_err().to_string();
-        for (text, said) in [
+        for (text, expected) in [
             ("*.example.test", "wildcard"),
             ("shop.*.test", "wildcard"),
             ("203.0.113.10", "RFC 8738"),
@@ -113,7 +113,7 @@ mod tests {
             ("-a.example.test", "without scheme"),
             ("", "without scheme"),
         ] {
-            assert!(refused(text).contains(said), "{text}: {}", refused(text));
+            assert!(refused(text).contains(expected), "{text}: {}", refused(text));
         }
         for (text, name) in [
             ("shop.example.test", "shop.example.test"),

@@ -250,12 +250,12 @@ mod tests {
                 vec![],
             ),
         ];
-        for (what, selectors, place, as_good) in table {
+        for (case, selectors, place, as_good) in table {
             let solvers: Vec<Value> = selectors.iter().map(http).collect();
             assert_eq!(
                 picked(json!(solvers), shop, &team),
                 place.map(|place| (place, as_good)),
-                "{what}"
+                "{case}"
             );
         }
     }

@@ -124,9 +124,9 @@ impl Agent {
         let echo_addr = listener.local_addr().map_err(listen)?;
         let context = ProbeContext::new(config.resolv_conf.clone(), &config.extra_roots);
         let control = new_client(&config, &context, config.aggregator.clone())?;
-        let (questions, asked) = watch::channel(FactQuestions::default());
+        let (questions, question_updates) = watch::channel(FactQuestions::default());
         let collector =
-            FactCollector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
+            FactCollector::new(&config.vantage, config.facts.clone(), question_updates).map_err(|error| {
                 AgentError::Aggregator {
                     url: config.aggregator.clone(),
                     reason: error_chain(&error),
@@ -208,11 +208,11 @@ impl Agent {
             vantage: self.config.vantage.clone(),
         };
         let mut parts = JoinSet::new();
-        let who = self.config.vantage.to_string();
+        let vantage = self.config.vantage.to_string();
         if self.every_address {
             parts.spawn(named_task(
                 "look for aggregators",
-                replicas.run(who, farewell.clone()),
+                replicas.run(vantage, farewell.clone()),
             ));
         }
         parts.spawn(named_task("plan stream", plan.run(lines_in, cancel.clone())));

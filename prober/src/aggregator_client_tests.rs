@@ -30,7 +30,7 @@ async fn one_of_several_addresses_of_a_name_is_asked_by_the_name() {
     let address = listener.local_addr().unwrap();
     let base = format!("http://aggregator.example.test:{}", address.port());
     let pinned = control(&base).unwrap().pinned_to(address).unwrap();
-    let asked = pinned.get(["v1", "plan"], &[]).unwrap().send();
+    let request = pinned.get(["v1", "plan"], &[]).unwrap().send();
     let answering = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut head = vec![0; 1_024];
@@ -41,7 +41,7 @@ async fn one_of_several_addresses_of_a_name_is_asked_by_the_name() {
             .unwrap();
         String::from_utf8_lossy(&head[..read]).to_lowercase()
     };
-    let (answer, head) = tokio::join!(asked, answering);
+    let (answer, head) = tokio::join!(request, answering);
     assert_eq!(answer.unwrap().status(), 204);
     assert!(head.contains("host: aggregator.example.test"), "{head}");
 }
@@ -52,7 +52,7 @@ fn an_address_that_is_no_http_url_is_refused() {
 }
 
 #[test]
-fn whom_to_trust_may_come_later_and_change_and_is_never_forgotten() {
+fn the_trusted_ca_may_arrive_later_and_change_and_is_never_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.crt");
     let roots = AggregatorRoots::Files(vec![file.clone()]);
@@ -64,8 +64,8 @@ fn whom_to_trust_may_come_later_and_change_and_is_never_forgotten() {
         }
         AggregatorEndpoint::Fixed { .. } => None,
     };
-    let said = control.http().unwrap_err().to_string();
-    assert!(said.contains("ca.crt"), "{said}");
+    let error = control.http().unwrap_err().to_string();
+    assert!(error.contains("ca.crt"), "{error}");
     fs::write(&file, "").unwrap();
     assert!(
         control

@@ -88,8 +88,8 @@ pub(crate) struct DnsReply {
 pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(DnsReply, bool), NotAReply> {
     let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
     let meta = &message.metadata;
-    let ours = meta.id == id && meta.message_type == MessageType::Response;
-    if !ours || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
+    let is_reply = meta.id == id && meta.message_type == MessageType::Response;
+    if !is_reply || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
         return Err(NotAReply::Other);
     }
     // Clients ignore the records of a response with a failure code, including codes whose upper bits are in EDNS.
@@ -194,9 +194,9 @@ pub(crate) async fn query_records(
     let id = query.metadata.id;
     let read = |bytes: &[u8]| {
         let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
-        let ours = message.metadata.id == id && message.metadata.message_type == MessageType::Response;
+        let is_reply = message.metadata.id == id && message.metadata.message_type == MessageType::Response;
         match message.queries.as_slice() {
-            [asked] if ours && asked.name() == name && asked.query_type() == record => {
+            [echoed] if is_reply && echoed.name() == name && echoed.query_type() == record => {
                 let truncated = message.metadata.truncation;
                 Ok((message, truncated))
             }
@@ -252,23 +252,23 @@ async fn query_udp<T>(
     socket.send(query).await.map_err(failed)?;
     // On the heap: otherwise the future of every probe would contain it.
     let mut buffer = vec![0; MAX_DATAGRAM];
-    let mut stranger = None;
+    let mut foreign_reply = None;
     loop {
         let len = match deadline.timeout(socket.recv(&mut buffer)).await {
             Ok(got) => got.map_err(failed)?,
-            Err(DeadlineExceeded) => return Err(no_response(stranger)),
+            Err(DeadlineExceeded) => return Err(no_response(foreign_reply)),
         };
         match read(&buffer[..len]) {
             Ok(answer) => return Ok(answer),
             // Any host can send a spoofed datagram; the real response may still arrive.
-            Err(wrong) => stranger = Some(wrong),
+            Err(wrong) => foreign_reply = Some(wrong),
         }
     }
 }
 
 /// The failure of a query without a usable response: malformed if an unusable one arrived, otherwise a timeout.
-fn no_response(stranger: Option<NotAReply>) -> EarlyEnd {
-    match stranger {
+fn no_response(foreign_reply: Option<NotAReply>) -> EarlyEnd {
+    match foreign_reply {
         Some(wrong) => {
             EarlyEnd::new(Phase::Resolve, FailureKind::DnsMalformed).with_detail(wrong.to_string())
         }

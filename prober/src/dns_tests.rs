@@ -55,12 +55,12 @@ fn addresses_are_followed_over_aliases_in_any_order_with_the_smallest_ttl() {
 
 #[test]
 fn aliases_in_a_circle_end() {
-    let circle = |from, to| Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))));
+    let alias = |from, to| Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))));
     let bytes = reply(
         ResponseCode::NoError,
         vec![
-            circle("shop.example.test", "b.example.test"),
-            circle("b.example.test", "shop.example.test"),
+            alias("shop.example.test", "b.example.test"),
+            alias("b.example.test", "shop.example.test"),
         ],
     );
     let (reply, _) = decode(&bytes, 7, &question()).unwrap();

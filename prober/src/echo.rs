@@ -157,7 +157,7 @@ impl EchoResponder {
             ECHO_PATH if self.is_authorized(request.headers().get(ECHO_NONCE_HEADER)) => {
                 match parse_size(request.uri().query()) {
                     Ok(size) => self.identity_response(peer, size),
-                    Err(why) => text_response(StatusCode::BAD_REQUEST, why),
+                    Err(reason) => text_response(StatusCode::BAD_REQUEST, reason),
                 }
             }
             "/healthz" => text_response(StatusCode::OK, "ok\n"),

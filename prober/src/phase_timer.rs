@@ -77,16 +77,16 @@ mod tests {
         fn whatever_is_booked_adds_up_to_the_total_to_the_microsecond(
             ends in proptest::collection::vec((0_u64..5_000_000, 0_usize..9), 0..40)
         ) {
-            let mut laps = PhaseTimer::start();
+            let mut timer = PhaseTimer::start();
             for (nanos, phase) in ends {
                 // Some of these are before the end of the last phase.
-                let end = laps.start + Duration::from_nanos(nanos);
+                let end = timer.start + Duration::from_nanos(nanos);
                 match Phase::ALL.get(phase) {
-                    Some(phase) => laps.record_until(*phase, end),
-                    None => laps.times.second_request = Some(Micros(laps.times.second_request.unwrap_or_default().0 + laps.advance(end).0)),
+                    Some(phase) => timer.record_until(*phase, end),
+                    None => timer.times.second_request = Some(Micros(timer.times.second_request.unwrap_or_default().0 + timer.advance(end).0)),
                 }
             }
-            let times = laps.into_times();
+            let times = timer.into_times();
             let parts = Phase::ALL.iter().map(|phase| times.get(*phase)).chain([times.second_request]);
             let sum: u64 = parts.flatten().map(|time| time.0).sum();
             prop_assert_eq!(sum, times.total.unwrap().0);
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn what_comes_before_the_first_phase_is_no_part_of_the_total() {
-        let mut laps = PhaseTimer::start();
-        let begun = laps.start;
-        laps.restart_before_first_phase();
-        assert!(laps.start >= begun);
-        laps.record(Phase::Connect);
-        let out = laps.start;
-        laps.restart_before_first_phase();
-        assert_eq!(laps.start, out, "a second connection belongs to the same probe");
+        let mut timer = PhaseTimer::start();
+        let begun = timer.start;
+        timer.restart_before_first_phase();
+        assert!(timer.start >= begun);
+        timer.record(Phase::Connect);
+        let out = timer.start;
+        timer.restart_before_first_phase();
+        assert_eq!(timer.start, out, "a second connection belongs to the same probe");
     }
 }

@@ -80,7 +80,9 @@ impl LatestEpoch {
     /// Accepts or rejects a plan by its epoch.
     fn accept(&mut self, found: PlanRevision, now: Instant) -> Result<(), StreamEnd> {
         match self.0 {
-            Some((known, heard)) if found.epoch < known && now.duration_since(heard) < EPOCH_TIMEOUT => {
+            Some((known, last_seen))
+                if found.epoch < known && now.duration_since(last_seen) < EPOCH_TIMEOUT =>
+            {
                 Err(StreamEnd::StaleEpoch { found, known })
             }
             _ => {
@@ -91,8 +93,8 @@ impl LatestEpoch {
     }
 
     fn record_line(&mut self, now: Instant) {
-        if let Some((_, heard)) = &mut self.0 {
-            *heard = now;
+        if let Some((_, last_seen)) = &mut self.0 {
+            *last_seen = now;
         }
     }
 }
@@ -103,26 +105,26 @@ impl PlanClient {
         let mut attempt = 0;
         let mut latest = LatestEpoch::default();
         let mut logged = LoggedReason::default();
-        let mut asked = None;
+        let mut previous = None;
         // Consecutive attempts, each at another aggregator, that yielded no plan.
         let mut in_vain = 0;
         loop {
-            let mut heard = false;
+            let mut received = false;
             let known = self.replicas.borrow().clone();
-            let next = next_replica(&known, asked.as_ref());
+            let next = next_replica(&known, previous.as_ref());
             let ended = match &next {
                 Some((_, control)) => tokio::select! {
                     () = cancel.cancelled() => return,
-                    Err(ended) = self.stream(control, &lines, (&mut latest, &mut heard)) => ended,
+                    Err(ended) = self.stream(control, &lines, (&mut latest, &mut received)) => ended,
                     else => return,
                 },
                 None => StreamEnd::NoAggregator,
             };
-            asked = next.map(|(key, _)| key);
+            previous = next.map(|(key, _)| key);
             if matches!(ended, StreamEnd::ReceiverDropped) {
                 return;
             }
-            if heard {
+            if received {
                 (attempt, in_vain) = (0, 0);
                 logged.clear();
             }
@@ -158,7 +160,7 @@ impl PlanClient {
         &self,
         control: &AggregatorClient,
         lines: &mpsc::Sender<PlanLine>,
-        (latest, heard): (&mut LatestEpoch, &mut bool),
+        (latest, received): (&mut LatestEpoch, &mut bool),
     ) -> Result<(), StreamEnd> {
         let (vantage, echo_port) = (self.vantage.to_string(), self.echo_port.to_string());
         let mut query = vec![
@@ -186,7 +188,7 @@ impl PlanClient {
             }
             latest.record_line(Instant::now());
             self.status.record_plan_line();
-            *heard = true;
+            *received = true;
             if let PlanLine::Snapshot { settings, .. } = &line {
                 let (least, most) = READ_TIMEOUT_BOUNDS;
                 silence = Duration::from(settings.heartbeat)
@@ -214,8 +216,11 @@ impl PlanClient {
 }
 
 /// The aggregator after the last one that was tried, in a circle.
-fn next_replica(known: &KnownReplicas, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, AggregatorClient)> {
-    let after = asked.and_then(|asked| known.range(asked..).find(|(key, _)| *key != asked));
+fn next_replica(
+    known: &KnownReplicas,
+    previous: Option<&ReplicaKey>,
+) -> Option<(ReplicaKey, AggregatorClient)> {
+    let after = previous.and_then(|previous| known.range(previous..).find(|(key, _)| *key != previous));
     let (key, control) = after.or_else(|| known.first_key_value())?;
     Some((key.clone(), control.clone()))
 }

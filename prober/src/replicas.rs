@@ -61,7 +61,7 @@ impl ReplicaResolver {
     }
 
     /// Resolves the names periodically until cancelled.
-    pub(crate) async fn run(self, who: String, cancel: CancellationToken) {
+    pub(crate) async fn run(self, vantage: String, cancel: CancellationToken) {
         let mut turn = 0_u32;
         loop {
             tokio::select! {
@@ -69,8 +69,8 @@ impl ReplicaResolver {
                 () = self.resolve() => {}
             }
             turn = turn.wrapping_add(1);
-            let wait =
-                RESOLVE_INTERVAL / 2 + jitter::offset_within(RESOLVE_INTERVAL, &[&who, &turn.to_string()]);
+            let wait = RESOLVE_INTERVAL / 2
+                + jitter::offset_within(RESOLVE_INTERVAL, &[&vantage, &turn.to_string()]);
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = time::sleep(wait) => {}

@@ -162,8 +162,8 @@ pub async fn resolve_all(
         family_delay: None,
     };
     // On the heap: its queries take kilobytes, which every surrounding future would contain.
-    let asked = Box::pin(walk.run(&asked_for)).await;
-    collect(&asked, manner)
+    let answers = Box::pin(walk.run(&asked_for)).await;
+    collect(&answers, manner)
 }
 
 /// Looks up a name as glibc and as musl would, with the machine's resolv.conf; each has the whole deadline.
@@ -199,13 +199,13 @@ fn literal_resolution(name: &str, literal: &[IpAddr]) -> Resolution {
     }
 }
 
-fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
-    let Some(last) = asked.last() else {
-        let nobody = family_answer(Some(&Err(no_server())));
+fn collect(answers: &[ServerAnswer], manner: SearchManner) -> Resolution {
+    let Some(last) = answers.last() else {
+        let no_answer = family_answer(Some(&Err(no_server())));
         return Resolution {
             addresses: Vec::new(),
-            a: nobody.clone(),
-            aaaa: nobody,
+            a: no_answer.clone(),
+            aaaa: no_answer,
             tried: Vec::new(),
         };
     };
@@ -221,7 +221,7 @@ fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
             }));
         }
     }
-    let tried: Vec<TriedName> = asked
+    let tried: Vec<TriedName> = answers
         .iter()
         .map(|one| TriedName {
             name: one.name.clone(),

@@ -162,15 +162,15 @@ impl ProbeRunner {
     }
 
     fn spawn(&mut self, assignment: Arc<Assignment>, late: Duration, aside: bool) {
-        let desk = Arc::clone(&self.dispatch);
+        let dispatch = Arc::clone(&self.dispatch);
         let since = if aside {
-            desk.context.clock.now()
+            dispatch.context.clock.now()
         } else {
-            desk.status.probe_started(desk.context.clock)
+            dispatch.status.probe_started(dispatch.context.clock)
         };
         let task = self.probes.spawn({
             let assignment = Arc::clone(&assignment);
-            async move { desk.probe(&assignment, late).await }
+            async move { dispatch.probe(&assignment, late).await }
         });
         let running = RunningProbe {
             assignment,

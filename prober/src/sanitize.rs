@@ -17,8 +17,8 @@ mod tests {
 
     #[test]
     fn what_a_library_quotes_of_the_peer_is_bounded_and_without_control_characters() {
-        let said = sanitized(&format!("\u{1b}[31m{}", "x".repeat(1000)));
-        assert_eq!(said.chars().count(), MAX_DETAIL);
-        assert!(!said.contains('\u{1b}'));
+        let text = sanitized(&format!("\u{1b}[31m{}", "x".repeat(1000)));
+        assert_eq!(text.chars().count(), MAX_DETAIL);
+        assert!(!text.contains('\u{1b}'));
     }
 }

@@ -197,7 +197,7 @@ mod tests {
     async fn a_socket_that_stays_silent_is_silent_and_no_failure() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let deadline = Deadline::within(Duration::from_millis(50));
-        let said = udp_error(silent.local_addr().unwrap(), deadline).await;
-        assert_eq!(said, Err(NoEvidence::Silent));
+        let error = udp_error(silent.local_addr().unwrap(), deadline).await;
+        assert_eq!(error, Err(NoEvidence::Silent));
     }
 }

@@ -129,10 +129,10 @@ mod tests {
     fn the_first_and_every_twelfth_success_are_compared() {
         let mut evidence = EvidenceSchedule::default();
         let ok = result("vip", Outcome::Ok { status: None });
-        let asked: Vec<usize> = (0..25)
+        let checked: Vec<usize> = (0..25)
             .filter(|_| evidence.address_to_check(&ok, INTERVAL, Instant::now()).is_some())
             .collect();
-        assert_eq!(asked, [0, 12, 24]);
+        assert_eq!(checked, [0, 12, 24]);
     }
 
     #[test]

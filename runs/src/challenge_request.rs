@@ -94,11 +94,11 @@ impl ChallengeQuery {
             }
             .into());
         }
-        let stranger = request
+        let unlisted = request
             .nameservers
             .iter()
             .find(|server| !options.allow_any_target && !topology.public_resolvers().contains(&server.ip()));
-        if let Some(server) = stranger {
+        if let Some(server) = unlisted {
             return Err(RunScopeError::UnknownNameserver { server: *server }.into());
         }
         let mut nameservers = request.nameservers.clone();

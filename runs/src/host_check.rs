@@ -108,7 +108,7 @@ impl RunManager {
             };
             self.publish_order(ordered);
         }
-        let held = HostCheckGuard {
+        let guard = HostCheckGuard {
             manager: self,
             id: id.clone(),
         };
@@ -120,7 +120,7 @@ impl RunManager {
             .host_checks
             .remove(&id)
             .map(|look| look.observations);
-        drop(held);
+        drop(guard);
         seen
     }
 }
@@ -239,11 +239,11 @@ impl RunManager {
             let of = |vantage: &Vantage| {
                 let asks = asks
                     .iter()
-                    .filter(|(what, ..)| *what != SELF_CHECK_SUFFIX || vantage.node().is_some());
-                let own = asks.filter_map(|(what, channel, probe, timeout)| {
+                    .filter(|(suffix, ..)| *suffix != SELF_CHECK_SUFFIX || vantage.node().is_some());
+                let own = asks.filter_map(|(suffix, channel, probe, timeout)| {
                     // Fails only if the id is too long; such a probe is left out.
                     Some(Assignment {
-                        id: AssignmentId::new(format!("{}{id}|look|{what}", AssignmentId::RUN_PREFIX))
+                        id: AssignmentId::new(format!("{}{id}|look|{suffix}", AssignmentId::RUN_PREFIX))
                             .ok()?,
                         target: TargetId::new(format!("http://{host}/")).ok()?,
                         channel: *channel,

@@ -57,9 +57,9 @@ pub(super) fn judge_run(input: &JudgementInput) -> RunJudgement {
                 .observations
                 .iter()
                 .any(|seen| input.topology.is_separate(&seen.observation.target));
-            let how = if silent { "ended as expected" } else { "succeeded" };
+            let success_text = if silent { "ended as expected" } else { "succeeded" };
             format!(
-                "all {probes} probes {how}, from {}",
+                "all {probes} probes {success_text}, from {}",
                 vantage_count(input.vantages.len())
             )
         } else {
@@ -72,14 +72,14 @@ pub(super) fn judge_run(input: &JudgementInput) -> RunJudgement {
                 ));
             }
             if not_asked > 0 {
-                let why = input
+                let reason = input
                     .vantages
                     .iter()
                     .find(|v| v.not_made > 0)
                     .and_then(|v| v.detail.as_deref());
                 parts.push(format!(
                     "{not_asked} probes were not made ({})",
-                    why.unwrap_or("unknown")
+                    reason.unwrap_or("unknown")
                 ));
             }
             format!("nothing failed, but the result is unknown: {}", parts.join("; "))
@@ -90,11 +90,11 @@ pub(super) fn judge_run(input: &JudgementInput) -> RunJudgement {
             verdict: None,
         };
     }
-    let (verdict, said) = diagnose(input);
+    let (verdict, fallback) = diagnose(input);
     let failing = input.vantages.iter().filter(|v| v.failures > 0).count();
-    let sentence = match (&verdict, said) {
+    let sentence = match (&verdict, fallback) {
         (Some(incident), _) => incident.verdict.sentence.clone(),
-        (None, Some(said)) => said,
+        (None, Some(fallback)) => fallback,
         (None, None) => {
             let kind = input
                 .vantages
@@ -150,6 +150,6 @@ fn diagnose(input: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
         .into_iter()
         .find(|finding| finding.kind == FindingKind::Exposed);
     let exposed = exposed.map(|finding| finding.sentence);
-    let said = exposed.or_else(|| view.investigations.into_iter().next().map(|open| open.sentence));
-    (named.map(Box::new), said)
+    let fallback = exposed.or_else(|| view.investigations.into_iter().next().map(|open| open.sentence));
+    (named.map(Box::new), fallback)
 }

@@ -19,20 +19,20 @@ pub(super) struct RunLimit {
 
 impl RunLimit {
     /// Takes one run from a user's budget, or returns the time to wait.
-    pub(super) fn take(&mut self, who: &str, now: EventTime) -> Result<(), Micros> {
-        if self.spent_until.len() >= MAX_USERS && !self.spent_until.contains_key(who) {
+    pub(super) fn take(&mut self, user: &str, now: EventTime) -> Result<(), Micros> {
+        if self.spent_until.len() >= MAX_USERS && !self.spent_until.contains_key(user) {
             self.spent_until.retain(|_, until| *until > now);
             if self.spent_until.len() >= MAX_USERS {
                 return Err(REFILL_INTERVAL);
             }
         }
-        let spent = self.spent_until.get(who).map_or(now, |until| (*until).max(now));
-        let room = Micros(REFILL_INTERVAL.0 * (BURST_SIZE - 1));
-        if spent - now > room {
-            return Err(Micros((spent - now).0 - room.0));
+        let spent = self.spent_until.get(user).map_or(now, |until| (*until).max(now));
+        let burst = Micros(REFILL_INTERVAL.0 * (BURST_SIZE - 1));
+        if spent - now > burst {
+            return Err(Micros((spent - now).0 - burst.0));
         }
         self.spent_until
-            .insert(who.to_owned(), spent.plus(REFILL_INTERVAL));
+            .insert(user.to_owned(), spent.plus(REFILL_INTERVAL));
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn planned_results(
     rounds: u32,
     of_the_mesh: bool,
 ) -> Vec<VantageResult> {
-    let asked = |own: &[Assignment]| {
+    let planned = |own: &[Assignment]| {
         own.iter()
             .filter(|a| decides_outcome(a.channel, of_the_mesh))
             .count() as u64
@@ -36,7 +36,7 @@ pub(super) fn planned_results(
         .map(|(vantage, own)| VantageResult {
             vantage: vantage.clone(),
             placement: Placement::Unknown,
-            planned: asked(own) * u64::from(rounds),
+            planned: planned(own) * u64::from(rounds),
             probes: 0,
             failures: 0,
             not_made: 0,
@@ -90,7 +90,7 @@ impl LiveRun {
             stage: RunStage::Waiting,
             topology,
             settings,
-            names: names.map(|asked| (asked, BTreeMap::new())),
+            names: names.map(|query| (query, BTreeMap::new())),
             observations: Vec::new(),
             counted: BTreeSet::new(),
             rounds: BTreeMap::new(),

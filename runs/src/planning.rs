@@ -40,7 +40,7 @@ impl RunManager {
             .role()
             .plan_identity()
             .ok_or(RunRefusedError::NotLeader)?;
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         let rounds = check_range(
             "rounds",
             (1, DEFAULT_AND_MAX_ROUNDS.1.into()),
@@ -87,7 +87,7 @@ impl RunManager {
         if probes > MAX_PROBES {
             return Err(RunRefusedError::TooLarge(probes));
         }
-        let deadline = asked
+        let deadline = requested_at
             .plus(Micros(ROUND_INTERVAL.0 * u64::from(rounds - 1)))
             .plus(longest)
             .plus(REPORT_GRACE);
@@ -102,7 +102,7 @@ impl RunManager {
             interval: ROUND_INTERVAL,
             timeout,
             requested_by: by.to_owned(),
-            requested_at: asked,
+            requested_at,
             deadline,
             state: RunState::Running,
             first_probe: None,
@@ -163,8 +163,8 @@ impl RunManager {
     pub(super) fn publish_order(&self, ordered: ProbeOrder) {
         let now = self.clock.now();
         self.orders.send_modify(|orders| {
-            let standing = orders.iter().filter(|order| order.expires > now).cloned();
-            *orders = standing.chain([ordered]).collect();
+            let current = orders.iter().filter(|order| order.expires > now).cloned();
+            *orders = current.chain([ordered]).collect();
         });
     }
 }

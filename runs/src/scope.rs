@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_local_to_a_machine_is_refused_before_any_prober_hears_of_it() {
+    fn an_address_that_is_local_to_a_machine_is_refused_before_any_prober_gets_it() {
         let scope = probe_scope(&topology(), &RunOptions::default());
         for url in [
             "http://127.0.0.1/",
@@ -167,10 +167,10 @@ mod tests {
     fn a_target_that_nobody_knows_is_asked_for_only_where_the_configuration_says_so() {
         let target = Target::try_from(TargetSpec::new("http://new.example.test/")).unwrap();
         let topology = topology();
-        let said = admit_target(&topology, &target, &RunOptions::default())
+        let error = admit_target(&topology, &target, &RunOptions::default())
             .unwrap_err()
             .to_string();
-        assert!(said.contains("runs.targets: any"), "{said}");
+        assert!(error.contains("runs.targets: any"), "{error}");
         let any = RunOptions {
             allow_any_target: true,
             ..RunOptions::default()

@@ -94,16 +94,16 @@ impl RunSubject {
         topology: &Arc<Topology>,
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
-        let asked = challenge_request::ChallengeQuery::from_request(url, request, topology, options)?;
-        let scope = scope::probe_scope(&asked.topology, options);
-        scope::check_literal_address(&ProbeSpec::Challenge(asked.probe.clone()), None, &scope)?;
+        let query = challenge_request::ChallengeQuery::from_request(url, request, topology, options)?;
+        let scope = scope::probe_scope(&query.topology, options);
+        scope::check_literal_address(&ProbeSpec::Challenge(query.probe.clone()), None, &scope)?;
         Ok(Self {
-            id: asked.id,
+            id: query.id,
             is_mesh: false,
-            topology: Arc::new(asked.topology),
+            topology: Arc::new(query.topology),
             scope,
-            timeout: Some(asked.timeout),
-            challenge: Some(asked.probe),
+            timeout: Some(query.timeout),
+            challenge: Some(query.probe),
             names: None,
         })
     }
@@ -115,15 +115,15 @@ impl RunSubject {
         topology: &Arc<Topology>,
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
-        let asked = name_request::NameFactsQuery::from_request(url, request, topology, options)?;
+        let query = name_request::NameFactsQuery::from_request(url, request, topology, options)?;
         Ok(Self {
-            id: asked.id,
+            id: query.id,
             is_mesh: false,
-            scope: scope::probe_scope(&asked.topology, options),
-            topology: Arc::new(asked.topology),
-            timeout: Some(asked.timeout),
+            scope: scope::probe_scope(&query.topology, options),
+            topology: Arc::new(query.topology),
+            timeout: Some(query.timeout),
             challenge: None,
-            names: Some(asked.probe),
+            names: Some(query.probe),
         })
     }
 

@@ -64,7 +64,7 @@ impl Bench {
             timeout: Micros::from_secs(3),
             echo_nonce: String::new(),
         };
-        let desk = Arc::new(RunManager::new(
+        let run_manager = Arc::new(RunManager::new(
             clock,
             options,
             config,
@@ -80,9 +80,9 @@ impl Bench {
             vantage.state = VantageState::Reporting;
         }
         let cancelled = CancellationToken::new();
-        let judging = tokio::spawn(desk.clone().run(cancelled.clone()));
+        let judging = tokio::spawn(run_manager.clone().run(cancelled.clone()));
         Self {
-            desk,
+            desk: run_manager,
             topology,
             view,
             cancelled,
@@ -114,7 +114,7 @@ impl Bench {
         for (seq, (vantage, assignment)) in self
             .told()
             .into_iter()
-            .flat_map(|told| std::iter::repeat_n(told, rounds as usize))
+            .flat_map(|planned| std::iter::repeat_n(planned, rounds as usize))
             .enumerate()
         {
             let mut line = json!({"seq": seq, "t_us": now.0, "target": assignment.target,

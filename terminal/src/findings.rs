@@ -52,13 +52,13 @@ pub fn findings(view: &View, style: ColorMode) -> String {
             style,
         );
     }
-    let mut unknown = |all: usize, known: usize, of: &str, what: &str| {
+    let mut unknown = |all: usize, known: usize, of: &str, description: &str| {
         let unknown = all - known;
         if unknown > 0 {
             let state = style.state_symbol(CellState::Unknown);
             let _ = writeln!(
                 out,
-                "{state} {unknown} of {all} {of}: not known yet whether {what}"
+                "{state} {unknown} of {all} {of}: not known yet whether {description}"
             );
         }
     };

@@ -151,11 +151,11 @@ struct EndpointConditions {
 
 /// Returns the conditions of an endpoint, unless it is ready.
 fn conditions(service: &cluster::Service, pod: &PodName) -> Option<EndpointConditions> {
-    let told = service.conditions(pod);
-    (!told.ready).then_some(EndpointConditions {
-        ready: told.ready,
-        serving: told.serving,
-        terminating: told.terminating,
+    let actual = service.conditions(pod);
+    (!actual.ready).then_some(EndpointConditions {
+        ready: actual.ready,
+        serving: actual.serving,
+        terminating: actual.terminating,
     })
 }
 

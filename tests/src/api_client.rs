@@ -282,7 +282,7 @@ pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes>
         .header(HOST, server.to_string())
         .body(Empty::<Bytes>::new())
         .context("building a request")?;
-    let asked = async move {
+    let exchange = async move {
         let response = sender
             .send_request(request)
             .await
@@ -299,6 +299,6 @@ pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes>
             .to_bytes())
     };
     // The connection is driven here and ends with the request: nothing outlives this call.
-    let (answer, _) = tokio::join!(asked, connection);
+    let (answer, _) = tokio::join!(exchange, connection);
     answer
 }

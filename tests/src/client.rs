@@ -306,10 +306,10 @@ mod tests {
     #[test]
     fn a_line_without_a_timeout_is_a_question_as_well() {
         let line = r#"{"http":{"to":"203.0.113.10:80","host":"a.test"}}"#;
-        let asked: TimedRequest = serde_json::from_str(line).unwrap();
-        assert_eq!(asked.timeout, EXPECTED_TIMEOUT);
+        let parsed: TimedRequest = serde_json::from_str(line).unwrap();
+        assert_eq!(parsed.timeout, EXPECTED_TIMEOUT);
         let timed = get("203.0.113.10:80".parse().unwrap());
-        assert_eq!(asked.request, timed.request);
+        assert_eq!(parsed.request, timed.request);
         let there_and_back = serde_json::to_string(&timed).unwrap();
         assert_eq!(
             serde_json::from_str::<TimedRequest>(&there_and_back).unwrap(),

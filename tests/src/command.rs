@@ -109,14 +109,14 @@ impl GuestCommand {
         if output.status.success() {
             return Ok(text(&output.stdout));
         }
-        let said = text(&output.stderr);
-        let said = if said.trim().is_empty() {
+        let message = text(&output.stderr);
+        let message = if message.trim().is_empty() {
             text(&output.stdout)
         } else {
-            said
+            message
         };
-        let said = said.trim();
-        let from = said
+        let message = message.trim();
+        let from = message
             .char_indices()
             .rev()
             .nth(MAX_OUTPUT_CHARS)
@@ -124,7 +124,7 @@ impl GuestCommand {
         Err(CmdError::Failed {
             command: self.to_string(),
             status: output.status,
-            output: said[from..].to_owned(),
+            output: message[from..].to_owned(),
         })
     }
 }

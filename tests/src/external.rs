@@ -152,10 +152,10 @@ fn service(service: &Service) -> ServiceOf<'_> {
 /// Builds the hook's command. Processes that it leaves running end with the machine; they write to a file, so that
 /// nothing waits for them.
 #[must_use]
-pub fn command(hook: &str, why: HookEvent) -> GuestCommand {
+pub fn command(hook: &str, event: HookEvent) -> GuestCommand {
     let script =
         format!("\"$@\" >> {LOG} 2>&1 < /dev/null || {{ status=$?; tail -n 20 {LOG} >&2; exit $status; }}");
-    GuestCommand::new(["sh", "-c", &script, "sh", hook, why.word(), FILE])
+    GuestCommand::new(["sh", "-c", &script, "sh", hook, event.word(), FILE])
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_hook_is_told_of_i1() {
+    fn what_a_hook_receives_for_i1() {
         let text = include_str!("../incidents/i1.yaml");
         let incident = crate::incident_file::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();

@@ -188,7 +188,7 @@ impl GuestMachine {
             by_client.entry(client).or_default().push((i, ask));
         }
         // Clients run in parallel, so that timeouts of dropped packets overlap.
-        let said: Vec<anyhow::Result<Vec<(usize, ClientResult)>>> = std::thread::scope(|scope| {
+        let results: Vec<anyhow::Result<Vec<(usize, ClientResult)>>> = std::thread::scope(|scope| {
             let asking: Vec<_> = by_client
                 .into_iter()
                 .map(|(client, asks)| scope.spawn(move || self.send_requests_from(client, &asks)))
@@ -203,8 +203,8 @@ impl GuestMachine {
                 .collect()
         });
         let mut answers = BTreeMap::new();
-        for said in said {
-            answers.extend(said?);
+        for results in results {
+            answers.extend(results?);
         }
         Ok(answers.into_values().collect())
     }
@@ -218,18 +218,21 @@ impl GuestMachine {
             .iter()
             .map(|(_, ask)| serde_json::to_string(ask))
             .collect::<Result<_, _>>()?;
-        let said = workloads::client(&self.lab, &namespace(&self.built_cluster()?.cluster, client)?)
+        let results = workloads::client(&self.lab, &namespace(&self.built_cluster()?.cluster, client)?)
             .with_stdin(&lines)
             .run()?;
-        let said: Vec<ClientResult> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-        if said.len() != asks.len() {
+        let results: Vec<ClientResult> = results
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?;
+        if results.len() != asks.len() {
             bail!(
                 "the client on {client} returned {} results for {} requests",
-                said.len(),
+                results.len(),
                 asks.len()
             );
         }
-        Ok(asks.iter().map(|(i, _)| *i).zip(said).collect())
+        Ok(asks.iter().map(|(i, _)| *i).zip(results).collect())
     }
 }
 

@@ -56,12 +56,13 @@ impl GuestAddress {
 
     /// Creates a pair of connected sockets and returns the guest's end.
     pub fn pair(run: &str) -> anyhow::Result<(Self, OwnedFd)> {
-        let (here, there) =
+        let (host_end, guest_end) =
             std::os::unix::net::UnixStream::pair().context("making the control connection")?;
-        here.set_nonblocking(true)
+        host_end
+            .set_nonblocking(true)
             .context("setting up the control connection")?;
-        let here = UnixStream::from_std(here).context("setting up the control connection")?;
-        Ok((Self::by(GuestTransport::Pair(here), run), there.into()))
+        let host_end = UnixStream::from_std(host_end).context("setting up the control connection")?;
+        Ok((Self::by(GuestTransport::Pair(host_end), run), guest_end.into()))
     }
 
     fn by(way: GuestTransport, run: &str) -> Self {
@@ -120,7 +121,7 @@ impl GuestConnection {
     /// Sends a command and waits for its completion. A failure in the guest is returned as an error.
     pub async fn execute(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
         let line = control::line(order)?;
-        let asked = async {
+        let exchange = async {
             self.stream
                 .get_mut()
                 .write_all(&line)
@@ -128,7 +129,7 @@ impl GuestConnection {
                 .context("sending a command")?;
             self.read().await
         };
-        match timeout(COMMAND_TIMEOUT, asked).await {
+        match timeout(COMMAND_TIMEOUT, exchange).await {
             Err(_) => bail!(
                 "no response from the machine within {} s",
                 COMMAND_TIMEOUT.as_secs()

@@ -40,14 +40,14 @@ pub fn judge_quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> Outco
 /// Judges the time before the first fault, in which findings are wrong too.
 #[must_use]
 pub fn judge_healthy(state: &AggregatorState) -> OutcomeJudgement {
-    let nothing = ExpectedOutcome {
+    let expected = ExpectedOutcome {
         outcome: Outcome::Quiet { seconds: 1 },
         findings: Vec::new(),
         hazards: Vec::new(),
         alerts: Vec::new(),
         packets: crate::incident::ExpectedPackets::default(),
     };
-    judge_quiet(&nothing, state)
+    judge_quiet(&expected, state)
 }
 
 /// Judges an incident without a verdict: all expected findings and hazards, and only verdicts of the allowed regions.
@@ -77,16 +77,16 @@ pub fn judge_notices(
 /// Returns the first expected finding or hazard that is missing.
 #[must_use]
 pub fn missing_notice(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<String> {
-    let missing = |what: &str, wanted: &[ExpectedNotice], there: &[FindingOrHazard]| {
+    let missing = |kind: &str, wanted: &[ExpectedNotice], actual: &[FindingOrHazard]| {
         let lacking = wanted
             .iter()
             .filter(|wanted| !wanted.optional)
-            .find(|wanted| !there.iter().any(|notice| fits(wanted, notice)))?;
-        let same = there.iter().find(|notice| notice.kind == lacking.kind);
+            .find(|wanted| !actual.iter().any(|notice| fits(wanted, notice)))?;
+        let same = actual.iter().find(|notice| notice.kind == lacking.kind);
         Some(match same {
-            None => format!("no {what} {}", lacking.kind),
+            None => format!("no {kind} {}", lacking.kind),
             Some(other) => format!(
-                "the {what} {} does not contain {:?}: {}",
+                "the {kind} {} does not contain {:?}: {}",
                 lacking.kind,
                 lacking.says,
                 sanitize(&other.sentence)
@@ -99,9 +99,9 @@ pub fn missing_notice(expected: &ExpectedOutcome, state: &AggregatorState) -> Op
 
 fn notices<'a>(
     wanted: &'a [ExpectedNotice],
-    there: &'a [FindingOrHazard],
+    actual: &'a [FindingOrHazard],
 ) -> impl Iterator<Item = &'a FindingOrHazard> {
-    there
+    actual
         .iter()
         .filter(|notice| wanted.iter().any(|wanted| fits(wanted, notice)))
 }
@@ -109,13 +109,13 @@ fn notices<'a>(
 fn fits(wanted: &ExpectedNotice, notice: &FindingOrHazard) -> bool {
     notice.kind == wanted.kind
         && wanted.says.iter().all(|words| {
-            let says = |text: &String| text.contains(words.as_str());
-            says(&notice.sentence)
-                || notice.evidence.iter().any(says)
+            let contains = |text: &String| text.contains(words.as_str());
+            contains(&notice.sentence)
+                || notice.evidence.iter().any(contains)
                 || notice
                     .remedies
                     .iter()
-                    .any(|remedy| says(&remedy.action) || says(&remedy.price))
+                    .any(|remedy| contains(&remedy.action) || contains(&remedy.price))
         })
 }
 

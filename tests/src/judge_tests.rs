@@ -13,7 +13,7 @@ fn incident(text: &str) -> (Incident, ExpectedVerdict) {
 
 /// Builds a state in the shape of the aggregator's response, with fields that the lab does not know.
 fn state(region: &str, cause: &str, hosts: &[String]) -> AggregatorState {
-    let row = |who: &str, failures: u64| serde_json::json!({"who": who, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
+    let row = |clients: &str, failures: u64| serde_json::json!({"who": clients, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
     let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();
     serde_json::from_value(serde_json::json!({
         "at": 1, "vantages": [], "matrix": [],
@@ -55,7 +55,7 @@ fn the_expected_verdict_with_all_its_members_is_named() {
 #[test]
 fn another_cause_or_a_missing_member_is_not_it() {
     let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
-    for (state, why) in [
+    for (state, reason) in [
         (
             state("nolocal", "F2", &fifty()),
             "the likeliest cause is F2, expected F1",
@@ -68,7 +68,7 @@ fn another_cause_or_a_missing_member_is_not_it() {
     ] {
         assert_eq!(
             judge_verdict(&incident, &expected, &state),
-            OutcomeJudgement::Waiting(why.to_owned())
+            OutcomeJudgement::Waiting(reason.to_owned())
         );
     }
 }
@@ -159,10 +159,10 @@ fn two_verdicts_for_one_fault_are_one_too_many() {
     second.region.region = "pair".to_owned();
     state.incidents.push(second);
     let judged = judge_verdict(&incident, &expected, &state);
-    let OutcomeJudgement::Waiting(why) = judged else {
+    let OutcomeJudgement::Waiting(reason) = judged else {
         panic!("{judged:?}")
     };
-    assert!(why.starts_with("2 verdicts for one fault"), "{why}");
+    assert!(reason.starts_with("2 verdicts for one fault"), "{reason}");
 }
 
 #[test]
@@ -203,12 +203,12 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
         says: vec!["intern.example.test".to_owned(), "a 200 from".to_owned()],
         optional: false,
     }];
-    let there = noticed("intern.example.test is served");
+    let reported = noticed("intern.example.test is served");
     assert!(matches!(
-        judge_notices(&incident.expected, &[], &there),
+        judge_notices(&incident.expected, &[], &reported),
         OutcomeJudgement::Shown(_)
     ));
-    assert!(matches!(judge_healthy(&there), OutcomeJudgement::Wrong(_)));
+    assert!(matches!(judge_healthy(&reported), OutcomeJudgement::Wrong(_)));
     for state in [noticed("something else"), AggregatorState::default()] {
         assert!(matches!(
             judge_notices(&incident.expected, &[], &state),

@@ -81,18 +81,18 @@ impl BootCheck for ThisMachine {
 impl LabKernel {
     /// Selects the kernel for an incident. Unless one is requested, nftables uses this machine's if possible, iptables
     /// only if user-mode Linux does not boot.
-    pub fn choose(incident: &Incident, asked: Option<Kernel>) -> Result<Self, NoUsableKernel> {
-        Self::on(&ThisMachine, incident, asked)
+    pub fn choose(incident: &Incident, requested: Option<Kernel>) -> Result<Self, NoUsableKernel> {
+        Self::on(&ThisMachine, incident, requested)
     }
 
     fn on(
         machine: &impl BootCheck,
         incident: &Incident,
-        asked: Option<Kernel>,
+        requested: Option<Kernel>,
     ) -> Result<Self, NoUsableKernel> {
         let dataplane = incident.dataplane;
         let own = incident.needs_own_kernel();
-        match (asked, own) {
+        match (requested, own) {
             (Some(Kernel::Host), Some(needs)) => Err(NoUsableKernel::Host(needs.to_owned())),
             (Some(Kernel::Host), None) => machine
                 .host(dataplane)
@@ -103,8 +103,8 @@ impl LabKernel {
             }
             (None, None) if dataplane.is_nftables() => Ok(match machine.host(dataplane) {
                 Ok(()) => Self::without_substitute(Kernel::Host),
-                Err(why) => {
-                    Self::iptables_for_nftables(&format!("no nftables on this machine's kernel ({why})"))
+                Err(reason) => {
+                    Self::iptables_for_nftables(&format!("no nftables on this machine's kernel ({reason})"))
                 }
             }),
             (None, None) => match machine.uml() {
@@ -130,11 +130,11 @@ impl LabKernel {
         }
     }
 
-    fn iptables_for_nftables(why: &str) -> Self {
+    fn iptables_for_nftables(reason: &str) -> Self {
         Self {
             kernel: Kernel::Uml,
             substitute: Some(format!(
-                "{why}: iptables rules in user-mode Linux have the same effect on packets"
+                "{reason}: iptables rules in user-mode Linux have the same effect on packets"
             )),
         }
     }
@@ -185,12 +185,12 @@ mod tests {
     fn choose(
         machine: &FakeKernel,
         dataplane: Dataplane,
-        asked: Option<Kernel>,
+        requested: Option<Kernel>,
     ) -> Result<LabKernel, NoUsableKernel> {
         let text = include_str!("../incidents/f2.yaml");
         let mut incident = crate::incident_file::parse(Path::new("f2.yaml"), text).unwrap();
         incident.dataplane = dataplane;
-        LabKernel::on(machine, &incident, asked)
+        LabKernel::on(machine, &incident, requested)
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
     fn iptables_takes_this_machines_kernel_if_it_is_asked_for_or_user_mode_linux_does_not_boot() {
         let boots = choose(&both(Ok(()), None), Dataplane::Iptables, None).unwrap();
         assert_eq!((boots.kernel, boots.substitute), (Kernel::Uml, None));
-        let asked = choose(&host(Ok(())), Dataplane::Iptables, Some(Kernel::Host)).unwrap();
-        assert_eq!((asked.kernel, asked.substitute), (Kernel::Host, None));
+        let chosen = choose(&host(Ok(())), Dataplane::Iptables, Some(Kernel::Host)).unwrap();
+        assert_eq!((chosen.kernel, chosen.substitute), (Kernel::Host, None));
         let machine = both(Err("ptrace is not permitted"), Some(Ok(())));
         let instead = choose(&machine, Dataplane::IptablesNoClusterCidr, None).unwrap();
         assert_eq!(instead.kernel, Kernel::Host);

@@ -375,19 +375,19 @@ mod tests {
     #[test]
     fn the_command_line_is_sound_and_a_data_plane_from_outside_needs_a_hook() {
         Cli::command().debug_assert();
-        let why = |words: &[&str]| {
+        let usage_error = |words: &[&str]| {
             let words = ["parallax-lab"].iter().chain(words);
             Cli::try_parse_from(words).map(drop).map_err(|error| error.kind())
         };
         assert_eq!(
-            why(&["packets", "i1", "--dataplane", "external", "--hook", "/h"]),
+            usage_error(&["packets", "i1", "--dataplane", "external", "--hook", "/h"]),
             Ok(())
         );
         assert_eq!(
-            why(&["run", "i1", "--dataplane", "external"]),
+            usage_error(&["run", "i1", "--dataplane", "external"]),
             Err(ErrorKind::MissingRequiredArgument)
         );
         let all = ["run", "--all", "--dataplane", "external", "--hook", "/h"];
-        assert_eq!(why(&all), Err(ErrorKind::ArgumentConflict));
+        assert_eq!(usage_error(&all), Err(ErrorKind::ArgumentConflict));
     }
 }

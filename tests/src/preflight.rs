@@ -124,10 +124,12 @@ fn differs(
     step: &PreflightRun,
     document: &PreflightDocument,
 ) -> Option<String> {
-    let asked: Vec<&str> = step.hosts.iter().map(parallax_model::HostName::as_str).collect();
-    let told: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
-    if asked != told {
-        return Some(format!("its names are {told:?}, expected {asked:?}"));
+    let expected_names: Vec<&str> = step.hosts.iter().map(parallax_model::HostName::as_str).collect();
+    let actual_names: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
+    if expected_names != actual_names {
+        return Some(format!(
+            "its names are {actual_names:?}, expected {expected_names:?}"
+        ));
     }
     document.hosts.iter().find_map(|host| {
         of_check(&expected.self_check, &host.self_check, &host.self_check_answers)
@@ -267,10 +269,10 @@ expected:
     }
 
     #[test]
-    fn what_came_out_as_expected_is_so_and_each_thing_that_did_not_is_told() {
+    fn an_expected_result_passes_and_each_difference_is_reported() {
         use serde_json::json;
         assert_eq!(problem("", json!(null)), None);
-        for (path, value, says) in [
+        for (path, value, expected) in [
             ("/hosts/0/host", json!("other"), "its names are [\"other\"]"),
             (
                 "/hosts/0/selfCheck/state",
@@ -311,12 +313,12 @@ expected:
                 "is listed as not checked although it was checked",
             ),
         ] {
-            let told = problem(path, value).unwrap_or_default();
+            let message = problem(path, value).unwrap_or_default();
             assert!(
-                told.starts_with("preflight \"after the fault\": "),
-                "{path}: {told}"
+                message.starts_with("preflight \"after the fault\": "),
+                "{path}: {message}"
             );
-            assert!(told.contains(says), "{path}: {told}");
+            assert!(message.contains(expected), "{path}: {message}");
         }
         let step: PreflightRun = serde_saphyr::from_str(STEP).unwrap();
         let same: PreflightDocument = serde_json::from_value(document()).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alert_that_was_pending_and_then_fired_is_told_once_as_firing_with_what_it_is_about() {
+    fn an_alert_that_was_pending_and_then_fired_is_listed_once_as_firing_with_its_subject() {
         let answer = r#"{"status": "success", "data": {"resultType": "vector", "result": [
             {"metric": {"alertname": "ParallaxVantageSilent", "alertstate": "pending", "job": "j", "vantage": "n3/pod"}, "value": [1, "1"]},
             {"metric": {"alertname": "ParallaxVantageSilent", "alertstate": "firing", "job": "j", "vantage": "n3/pod"}, "value": [1, "1"]},
@@ -217,12 +217,12 @@ mod tests {
         ]}}"#;
         let answer: QueryAnswer = serde_json::from_str(answer).unwrap();
         let seen = parse_alerts(answer.data.result).unwrap();
-        let told: Vec<_> = seen
+        let alerts: Vec<_> = seen
             .iter()
             .map(|alarm| (alarm.to_string(), alarm.stage))
             .collect();
         assert_eq!(
-            told,
+            alerts,
             [
                 ("ParallaxHazard".to_owned(), AlertState::Pending),
                 (

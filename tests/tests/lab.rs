@@ -193,7 +193,7 @@ async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serve
         host: "shop.example.test".into(),
     };
     let ask = serde_json::to_string(&ask).unwrap();
-    let sees = |what: &str| format!("echo '{ask}' | {} client | grep -q {what}", lab_binary());
+    let sees = |pattern: &str| format!("echo '{ask}' | {} client | grep -q {pattern}", lab_binary());
     // Connections of the node itself are forwarded to any endpoint, if they are forwarded, as those of Pods are.
     incident.faults.push(check_on("n1", sees("'ingress-[12]'")));
     incident.faults.push(check_on("n3", sees("timed-out")));
@@ -360,11 +360,11 @@ fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_n
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: "))
-            && said.contains("has no Pod ingress-9"),
-        "{said}"
+        stderr.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: "))
+            && stderr.contains("has no Pod ingress-9"),
+        "{stderr}"
     );
     assert!(!folder.path().join("runs").exists());
     assert!(!Cleanup::of(folder.path()).machine_runs());

@@ -58,12 +58,12 @@ pub enum UnavailableReason {
 impl CertManagerState {
     /// Returns a state in which no kind is known, for one reason.
     #[must_use]
-    pub fn missing(why: &UnavailableReason) -> Self {
+    pub fn missing(reason: &UnavailableReason) -> Self {
         Self {
-            certificates: ObjectStore::Missing(why.clone()),
-            issuers: ObjectStore::Missing(why.clone()),
-            cluster_issuers: ObjectStore::Missing(why.clone()),
-            challenges: ObjectStore::Missing(why.clone()),
+            certificates: ObjectStore::Missing(reason.clone()),
+            issuers: ObjectStore::Missing(reason.clone()),
+            cluster_issuers: ObjectStore::Missing(reason.clone()),
+            challenges: ObjectStore::Missing(reason.clone()),
         }
     }
 }
@@ -84,7 +84,7 @@ impl<T> ObjectStore<T> {
     pub const fn missing_reason(&self) -> Option<&UnavailableReason> {
         match self {
             Self::Known { .. } => None,
-            Self::Missing(why) => Some(why),
+            Self::Missing(reason) => Some(reason),
         }
     }
 }

@@ -30,7 +30,7 @@ const PACE: WatchTiming = WatchTiming {
 
 struct Scene {
     server: ApiServer,
-    picture: watch::Receiver<CertManagerState>,
+    state: watch::Receiver<CertManagerState>,
     watches: watch::Receiver<WatchHealth<CertManagerKind>>,
     cancelled: CancellationToken,
     task: JoinHandle<()>,
@@ -62,7 +62,7 @@ fn followed(server: ApiServer) -> Scene {
     ));
     Scene {
         server,
-        picture: picture_out,
+        state: picture_out,
         watches: watches_out,
         cancelled,
         task,
@@ -72,10 +72,10 @@ fn followed(server: ApiServer) -> Scene {
 
 impl Scene {
     async fn until(&mut self, holds: impl FnMut(&CertManagerState) -> bool) -> CertManagerState {
-        let found = tokio::time::timeout(DEADLINE, self.picture.wait_for(holds))
+        let found = tokio::time::timeout(DEADLINE, self.state.wait_for(holds))
             .await
-            .map(|picture| picture.unwrap().clone());
-        found.unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.picture.borrow()))
+            .map(|state| state.unwrap().clone());
+        found.unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.state.borrow()))
     }
 
     async fn stop(self) {
@@ -115,12 +115,12 @@ fn challenge() -> Value {
     })
 }
 
-fn nothing(picture: &CertManagerState, why: &UnavailableReason) -> bool {
-    *picture == CertManagerState::missing(why)
+fn nothing(state: &CertManagerState, reason: &UnavailableReason) -> bool {
+    *state == CertManagerState::missing(reason)
 }
 
-fn certificates(picture: &CertManagerState) -> Vec<&Certificate> {
-    let objects = picture.certificates.objects();
+fn certificates(state: &CertManagerState) -> Vec<&Certificate> {
+    let objects = state.certificates.objects();
     objects
         .into_iter()
         .flat_map(|all| all.values().map(AsRef::as_ref))
@@ -136,29 +136,26 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
         json!({"metadata": {"name": "le"}, "spec": {"acme": {"server": "https://acme.example.test/dir"}}}),
     );
     server.put("challenges", challenge());
-    let mut scene = followed(server);
-    let full = |picture: &CertManagerState| {
-        picture.issuers.objects().is_some()
-            && picture.challenges.objects().is_some_and(|all| !all.is_empty())
-            && picture.certificates.objects().is_some_and(|all| !all.is_empty())
-            && picture
-                .cluster_issuers
-                .objects()
-                .is_some_and(|all| !all.is_empty())
+    let mut harness = followed(server);
+    let full = |state: &CertManagerState| {
+        state.issuers.objects().is_some()
+            && state.challenges.objects().is_some_and(|all| !all.is_empty())
+            && state.certificates.objects().is_some_and(|all| !all.is_empty())
+            && state.cluster_issuers.objects().is_some_and(|all| !all.is_empty())
     };
-    let picture = scene.until(full).await;
+    let state = harness.until(full).await;
     assert!(
-        picture.issuers.objects().unwrap().is_empty(),
+        state.issuers.objects().unwrap().is_empty(),
         "an empty list is known to be empty"
     );
     assert!(
-        picture
+        state
             .cluster_issuers
             .objects()
             .unwrap()
             .contains_key(&key("", "le"))
     );
-    let web = &picture.certificates.objects().unwrap()[&key("shop", "web")];
+    let web = &state.certificates.objects().unwrap()[&key("shop", "web")];
     assert_eq!(web.spec.renew_before.as_deref(), Some("720h"));
     assert_eq!(web.status.renewal_time.as_deref(), Some("2026-12-01T00:00:00Z"));
     assert_eq!(
@@ -173,67 +170,67 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
         1,
         "only the relevant annotations are kept"
     );
-    let waiting = &picture.challenges.objects().unwrap()[&key("shop", "web-1-2-3")];
+    let waiting = &state.challenges.objects().unwrap()[&key("shop", "web-1-2-3")];
     assert_eq!(waiting.metadata.creation_timestamp, "2026-11-22T07:00:00Z");
     assert_eq!(waiting.spec.key.as_str(), "tok.thumbprint");
 
-    scene
+    harness
         .server
         .put("certificates", certificate("web", Some("2026-12-31T00:00:00Z")));
-    let changed = scene
-        .until(|picture| {
-            certificates(picture)
+    let changed = harness
+        .until(|state| {
+            certificates(state)
                 .iter()
                 .any(|web| web.status.not_after.is_some())
         })
         .await;
     assert_eq!(certificates(&changed).len(), 1);
-    scene.server.delete("challenges", "shop", "web-1-2-3");
-    scene
-        .until(|picture| {
-            picture
+    harness.server.delete("challenges", "shop", "web-1-2-3");
+    harness
+        .until(|state| {
+            state
                 .challenges
                 .objects()
                 .is_some_and(std::collections::BTreeMap::is_empty)
         })
         .await;
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn the_key_of_a_challenge_is_in_no_words_about_the_picture() {
+async fn the_key_of_a_challenge_is_in_no_text_about_the_state() {
     let server = ApiServer::start(&[]).await;
     server.put("challenges", challenge());
-    let mut scene = followed(server);
-    let picture = scene
-        .until(|picture| picture.challenges.objects().is_some_and(|all| !all.is_empty()))
+    let mut harness = followed(server);
+    let state = harness
+        .until(|state| state.challenges.objects().is_some_and(|all| !all.is_empty()))
         .await;
-    let words = format!("{picture:?}");
+    let words = format!("{state:?}");
     assert!(
         words.contains("shop.example.test") && !words.contains("thumbprint"),
         "{words}"
     );
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn without_cert_manager_nothing_is_known_until_its_definitions_come_and_again_when_they_go() {
-    let mut scene = followed(ApiServer::start(KINDS).await);
-    scene
-        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+    let mut harness = followed(ApiServer::start(KINDS).await);
+    harness
+        .until(|state| nothing(state, &UnavailableReason::NotInstalled))
         .await;
     for kind in KINDS {
-        scene.server.define(kind);
+        harness.server.define(kind);
     }
-    scene.server.put("certificates", certificate("web", None));
-    scene.until(|picture| certificates(picture).len() == 1).await;
+    harness.server.put("certificates", certificate("web", None));
+    harness.until(|state| certificates(state).len() == 1).await;
     for kind in KINDS {
-        scene.server.undefine(kind);
+        harness.server.undefine(kind);
     }
-    scene
-        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+    harness
+        .until(|state| nothing(state, &UnavailableReason::NotInstalled))
         .await;
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
@@ -241,23 +238,23 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
     let server = ApiServer::start(&[]).await;
     server.put("certificates", certificate("web", None));
     server.set_behaviour("certificates", Behaviour::Status(403));
-    let mut scene = followed(server);
-    let forbidden = |picture: &CertManagerState| {
+    let mut harness = followed(server);
+    let forbidden = |state: &CertManagerState| {
         matches!(
-            picture.certificates.missing_reason(),
+            state.certificates.missing_reason(),
             Some(UnavailableReason::Forbidden { .. })
         )
     };
-    let picture = scene
-        .until(|picture| forbidden(picture) && picture.issuers.objects().is_some())
+    let state = harness
+        .until(|state| forbidden(state) && state.issuers.objects().is_some())
         .await;
-    let said = picture.certificates.missing_reason().unwrap().to_string();
+    let reason = state.certificates.missing_reason().unwrap().to_string();
     assert!(
-        said.contains("{apiGroups: [cert-manager.io], resources: [certificates], verbs: [list, watch]}"),
-        "{said}"
+        reason.contains("{apiGroups: [cert-manager.io], resources: [certificates], verbs: [list, watch]}"),
+        "{reason}"
     );
     assert!(
-        scene
+        harness
             .watches
             .borrow()
             .get(&CertManagerKind::Certificates)
@@ -265,12 +262,14 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
             .errors
             .contains_key(&WatchFailureReason::Forbidden)
     );
-    scene.server.set_behaviour("certificates", Behaviour::Normal);
-    scene.until(|picture| certificates(picture).len() == 1).await;
-    scene.server.set_behaviour("certificates", Behaviour::Status(403));
-    scene.server.interrupt_watches();
-    scene.until(forbidden).await;
-    scene.stop().await;
+    harness.server.set_behaviour("certificates", Behaviour::Normal);
+    harness.until(|state| certificates(state).len() == 1).await;
+    harness
+        .server
+        .set_behaviour("certificates", Behaviour::Status(403));
+    harness.server.interrupt_watches();
+    harness.until(forbidden).await;
+    harness.stop().await;
 }
 
 /// An API server checks permissions before it looks up the kind, so a list request cannot distinguish the two
@@ -281,40 +280,39 @@ async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() 
     for kind in KINDS {
         server.set_behaviour(kind, Behaviour::Status(403));
     }
-    let mut scene = followed(server);
-    scene
-        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+    let mut harness = followed(server);
+    harness
+        .until(|state| nothing(state, &UnavailableReason::NotInstalled))
         .await;
     for kind in KINDS {
-        scene.server.define(kind);
+        harness.server.define(kind);
     }
-    let all = |picture: &CertManagerState| {
+    let all = |state: &CertManagerState| {
         matches!(
-            picture.challenges.missing_reason(),
+            state.challenges.missing_reason(),
             Some(UnavailableReason::Forbidden { .. })
         )
     };
-    scene.until(all).await;
-    scene.stop().await;
+    harness.until(all).await;
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_away_leaves_the_picture_with_its_age() {
+async fn an_unavailable_api_server_leaves_the_last_state_with_its_age() {
     let server = ApiServer::start(&[]).await;
     server.put("certificates", certificate("web", None));
-    let mut scene = followed(server);
-    scene.until(|picture| certificates(picture).len() == 1).await;
-    scene.server.stop_listening().await;
-    let stale = |picture: &CertManagerState| {
-        matches!(&picture.certificates, ObjectStore::Known { stale: Some(_), .. })
-    };
-    let picture = scene.until(stale).await;
-    assert_eq!(certificates(&picture).len(), 1);
-    scene.server.listen_again().await;
-    scene
-        .until(|picture| !stale(picture) && certificates(picture).len() == 1)
+    let mut harness = followed(server);
+    harness.until(|state| certificates(state).len() == 1).await;
+    harness.server.stop_listening().await;
+    let is_stale =
+        |state: &CertManagerState| matches!(&state.certificates, ObjectStore::Known { stale: Some(_), .. });
+    let state = harness.until(is_stale).await;
+    assert_eq!(certificates(&state).len(), 1);
+    harness.server.listen_again().await;
+    harness
+        .until(|state| !is_stale(state) && certificates(state).len() == 1)
         .await;
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl CertManagerWatcher {
                 }));
         })
         .await;
-        let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
+        let (out, mut updates) = mpsc::channel(QUEUE_CAPACITY);
         let mut reflectors = JoinSet::new();
         for source in CertManagerKind::ALL {
             let reflector = Reflector {
@@ -100,9 +100,9 @@ impl CertManagerWatcher {
                     // Exits only when the receiver is dropped, and this loop owns it.
                     _ => unreachable!("a reflector ended by itself"),
                 },
-                _ = told.recv_many(&mut news, MAX_BATCH) => {
-                    for (kind, told) in news.drain(..) {
-                        self.apply(kind, told);
+                _ = updates.recv_many(&mut news, MAX_BATCH) => {
+                    for (kind, update) in news.drain(..) {
+                        self.apply(kind, update);
                     }
                     self.publish();
                 }
@@ -116,17 +116,17 @@ impl CertManagerWatcher {
         self.watches.send_modify(|watches| {
             let watch = watches.state_mut(&kind);
             match update {
-                WatchUpdate::Listed(things, unreadable) => {
+                WatchUpdate::Listed(objects, unreadable) => {
                     known.clear(kind);
-                    for thing in things {
-                        known.insert(thing);
+                    for object in objects {
+                        known.insert(object);
                     }
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
                 }
-                WatchUpdate::Applied(thing) => {
-                    known.insert(*thing);
+                WatchUpdate::Applied(object) => {
+                    known.insert(*object);
                     watch.events += 1;
                 }
                 WatchUpdate::Deleted(key) => {
@@ -159,17 +159,17 @@ impl CertManagerWatcher {
             challenges: object_store(&watches, CertManagerKind::Challenges, &known.challenges),
         };
         drop(watches);
-        self.state.send_if_modified(|picture| {
-            let changed = *picture != now;
-            *picture = now;
+        self.state.send_if_modified(|current| {
+            let changed = *current != now;
+            *current = now;
             changed
         });
     }
 }
 
 impl WatchedObjects {
-    fn insert(&mut self, thing: CertManagerObject) {
-        match thing {
+    fn insert(&mut self, resource: CertManagerObject) {
+        match resource {
             CertManagerObject::Certificate(object) => {
                 insert(&mut self.certificates, object, |object| &object.metadata);
             }

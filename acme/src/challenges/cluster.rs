@@ -17,8 +17,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reader whose errors name the missing RBAC rule.
 pub(super) struct ClusterReader(pub(super) Client);
 
-const fn resource_parts(what: PlacementResource) -> ResourceParts {
-    match what {
+const fn resource_parts(resource: PlacementResource) -> ResourceParts {
+    match resource {
         PlacementResource::Deployments => ("apps", "v1", "Deployment", "deployments"),
         PlacementResource::Pods => ("", "v1", "Pod", "pods"),
         PlacementResource::NetworkPolicies => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
@@ -38,11 +38,11 @@ impl ClusterReader {
 impl PlacementReader for ClusterReader {
     async fn list(
         &self,
-        what: PlacementResource,
+        resource: PlacementResource,
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, String> {
-        let parts = resource_parts(what);
+        let parts = resource_parts(resource);
         let params = ListParams::default().labels(labels);
         let api = self.api(parts, namespace);
         let page = call(parts, namespace, "list", api.list(&params)).await?;

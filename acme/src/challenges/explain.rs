@@ -51,7 +51,7 @@ impl From<RunRefusedError> for ReplayError {
 impl ChallengeExplainer {
     /// Replays the self check and evaluates the result.
     pub(super) async fn explain(&self, challenge: &Challenge) -> ExplanationState {
-        let seat = self.locate_cert_manager().await;
+        let placement = self.locate_cert_manager().await;
         let spec = &challenge.spec;
         let host = match spec.dns_name.parse() {
             Ok(host) => host,
@@ -64,7 +64,7 @@ impl ChallengeExplainer {
             key: Some(spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
             passes: None,
             authority: ChallengeClient::Boulder,
-            nameservers: seat.nameservers(),
+            nameservers: placement.nameservers(),
             // The challenge's own URL identifies the CA.
             name_query: NameQuery {
                 identities: caa_identities(&spec.url),
@@ -73,9 +73,9 @@ impl ChallengeExplainer {
         };
         let mut runs = Vec::new();
         match self.fetch(&wanted, &mut runs).await {
-            Ok(fetched) => self.explanation(challenge, &wanted, &fetched, &seat, runs),
-            Err(ReplayError(why)) => {
-                ExplanationState::NotReplayed(format!("the self check could not be replayed: {why}"))
+            Ok(fetched) => self.explanation(challenge, &wanted, &fetched, &placement, runs),
+            Err(ReplayError(reason)) => {
+                ExplanationState::NotReplayed(format!("the self check could not be replayed: {reason}"))
             }
         }
     }
@@ -140,7 +140,9 @@ impl ChallengeExplainer {
             .await
         {
             Ok(id) => id,
-            Err(RunRefusedError::OutOfScope(why)) => return Ok(NameAnswer::NotQueried(why.to_string())),
+            Err(RunRefusedError::OutOfScope(reason)) => {
+                return Ok(NameAnswer::NotQueried(reason.to_string()));
+            }
             Err(refused) => return Err(refused.into()),
         };
         runs.push(id.clone());
@@ -298,7 +300,7 @@ mod tests {
     use parallax_preflight::CheckKind;
 
     #[test]
-    fn what_about_the_name_fails_the_ca_is_told_in_its_words_with_a_way_out() {
+    fn what_about_the_name_fails_the_ca_is_reported_in_the_cas_wording_with_a_remedy() {
         let verdict = Verdict {
             check: CheckKind::Ca(ChallengeClient::Boulder),
             state: CheckState::Failed,

@@ -161,7 +161,7 @@ impl RegistryEntry {
             Some(ExplanationState::Replayed(explanation, causes)) => {
                 (Some((**explanation).clone()), causes.clone(), None)
             }
-            Some(ExplanationState::NotReplayed(why)) => (None, Vec::new(), Some(why.clone())),
+            Some(ExplanationState::NotReplayed(reason)) => (None, Vec::new(), Some(reason.clone())),
             None if is_replayable(&self.challenge, &self.reason) => (None, Vec::new(), None),
             None => (
                 None,

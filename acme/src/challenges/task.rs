@@ -71,21 +71,21 @@ impl ChallengeTask {
             views: self.views.clone(),
             clock: self.clock,
         };
-        let mut book = ChallengeRegistry::default();
+        let mut registry = ChallengeRegistry::default();
         let mut under_way: JoinSet<ExplanationState> = JoinSet::new();
-        let mut whose: HashMap<Id, (Key, String)> = HashMap::new();
+        let mut challenge_by_task: HashMap<Id, (Key, String)> = HashMap::new();
         let mut tick = interval(self.options.check_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 Some(ended) = under_way.join_next_with_id() => match ended {
-                    Ok((id, told)) => if let Some((key, uid)) = whose.remove(&id) {
-                        log_state(&key, &told);
-                        book.set_state(&key, &uid, told);
+                    Ok((id, explanation)) => if let Some((key, uid)) = challenge_by_task.remove(&id) {
+                        log_state(&key, &explanation);
+                        registry.set_state(&key, &uid, explanation);
                     },
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     // Aborted because another replica leads.
-                    Err(error) => drop(whose.remove(&error.id())),
+                    Err(error) => drop(challenge_by_task.remove(&error.id())),
                 },
                 Ok(()) = self.cert_manager.changed() => {}
                 _ = tick.tick() => {}
@@ -93,24 +93,24 @@ impl ChallengeTask {
             if !self.replica.is_leader() {
                 // The leader explains the Challenges, from the beginning.
                 under_way.abort_all();
-                whose.clear();
-                book.clear();
+                challenge_by_task.clear();
+                registry.clear();
                 self.publish(Vec::new());
                 continue;
             }
             let now = self.clock.now();
-            let picture = self.cert_manager.borrow_and_update().clone();
-            match picture.challenges.objects() {
-                Some(challenges) => book.sync(challenges, now),
+            let state = self.cert_manager.borrow_and_update().clone();
+            match state.challenges.objects() {
+                Some(challenges) => registry.sync(challenges, now),
                 // The Challenges are not known, so none is reported.
-                None => book.clear(),
+                None => registry.clear(),
             }
-            for (key, challenge) in book.start_due(&self.options, now) {
+            for (key, challenge) in registry.start_due(&self.options, now) {
                 let (explainer, uid) = (explainer.clone(), challenge.metadata.uid.clone());
                 let task = under_way.spawn(async move { explainer.explain(&challenge).await });
-                whose.insert(task.id(), (key, uid));
+                challenge_by_task.insert(task.id(), (key, uid));
             }
-            self.publish(book.list(&self.options, now));
+            self.publish(registry.list(&self.options, now));
         }
     }
 
@@ -131,8 +131,8 @@ fn log_state(key: &Key, state: &ExplanationState) {
             let cause = causes.first().map_or("unknown", |cause| cause.id.as_str());
             tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "Challenge waits; self check replayed");
         }
-        ExplanationState::NotReplayed(why) => {
-            tracing::info!(challenge = %key, %why, "Challenge waits; self check not replayed");
+        ExplanationState::NotReplayed(reason) => {
+            tracing::info!(challenge = %key, why = %reason, "Challenge waits; self check not replayed");
         }
     }
 }

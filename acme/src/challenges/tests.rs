@@ -71,9 +71,9 @@ fn names(next: &[(Key, Arc<Challenge>)]) -> Vec<&str> {
     next.iter().map(|(key, _)| key.name.as_str()).collect()
 }
 
-fn check(standing: CheckState) -> SelfCheckReplay {
+fn check(state: CheckState) -> SelfCheckReplay {
     SelfCheckReplay {
-        state: standing,
+        state,
         sentence: "it fails".to_owned(),
         passing: Vec::new(),
         failing: Vec::new(),
@@ -103,9 +103,9 @@ fn told(cause: &str) -> ExplanationState {
 
 /// The list entry of one Challenge that has waited for a long time.
 fn shown(status: Value) -> Option<WaitingChallenge> {
-    let mut book = ChallengeRegistry::default();
-    book.sync(&all(&[("web", status)]), at(1_000));
-    book.list(&ChallengeOptions::default(), at(1_000)).pop()
+    let mut registry = ChallengeRegistry::default();
+    registry.sync(&all(&[("web", status)]), at(1_000));
+    registry.list(&ChallengeOptions::default(), at(1_000)).pop()
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn each_reason_that_cert_manager_gives_has_its_meaning_and_its_usual_cause() {
 
 #[test]
 fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_for() {
-    for (status, meaning, why) in [
+    for (status, meaning, reason) in [
         (
             json!({"state": "pending", "presented": true, "reason": "Waiting 60s before accepting HTTP-01 challenge without self-check"}),
             "cert-manager waits 60s",
@@ -186,15 +186,20 @@ fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_
             "the CA has already decided",
         ),
     ] {
-        let mut book = ChallengeRegistry::default();
-        book.sync(&all(&[("web", status)]), at(1_000));
+        let mut registry = ChallengeRegistry::default();
+        registry.sync(&all(&[("web", status)]), at(1_000));
         assert!(
-            book.start_due(&ChallengeOptions::default(), at(1_000)).is_empty(),
+            registry
+                .start_due(&ChallengeOptions::default(), at(1_000))
+                .is_empty(),
             "{meaning}"
         );
-        let found = book.list(&ChallengeOptions::default(), at(1_000)).pop().unwrap();
+        let found = registry
+            .list(&ChallengeOptions::default(), at(1_000))
+            .pop()
+            .unwrap();
         assert!(found.meaning.contains(meaning), "{}", found.meaning);
-        assert_eq!(found.not_replayed.as_deref(), Some(why));
+        assert_eq!(found.not_replayed.as_deref(), Some(reason));
     }
 }
 
@@ -214,47 +219,47 @@ fn what_is_queued_or_over_does_not_wait() {
 #[test]
 fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_at_once() {
     let options = ChallengeOptions::default();
-    let mut book = ChallengeRegistry::default();
+    let mut registry = ChallengeRegistry::default();
     let refused = failing("dial tcp 203.0.113.10:80: connect: connection refused");
-    book.sync(&all(&[("old", refused.clone())]), at(1_000));
-    assert_eq!(names(&book.start_due(&options, at(1_000))), ["old"]);
-    book.sync(&all(&[("old", refused.clone()), ("new", refused)]), at(1_001));
-    assert!(book.start_due(&options, at(1_030)).is_empty());
+    registry.sync(&all(&[("old", refused.clone())]), at(1_000));
+    assert_eq!(names(&registry.start_due(&options, at(1_000))), ["old"]);
+    registry.sync(&all(&[("old", refused.clone()), ("new", refused)]), at(1_001));
+    assert!(registry.start_due(&options, at(1_030)).is_empty());
     assert_eq!(
-        book.list(&options, at(1_030)).len(),
+        registry.list(&options, at(1_030)).len(),
         1,
         "a Challenge that has just begun to wait is not listed"
     );
-    assert_eq!(names(&book.start_due(&options, at(1_031))), ["new"]);
-    assert_eq!(book.list(&options, at(1_031)).len(), 2);
+    assert_eq!(names(&registry.start_due(&options, at(1_031))), ["new"]);
+    assert_eq!(registry.list(&options, at(1_031)).len(), 2);
 }
 
 #[test]
 fn so_many_at_a_time_those_that_wait_longest_first_and_again_only_after_a_while() {
     let options = ChallengeOptions::default();
     let refused = || failing("dial tcp 203.0.113.10:80: connect: connection refused");
-    let mut book = ChallengeRegistry::default();
-    book.sync(&all(&[]), at(0));
-    let mut there = Vec::new();
+    let mut registry = ChallengeRegistry::default();
+    registry.sync(&all(&[]), at(0));
+    let mut challenges = Vec::new();
     for (n, name) in ["c", "a", "b"].into_iter().enumerate() {
-        there.push((name, refused()));
-        book.sync(&all(&there), at(i64::try_from(n).unwrap()));
+        challenges.push((name, refused()));
+        registry.sync(&all(&challenges), at(i64::try_from(n).unwrap()));
     }
     assert_eq!(
-        names(&book.start_due(&options, at(100))),
+        names(&registry.start_due(&options, at(100))),
         ["c", "a"],
         "two at a time, oldest first"
     );
-    assert!(book.start_due(&options, at(101)).is_empty());
-    book.set_state(&key("c"), "uid-c", told("F1"));
-    assert_eq!(names(&book.start_due(&options, at(102))), ["b"]);
-    book.set_state(&key("a"), "uid-a", told("F1"));
-    book.set_state(&key("b"), "uid-b", told("F1"));
+    assert!(registry.start_due(&options, at(101)).is_empty());
+    registry.set_state(&key("c"), "uid-c", told("F1"));
+    assert_eq!(names(&registry.start_due(&options, at(102))), ["b"]);
+    registry.set_state(&key("a"), "uid-a", told("F1"));
+    registry.set_state(&key("b"), "uid-b", told("F1"));
     assert!(
-        book.start_due(&options, at(699)).is_empty(),
+        registry.start_due(&options, at(699)).is_empty(),
         "an explanation is kept for its lifetime"
     );
-    assert_eq!(names(&book.start_due(&options, at(702))), ["c", "a"]);
+    assert_eq!(names(&registry.start_due(&options, at(702))), ["c", "a"]);
 }
 
 #[test]
@@ -265,44 +270,47 @@ fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_i
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:{port}->10.96.0.10:53: i/o timeout"
         ))
     };
-    let mut book = ChallengeRegistry::default();
-    book.sync(&all(&[("web", lookup(4_711))]), at(1_000));
-    assert_eq!(book.start_due(&options, at(1_000)).len(), 1);
-    book.set_state(&key("web"), "uid-web", told("F16"));
-    book.sync(&all(&[("web", lookup(4_712))]), at(1_100));
+    let mut registry = ChallengeRegistry::default();
+    registry.sync(&all(&[("web", lookup(4_711))]), at(1_000));
+    assert_eq!(registry.start_due(&options, at(1_000)).len(), 1);
+    registry.set_state(&key("web"), "uid-web", told("F16"));
+    registry.sync(&all(&[("web", lookup(4_712))]), at(1_100));
     assert!(
-        book.start_due(&options, at(1_100)).is_empty(),
+        registry.start_due(&options, at(1_100)).is_empty(),
         "only the client's port differs"
     );
-    book.sync(&all(&[("web", failing("EOF"))]), at(1_010));
+    registry.sync(&all(&[("web", failing("EOF"))]), at(1_010));
     assert!(
-        book.start_due(&options, at(1_010)).is_empty(),
+        registry.start_due(&options, at(1_010)).is_empty(),
         "not before the minimum time"
     );
-    assert_eq!(book.start_due(&options, at(1_031)).len(), 1);
+    assert_eq!(registry.start_due(&options, at(1_031)).len(), 1);
 }
 
 #[test]
 fn an_explanation_ends_with_its_challenge_also_where_another_of_its_name_comes() {
     let options = ChallengeOptions::default();
-    let mut book = ChallengeRegistry::default();
-    book.sync(&all(&[("web", failing("EOF"))]), at(1_000));
-    assert_eq!(book.start_due(&options, at(1_000)).len(), 1);
-    book.set_state(&key("web"), "uid-web", told("F9"));
-    let found = book.list(&options, at(1_000)).pop().unwrap();
+    let mut registry = ChallengeRegistry::default();
+    registry.sync(&all(&[("web", failing("EOF"))]), at(1_000));
+    assert_eq!(registry.start_due(&options, at(1_000)).len(), 1);
+    registry.set_state(&key("web"), "uid-web", told("F9"));
+    let found = registry.list(&options, at(1_000)).pop().unwrap();
     assert_eq!((found.cause(), found.explanation.is_some()), ("F9", true));
-    book.sync(
+    registry.sync(
         &all(&[("web", json!({"state": "valid", "presented": true}))]),
         at(1_001),
     );
-    assert!(book.list(&options, at(2_000)).is_empty());
-    book.set_state(&key("web"), "uid-web", told("F9"));
+    assert!(registry.list(&options, at(2_000)).is_empty());
+    registry.set_state(&key("web"), "uid-web", told("F9"));
     assert!(
-        book.list(&options, at(2_000)).is_empty(),
+        registry.list(&options, at(2_000)).is_empty(),
         "a late result is dropped"
     );
-    book.sync(&all(&[("web", failing("EOF"))]), at(2_000));
-    assert_eq!(book.list(&options, at(2_030)).pop().unwrap().explanation, None);
+    registry.sync(&all(&[("web", failing("EOF"))]), at(2_000));
+    assert_eq!(
+        registry.list(&options, at(2_030)).pop().unwrap().explanation,
+        None
+    );
 }
 
 #[test]

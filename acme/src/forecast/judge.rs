@@ -83,8 +83,8 @@ pub(super) fn forecast(
         return forecast;
     };
     forecast.evaluated_at = Some(evidence.checked_at);
-    if let Some(why) = &evidence.not_checked_reason {
-        forecast.sentence.clone_from(why);
+    if let Some(reason) = &evidence.not_checked_reason {
+        forecast.sentence.clone_from(reason);
         return forecast;
     }
     let facts = name_facts(subject.host.as_str(), &evidence.name_sights, evidence.resolvers);

@@ -108,8 +108,8 @@ impl ForecastTask {
             });
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                told = self.cert_manager.changed() => {
-                    if told.is_err() {
+                update = self.cert_manager.changed() => {
+                    if update.is_err() {
                         return;
                     }
                     changed = true;
@@ -280,7 +280,7 @@ impl HostCheckTask {
                 Some("no vantage responded in time; older probers may not support this query".to_owned()),
             ),
             Ok(looked) => (looked, None),
-            Err(why) => {
+            Err(reason) => {
                 let none = CheckObservations {
                     observations: Vec::new(),
                     resolvers: parallax_preflight::QueriedResolvers {
@@ -288,19 +288,19 @@ impl HostCheckTask {
                         authoritative: false,
                     },
                 };
-                (none, Some(why.to_string()))
+                (none, Some(reason.to_string()))
             }
         };
-        let of = |what: &str| -> Vec<&Recorded> {
-            let ends = |id: &AssignmentId| id.as_str().rsplit('|').next() == Some(what);
+        let of = |suffix: &str| -> Vec<&Recorded> {
+            let ends = |id: &AssignmentId| id.as_str().rsplit('|').next() == Some(suffix);
             looked
                 .observations
                 .iter()
                 .filter(|seen| seen.observation.assignment.as_ref().is_some_and(ends))
                 .collect()
         };
-        let answers = |what: &str| {
-            of(what)
+        let answers = |suffix: &str| {
+            of(suffix)
                 .into_iter()
                 .map(|seen| self.to_vantage_answer(seen))
                 .collect()

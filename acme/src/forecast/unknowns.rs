@@ -93,9 +93,9 @@ impl ForecastInput<'_> {
         }
         let answers = &self.evidence.self_check;
         for answer in answers.iter().filter(|answer| answer.outcome.is_failure()) {
-            let says =
+            let message =
                 self_check_message(&answer.outcome, &answer.sight, &self.challenge_url()).unwrap_or_default();
-            open.push(format!("the self check fails from {}: {says}", answer.vantage));
+            open.push(format!("the self check fails from {}: {message}", answer.vantage));
         }
         if !answers
             .iter()

@@ -153,17 +153,17 @@ impl ReviewCache {
     pub(super) async fn check_permission(
         &self,
         token: &str,
-        deed: Permission,
+        permission: Permission,
     ) -> Result<AuthorizedUser, ApiError> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-        let key = (hash, deed);
+        let key = (hash, permission);
         if let Some((known, until)) = self.cache.lock().get(&key)
             && Instant::now() < *until
         {
             return known.clone().map_err(Into::into);
         }
-        let answer = timeout(REVIEW_TIMEOUT, self.review(token, deed)).await;
+        let answer = timeout(REVIEW_TIMEOUT, self.review(token, permission)).await;
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(unavailable(&error.to_string())),

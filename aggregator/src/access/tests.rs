@@ -25,9 +25,9 @@ fn headers(given: &[(&str, &str)]) -> HeaderMap {
 async fn status(
     access: &AccessControl,
     given: &[(&str, &str)],
-    deed: Permission,
+    permission: Permission,
 ) -> Result<String, StatusCode> {
-    let answer = access.allow(&headers(given), deed).await;
+    let answer = access.allow(&headers(given), permission).await;
     answer.map(|person| person.name).map_err(|error| error.status())
 }
 
@@ -37,28 +37,28 @@ fn token() -> BearerToken {
 
 #[tokio::test]
 async fn without_authentication_only_reading_is_open_to_other_machines() {
-    let here = AccessControl {
+    let local = AccessControl {
         authentication: UserAuthentication::Unauthenticated { local: true },
         open_read: true,
     };
-    let elsewhere = AccessControl {
+    let remote = AccessControl {
         authentication: UserAuthentication::Unauthenticated { local: false },
-        ..here.clone()
+        ..local.clone()
     };
-    assert!(status(&elsewhere, &[], Permission::Read).await.is_ok());
+    assert!(status(&remote, &[], Permission::Read).await.is_ok());
     assert_eq!(
-        status(&elsewhere, &[], Permission::Run).await,
+        status(&remote, &[], Permission::Run).await,
         Err(StatusCode::FORBIDDEN)
     );
     for host in ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"] {
         assert!(
-            status(&here, &[("host", host)], Permission::Run).await.is_ok(),
+            status(&local, &[("host", host)], Permission::Run).await.is_ok(),
             "{host}"
         );
     }
     // Another site's host name that resolves to this machine (DNS rebinding).
     for host in ["rebound.example.test:8080", "", "127.0.0.1.example.test"] {
-        let answer = status(&here, &[("host", host)], Permission::Run).await;
+        let answer = status(&local, &[("host", host)], Permission::Run).await;
         assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host}");
     }
 }
@@ -142,17 +142,17 @@ impl ReviewClient for Server {
     fn authorize<'a>(
         &'a self,
         _: &'a UserInfo,
-        deed: Permission,
+        permission: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
-        Box::pin(async move { Ok((deed != Permission::Act, String::new())) })
+        Box::pin(async move { Ok((permission != Permission::Act, String::new())) })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn reviews_of_users_are_cached() {
-    let asked = Arc::new(AtomicUsize::new(0));
+    let request_count = Arc::new(AtomicUsize::new(0));
     let reviews = ReviewCache::new(Server {
-        asked: Arc::clone(&asked),
+        asked: Arc::clone(&request_count),
     });
     for _ in 0..5 {
         let person = reviews.check_permission("ann", Permission::Run).await.unwrap();
@@ -164,19 +164,19 @@ async fn reviews_of_users_are_cached() {
             "no control characters"
         );
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(request_count.load(Ordering::Relaxed), 1);
     tokio::time::advance(std::time::Duration::from_secs(31)).await;
     reviews.check_permission("ann", Permission::Run).await.unwrap();
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(request_count.load(Ordering::Relaxed), 2);
     let refused = reviews
         .check_permission("ann", Permission::Act)
         .await
         .unwrap_err();
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
-    let said = format!("{refused:?}");
+    let debug_text = format!("{refused:?}");
     assert!(
-        said.contains("verbs: [update]") && said.contains("resources: [incidents]"),
-        "{said}"
+        debug_text.contains("verbs: [update]") && debug_text.contains("resources: [incidents]"),
+        "{debug_text}"
     );
     let unknown = reviews
         .check_permission("eve", Permission::Read)

@@ -37,7 +37,7 @@ impl Aggregator {
             start("store", parts.spawn_blocking(move || keeping.run()));
         }
         let in_cluster = self.topology_source.kubernetes.is_some();
-        let book = in_cluster
+        let registry = in_cluster
             .then(|| self.prober_listener.take_pod_registry())
             .flatten();
         start(
@@ -46,7 +46,7 @@ impl Aggregator {
                 (self.topology_source, self.startup_config),
                 self.source_state,
                 self.watch_health,
-                book,
+                registry,
                 self.clock,
                 stopping.clone(),
             )),

@@ -168,10 +168,10 @@ async fn read_config_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCh
         config_map::api(client, key).get(key.name.as_str()),
     )
     .await;
-    let map = map.map_err(|trouble| match trouble {
-        ConfigMapError::Missing | ConfigMapError::Forbidden(_) => ReadError::Permanent(trouble.to_string()),
+    let map = map.map_err(|error| match error {
+        ConfigMapError::Missing | ConfigMapError::Forbidden(_) => ReadError::Permanent(error.to_string()),
         ConfigMapError::Conflict | ConfigMapError::Timeout | ConfigMapError::Other(_) => {
-            ReadError::Transient(trouble.to_string())
+            ReadError::Transient(error.to_string())
         }
     })?;
     let nonce = map.metadata.uid.as_deref().map(mesh_nonce);

@@ -123,7 +123,7 @@ impl CheckpointTask {
     async fn read(&self) -> LoadedCheckpoint {
         let (mut rest, longest) = READ_BACKOFF;
         let started = Instant::now();
-        let mut said = false;
+        let mut logged = false;
         loop {
             let place = self.storage.description();
             match self.storage.read().await {
@@ -151,9 +151,9 @@ impl CheckpointTask {
                         );
                         return LoadedCheckpoint::default();
                     }
-                    if !said {
+                    if !logged {
                         tracing::warn!(%place, %reason, "cannot read the checkpoint; retrying");
-                        said = true;
+                        logged = true;
                     }
                 }
             }

@@ -141,12 +141,12 @@ async fn without_the_config_map_it_starts_with_nothing() {
         client: ApiClient(kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap()),
         key: "parallax/parallax-checkpoint".parse().unwrap(),
     };
-    let life = Life::start(storage, FIRST).await;
+    let instance = Life::start(storage, FIRST).await;
     assert_eq!(
-        (life.nonce.as_str(), &life.restored),
+        (instance.nonce.as_str(), &instance.restored),
         (FIRST, &Checkpoint::default())
     );
-    life.end(checkpoint("http://a.example.test/", 7)).await;
+    instance.end(checkpoint("http://a.example.test/", 7)).await;
 }
 
 #[tokio::test]
@@ -154,9 +154,9 @@ async fn a_file_that_is_no_checkpoint_is_no_reason_not_to_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.json");
     std::fs::write(&path, "\u{0}\u{1}nonsense").unwrap();
-    let life = Life::start(CheckpointStorage::File(path.clone()), FIRST).await;
-    assert_eq!(life.restored, Checkpoint::default());
-    life.end(checkpoint("http://a.example.test/", 7)).await;
+    let instance = Life::start(CheckpointStorage::File(path.clone()), FIRST).await;
+    assert_eq!(instance.restored, Checkpoint::default());
+    instance.end(checkpoint("http://a.example.test/", 7)).await;
     let next = Life::start(CheckpointStorage::File(path), SECOND).await;
     assert_eq!(
         next.restored.judged_until,

@@ -21,18 +21,18 @@ pub struct YamlDocument {
 }
 
 impl YamlDocument {
-    /// Reads a file. `what` names it in errors (`the configuration`).
+    /// Reads a file. `description` names it in errors (`the configuration`).
     ///
     /// # Errors
     /// The file cannot be read, is too large, or is not YAML.
-    pub fn open(path: &Path, what: &str) -> Result<Self, ConfigError> {
+    pub fn open(path: &Path, description: &str) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let unreadable = |reason: String| {
             ConfigError::new(vec![ConfigProblem {
                 file: file.clone(),
                 position: None,
                 path: String::new(),
-                message: format!("cannot read {what}: {reason}"),
+                message: format!("cannot read {description}: {reason}"),
             }])
         };
         let mut text = String::new();
@@ -80,15 +80,15 @@ impl YamlDocument {
 
     /// Reports whether a path of keys exists, even if its value is null.
     pub(super) fn contains_path(&self, path: &[&str]) -> bool {
-        let mut here = &self.root;
+        let mut node = &self.root;
         for key in path {
-            let Value::Map(entries) = &here.value else {
+            let Value::Map(entries) = &node.value else {
                 return false;
             };
             let Some((_, value)) = entries.iter().find(|(k, _)| k.name == *key) else {
                 return false;
             };
-            here = value;
+            node = value;
         }
         true
     }

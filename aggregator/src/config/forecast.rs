@@ -41,12 +41,12 @@ mod tests {
     use super::*;
 
     fn read(every: Option<&str>) -> (Option<Micros>, Vec<String>) {
-        let mut said = Vec::new();
+        let mut errors = Vec::new();
         let raw = every.map(|every| RawForecast {
             interval: Some(every.to_owned()),
         });
-        let read = validate(raw, |field, message| said.push(format!("{field}: {message}")));
-        (read, said)
+        let read = validate(raw, |field, message| errors.push(format!("{field}: {message}")));
+        (read, errors)
     }
 
     #[test]
@@ -55,10 +55,10 @@ mod tests {
         assert_eq!(read(Some("1h")), (Some(Micros::from_secs(3_600)), vec![]));
         assert_eq!(read(Some("off")), (None, vec![]));
         for wrong in ["5s", "8d", "often", "10", "-1m"] {
-            let (_, said) = read(Some(wrong));
+            let (_, errors) = read(Some(wrong));
             assert!(
-                said[0].contains("forecast.interval: expected a duration from 10s to 7d"),
-                "{said:?}"
+                errors[0].contains("forecast.interval: expected a duration from 10s to 7d"),
+                "{errors:?}"
             );
         }
     }

@@ -12,8 +12,9 @@ pub(super) struct RawLinks {
 
 /// Returns the valid links; reports invalid fields to `wrong`.
 pub(super) fn validate(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> ExternalLinks {
-    let mut read =
-        |field: &str, text: Option<String>| parse_base_url(&text?).map_err(|why| wrong(field, why)).ok();
+    let mut read = |field: &str, text: Option<String>| {
+        parse_base_url(&text?).map_err(|reason| wrong(field, reason)).ok()
+    };
     ExternalLinks {
         grafana: read("links.grafana", raw.grafana),
         page: read("links.page", raw.page),

@@ -119,9 +119,9 @@ pub(super) fn validate(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&st
             );
         }
         for label in raw.labels.keys() {
-            let ours =
+            let reserved =
                 ["alertname", "job", "incident", "cause", "severity", "subject"].contains(&label.as_str());
-            if !is_label_name(label) || ours {
+            if !is_label_name(label) || reserved {
                 wrong(
                     &format!("{at}.labels.{label}"),
                     "expected the name of a label such as cluster, but none that alerts already have: alertname, job, incident, cause, severity, subject".to_owned(),
@@ -192,7 +192,7 @@ pub fn parse_receiver_url(text: &str, query: bool) -> Result<Url, &'static str> 
 
 fn validate_url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
     parse_receiver_url(text, query)
-        .map_err(|why| wrong(&format!("{at}.url"), why.to_owned()))
+        .map_err(|reason| wrong(&format!("{at}.url"), reason.to_owned()))
         .ok()
 }
 
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_field_and_reveal_no_secret() {
-        for (wrong, said) in [
+        for (wrong, expected) in [
             (
                 "webhooks: [{name: A, url: 'https://a.test/', secretFile: secret}]",
                 "notify.webhooks[0].name: expected a name of 1 to 40",
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let (_, complaints) = read(wrong);
             assert_eq!(complaints.len(), 1, "{wrong}: {complaints:?}");
-            assert!(complaints[0].starts_with(said), "{complaints:?}");
+            assert!(complaints[0].starts_with(expected), "{complaints:?}");
             assert!(
                 !complaints[0].contains("hunter2") && !complaints[0].contains("1234"),
                 "{complaints:?}"

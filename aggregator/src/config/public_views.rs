@@ -33,11 +33,11 @@ pub(super) fn add_public_targets(spec: &mut TopologySpec) {
         })
         .collect();
     let own = std::iter::once(None);
-    let asked: Vec<Option<SocketAddr>> = own
+    let queried: Vec<Option<SocketAddr>> = own
         .chain(resolvers.iter().map(|ip| Some(SocketAddr::new(*ip, 53))))
         .collect();
     for host in hosts.iter().take(MAX_HOSTS) {
-        for resolver in &asked {
+        for resolver in &queried {
             let question = TargetSpec {
                 resolver: *resolver,
                 interval_ms: Some(INTERVAL_MS),

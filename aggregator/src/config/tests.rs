@@ -73,8 +73,8 @@ fn a_checkpoint_has_one_place() {
         ),
     ];
     for (yaml, expected) in cases {
-        let said = complaints(yaml);
-        assert!(said[0].starts_with(expected), "{}", said[0]);
+        let errors = complaints(yaml);
+        assert!(errors[0].starts_with(expected), "{}", errors[0]);
     }
 }
 
@@ -167,11 +167,11 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
     ];
     for (yaml, expected) in cases {
-        let said = complaints(yaml);
+        let errors = complaints(yaml);
         assert!(
-            said[0].starts_with(expected),
+            errors[0].starts_with(expected),
             "{yaml}\n  said     {}\n  expected {expected}",
-            said[0]
+            errors[0]
         );
     }
 }
@@ -210,13 +210,13 @@ fn a_store_is_named_with_its_limits_and_each_mistake_with_its_line() {
             "parallax.yaml:6:16: store.keepRollups: expected a duration from 1h to 3650d such as 90d or 12h, found \"9999999999999999999d\"",
         ]
     );
-    let said = complaints("store: {pth: x}\n");
-    assert!(said[0].contains("did you mean \"path\""), "{said:?}");
+    let errors = complaints("store: {pth: x}\n");
+    assert!(errors[0].contains("did you mean \"path\""), "{errors:?}");
 }
 
 #[test]
 fn all_mistakes_are_named_at_once_and_no_consequence_of_one() {
-    let said = complaints(
+    let errors = complaints(
         "listn: x\n\
          timeoutMs: long\n\
          targets:\n\
@@ -226,7 +226,7 @@ fn all_mistakes_are_named_at_once_and_no_consequence_of_one() {
          \x20 nodes: [{name: n1, zone: ''}]\n\
          \x20 services: [{name: web, ports: [{port: 70000, targetPort: 1}]}]\n",
     );
-    let places: Vec<_> = said
+    let places: Vec<_> = errors
         .iter()
         .map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(" "))
         .collect();
@@ -242,7 +242,7 @@ fn all_mistakes_are_named_at_once_and_no_consequence_of_one() {
             "parallax.yaml:8:14 topology.services[0]",
             "parallax.yaml:8:41 topology.services[0].ports[0].port",
         ],
-        "{said:#?}"
+        "{errors:#?}"
     );
 }
 
@@ -264,28 +264,28 @@ fn a_topology_file_is_found_beside_the_configuration_and_its_mistakes_carry_its_
         "topology: mesh/topology.yaml\ntargets: [{url: http://a.example.test/}]\n",
     )
     .unwrap();
-    let said = Config::load(&path).unwrap_err().to_string();
+    let error = Config::load(&path).unwrap_err().to_string();
     assert!(
-        said.contains("mesh/topology.yaml: cannot read the topology: "),
-        "{said}"
+        error.contains("mesh/topology.yaml: cannot read the topology: "),
+        "{error}"
     );
 
     fs::create_dir(folder.path().join("mesh")).unwrap();
     let topology = folder.path().join("mesh/topology.yaml");
     fs::write(&topology, "nodes:\n  - name: n1\nservices:\n  - {namespace: a, name: b, ports: [], endpoints: [{pod: p, address: 10.0.0.1, node: n7}]}\n").unwrap();
-    let said = Config::load(&path).unwrap_err().to_string();
+    let error = Config::load(&path).unwrap_err().to_string();
     assert!(
-        said.contains(
+        error.contains(
             "mesh/topology.yaml:4:86: services[0].endpoints[0].node: expected one of the nodes listed, got n7"
         ),
-        "{said}"
+        "{error}"
     );
 
     fs::write(&topology, "targets: [{url: http://a.example.test/}]\n").unwrap();
-    let said = Config::load(&path).unwrap_err().to_string();
+    let error = Config::load(&path).unwrap_err().to_string();
     assert!(
-        said.contains("parallax.yaml:2:11: targets[0]: the target http://a.example.test/ is listed twice"),
-        "{said}"
+        error.contains("parallax.yaml:2:11: targets[0]: the target http://a.example.test/ is listed twice"),
+        "{error}"
     );
 }
 

@@ -77,17 +77,17 @@ pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
 impl Node {
     /// Returns the position of a path such as `services[2].endpoints[0].node`, or of its nearest existing parent.
     pub(super) fn position_of(&self, path: &str) -> Option<SourcePosition> {
-        let mut here = self;
+        let mut node = self;
         let mut place = self.position;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
-            let next = match &here.value {
+            let next = match &node.value {
                 Value::Map(entries) => entries.iter().find(|(key, _)| key.name == step).map(|(_, v)| v),
                 Value::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
                 _ => None,
             };
             let Some(next) = next else { break };
-            here = next;
-            place = here.position.or(place);
+            node = next;
+            place = node.position.or(place);
         }
         place
     }

@@ -105,8 +105,8 @@ fn parse(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), 
             .map(|address| ("mustNotAnswerAt", address)),
     );
     let refused = named.find_map(|(field, address)| Some((field, address, scope.refusal(*address)?)));
-    if let Some((field, address, why)) = refused {
-        let words = why.description();
+    if let Some((field, address, reason)) = refused {
+        let words = reason.description();
         return Err((
             "Forbidden",
             format!("spec.{field}: {address} is {words}, which a Target must not contain"),

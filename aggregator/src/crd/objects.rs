@@ -114,7 +114,7 @@ impl ObjectClient {
         let of_one = patch["metadata"]["uid"].is_string();
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let call = api.patch_status(name, &parameters, &patch);
-        let trouble = match timeout(API_SERVER_TIMEOUT, call).await {
+        let failure = match timeout(API_SERVER_TIMEOUT, call).await {
             Ok(Ok(_)) => {
                 self.failure_logged.store(false, Ordering::Relaxed);
                 return true;
@@ -133,7 +133,7 @@ impl ObjectClient {
             return false;
         }
         tracing::warn!(
-            kind = self.resource.kind, namespace, name, reason = %trouble,
+            kind = self.resource.kind, namespace, name, reason = %failure,
             "cannot write the status, retrying; check that {} may patch {}/status of the API group parallax.dev", self.account_description, self.resource.plural
         );
         false

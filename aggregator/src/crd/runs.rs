@@ -54,7 +54,7 @@ struct RunWatch {
 /// Watches `Run` objects until cancelled.
 pub(crate) async fn watch_runs(
     client: ApiClient,
-    (desk, replica): (Arc<RunManager>, ReplicaState),
+    (run_manager, replica): (Arc<RunManager>, ReplicaState),
     topology: watch::Receiver<TopologyState>,
     views: SnapshotReader<View>,
     cancelled: CancellationToken,
@@ -63,7 +63,7 @@ pub(crate) async fn watch_runs(
     let mut updates = objects.watch();
     let mut following = RunWatch {
         objects,
-        runs: desk,
+        runs: run_manager,
         replica,
         topology,
         views,
@@ -262,8 +262,8 @@ impl RunRefusal {
         match refused {
             RunRefusedError::NotLeader => Self::Wait(None),
             RunRefusedError::RateLimited(_) => {
-                let said = "waiting: too many runs are in progress or were started recently";
-                Self::Wait(Some(("TooMany", said.to_owned())))
+                let message = "waiting: too many runs are in progress or were started recently";
+                Self::Wait(Some(("TooMany", message.to_owned())))
             }
             RunRefusedError::NoReportingVantage(_) | RunRefusedError::MeshTooSmall(_) => {
                 Self::Wait(Some(("NoReportingVantage", format!("waiting: {refused}"))))

@@ -89,7 +89,7 @@ async fn write_statuses(client: &ObjectClient, review: &TargetReview) -> bool {
 
 /// Returns the status if it differs from the object's.
 fn changed_status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) -> Option<Value> {
-    let said = match verdict {
+    let summary = match verdict {
         TargetVerdict::Accepted(_) => ("True", "Probed", "the target is probed"),
         TargetVerdict::Rejected { reason, message } => ("False", *reason, message.as_str()),
     };
@@ -99,7 +99,7 @@ fn changed_status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) ->
             TargetVerdict::Accepted(id) => Some(id.to_string()),
             TargetVerdict::Rejected { .. } => None,
         },
-        conditions: vec![condition(object, "Accepted", said)],
+        conditions: vec![condition(object, "Accepted", summary)],
     };
     let mut status = serde_json::to_value(status).ok()?;
     if status == object.data["status"] {

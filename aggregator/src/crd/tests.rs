@@ -115,7 +115,7 @@ fn verdicts(
 
 #[test]
 fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() {
-    let said = verdicts([
+    let results = verdicts([
         object(
             "shop",
             "good",
@@ -175,9 +175,9 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
         ),
         object("evil", "empty", 1, Value::Null),
     ]);
-    assert_eq!(said["good"], "https://pay.example.test/");
+    assert_eq!(results["good"], "https://pay.example.test/");
     assert_eq!(
-        said["inner"], "http://published.example.test/",
+        results["inner"], "http://published.example.test/",
         "mustNotAnswerAt may be added to a published host"
     );
     for (name, words) in [
@@ -208,7 +208,7 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
         ),
         ("empty", "Invalid: spec: "),
     ] {
-        assert!(said[name].starts_with(words), "{name}: {}", said[name]);
+        assert!(results[name].starts_with(words), "{name}: {}", results[name]);
     }
 }
 
@@ -222,9 +222,12 @@ fn one_namespace_cannot_fill_the_mesh() {
             json!({"url": format!("http://h{i}.test/")}),
         )
     });
-    let said = verdicts(objects);
+    let results = verdicts(objects);
     assert_eq!(
-        said.values().filter(|text| text.starts_with("TooMany")).count(),
+        results
+            .values()
+            .filter(|text| text.starts_with("TooMany"))
+            .count(),
         50
     );
 }

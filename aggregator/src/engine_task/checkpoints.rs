@@ -35,7 +35,7 @@ impl EngineTask {
 
     /// Sends a checkpoint if the minimum time has passed or an incident changed.
     pub(super) fn send_checkpoint_if_due(&mut self, view: &View) {
-        let standing = || {
+        let open_incidents = || {
             let incidents = view.incidents.iter();
             incidents.map(|incident| (incident.id.as_str(), incident.state, incident.occurrences))
         };
@@ -43,11 +43,11 @@ impl EngineTask {
             let before = before
                 .iter()
                 .map(|(id, state, times)| (id.as_str(), *state, *times));
-            view.at - *at >= MIN_CHECKPOINT_INTERVAL || !before.eq(standing())
+            view.at - *at >= MIN_CHECKPOINT_INTERVAL || !before.eq(open_incidents())
         });
         if due {
-            let standing = standing().map(|(id, state, times)| (id.to_owned(), state, times));
-            self.last_checkpoint = Some((view.at, standing.collect()));
+            let open_incidents = open_incidents().map(|(id, state, times)| (id.to_owned(), state, times));
+            self.last_checkpoint = Some((view.at, open_incidents.collect()));
             self.send_checkpoint(view.at);
         }
     }

@@ -60,6 +60,6 @@ impl EngineTask {
         self.views.publish(view);
         self.probers.send_replace(Arc::new(self.sessions.views()));
         self.plan_requests
-            .send_if_modified(|asked| asked.update(self.engine.probe_requests()));
+            .send_if_modified(|requests| requests.update(self.engine.probe_requests()));
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test]
-async fn rounds_change_with_the_configuration_while_the_hub_runs() {
+async fn rounds_change_with_the_configuration_while_the_engine_task_runs() {
     let state = TopologyState::new(Arc::default());
     let (sender, topology) = watch::channel(state);
     let (_reports, reports) = mpsc::channel(REPORT_QUEUE_CAPACITY);
@@ -22,7 +22,7 @@ async fn rounds_change_with_the_configuration_while_the_hub_runs() {
         latest: watch::channel(None).0,
         restored_flag: watch::channel(false).0,
     };
-    let (hub, outlook) = EngineTask::new(
+    let (task, outlook) = EngineTask::new(
         settings,
         Clock::system(),
         IngestMetrics::new(),
@@ -32,7 +32,7 @@ async fn rounds_change_with_the_configuration_while_the_hub_runs() {
     );
     restored.send(Checkpoint::default()).unwrap();
     let cancelled = CancellationToken::new();
-    let running = tokio::spawn(hub.run(cancelled.clone()));
+    let running = tokio::spawn(task.run(cancelled.clone()));
     assert_eq!(outlook.views.latest().interval, settings.interval);
     let timing = ProbeTiming {
         interval: Micros::from_secs(1),

@@ -13,7 +13,7 @@ impl EngineTask {
         let now = self.clock.now();
         let (topology, timing, unread) = {
             let state = self.topology_state.borrow_and_update();
-            let unread = state.error.as_ref().map(|trouble| trouble.since);
+            let unread = state.error.as_ref().map(|error| error.since);
             (state.topology.clone(), state.timing, unread)
         };
         self.update_source_state(unread, now);

@@ -43,7 +43,7 @@ fn large() -> Scene {
         ..fixtures::healthy()
     };
     let urls: Vec<_> = names.iter().map(String::as_str).collect();
-    let scene = scene(view, &urls);
+    let harness = scene(view, &urls);
     let times = r#""times":{"resolve_us":1200,"connect_us":900,"tls_us":3100,"first_byte_us":5200,"body_us":90,"total_us":10490}"#;
     for name in &urls {
         for placement in [Placement::SameNode, Placement::CrossNode, Placement::NoLocal] {
@@ -55,18 +55,18 @@ fn large() -> Scene {
                 let line = format!(
                     r#"{{"seq":1,"t_us":1,"target":"{name}","channel":"{channel}","result":{result},{times}}}"#
                 );
-                scene.observe(&line, ObservationResult::Accepted { placement });
+                harness.observe(&line, ObservationResult::Accepted { placement });
             }
         }
     }
-    scene
+    harness
 }
 
 #[test]
 fn a_scrape_of_two_thousand_targets_has_five_megabytes_on_the_wire_at_most() {
-    let scene = large();
+    let harness = large();
     let begin = Instant::now();
-    let text = scene.text();
+    let text = harness.text();
     let written = begin.elapsed();
     // Compressed, as Prometheus always requests it.
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());

@@ -144,19 +144,19 @@ fn encode_notifications(
     notifications: &parallax_notify::NotificationState,
 ) -> Result<(), fmt::Error> {
     let pending = notifications.pending();
-    let nobody = pending.is_empty();
+    let no_receivers = pending.is_empty();
     let label = |receiver: &String| ReceiverLabel {
         receiver: receiver.clone(),
     };
     let counts = pending
         .iter()
-        .map(|(name, owed, _)| (label(name), count_value(*owed)));
+        .map(|(name, pending_count, _)| (label(name), count_value(*pending_count)));
     encode_gauges(encoder, families::NOTIFICATIONS_PENDING, counts.collect())?;
     let ages = pending.iter().map(|(name, _, age)| (label(name), *age));
     encode_gauges(encoder, families::NOTIFICATIONS_OLDEST, ages.collect())?;
     let family = families::NOTIFICATIONS_UNPERSISTED;
     let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
-    if !nobody {
+    if !no_receivers {
         family.encode_gauge(&f64::from(u8::from(notifications.is_unpersisted())))?;
     }
     Ok(())
@@ -258,6 +258,6 @@ fn encode_counters<L: EncodeLabelSet>(
 }
 
 /// Converts a count to a sample value.
-pub(super) fn count_value(things: usize) -> f64 {
-    u32::try_from(things).map_or(f64::INFINITY, f64::from)
+pub(super) fn count_value(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }

@@ -84,10 +84,10 @@ fn the_reference_page_is_the_table() {
 #[test]
 fn the_exposition_matches_the_table() {
     let scenes = [fixtures::outage(), fixtures::warned(), fixtures::troubled()].map(|view| {
-        let scene = scene(view, &["http://a.example.test/"]);
-        scene.observe(OK, COUNTED);
-        scene.foresee();
-        scene.text()
+        let harness = scene(view, &["http://a.example.test/"]);
+        harness.observe(OK, COUNTED);
+        harness.foresee();
+        harness.text()
     });
     let mut exposed = BTreeMap::new();
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -109,12 +109,12 @@ fn the_exposition_matches_the_table() {
             }
         }
     }
-    let mut told = BTreeMap::new();
+    let mut documented = BTreeMap::new();
     for family in SECTIONS.iter().flat_map(|(_, families)| *families) {
         let name = format!("parallax_{}", family.name);
         let texts = (family.help.to_owned(), type_name(family.kind).to_owned());
         assert!(
-            told.insert(name, texts).is_none(),
+            documented.insert(name, texts).is_none(),
             "{} is there twice",
             family.name
         );
@@ -127,5 +127,5 @@ fn the_exposition_matches_the_table() {
         let found = labels.remove(&sample).unwrap_or_default();
         assert_eq!(found, wanted, "{sample}");
     }
-    assert_eq!(exposed, told);
+    assert_eq!(exposed, documented);
 }

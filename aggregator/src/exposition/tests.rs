@@ -154,9 +154,9 @@ fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
 
 #[test]
 fn names_types_and_help_texts_are_an_api() {
-    let scene = scene(fixtures::outage(), &["http://a.example.test/"]);
-    scene.observe(OK, COUNTED);
-    let text = scene.text();
+    let harness = scene(fixtures::outage(), &["http://a.example.test/"]);
+    harness.observe(OK, COUNTED);
+    let text = harness.text();
     let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
     insta::assert_snapshot!(described.join("\n"));
 }
@@ -179,13 +179,13 @@ fn every_watch_has_its_series_from_the_start() {
 
 #[test]
 fn probes_are_counted_by_placement_and_result_and_timed_where_they_succeed_on_the_users_way() {
-    let scene = scene(fixtures::waiting(), &["http://a.example.test/"]);
-    scene.observe(OK, COUNTED);
-    scene.observe(REFUSED, COUNTED);
-    scene.observe(DIRECT, COUNTED);
-    scene.observe(STRANGER, ObservationResult::Unknown);
-    scene.observe(OK, ObservationResult::Late);
-    let text = scene.text();
+    let harness = scene(fixtures::waiting(), &["http://a.example.test/"]);
+    harness.observe(OK, COUNTED);
+    harness.observe(REFUSED, COUNTED);
+    harness.observe(DIRECT, COUNTED);
+    harness.observe(STRANGER, ObservationResult::Unknown);
+    harness.observe(OK, ObservationResult::Late);
+    let text = harness.text();
     for line in [
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="ok"} 1"#,
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="refused"} 1"#,
@@ -224,7 +224,7 @@ fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
             .find(|line| line.starts_with("parallax_evidence_age_seconds "));
         line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
     };
-    // The clock of a scene starts at `NOW` and runs.
+    // The clock of the harness starts at `NOW` and runs.
     let fresh = 0.0..1.0;
     assert!(fresh.contains(&age(fixtures::waiting())));
     let judged = |until: EventTime| {
@@ -260,27 +260,27 @@ fn a_view_in_which_nothing_is_known_claims_no_reachability() {
 #[test]
 fn the_series_of_a_target_that_is_gone_are_gone() {
     let both = ["http://a.example.test/", "http://b.example.test/"];
-    let mut scene = scene(fixtures::outage(), &both);
-    scene.observe(OK, COUNTED);
-    scene.observe(&OK.replace("a.example", "b.example"), COUNTED);
+    let mut harness = scene(fixtures::outage(), &both);
+    harness.observe(OK, COUNTED);
+    harness.observe(&OK.replace("a.example", "b.example"), COUNTED);
     let series = |text: &str, host: &str| text.lines().filter(|line| line.contains(host)).count();
     assert_eq!(
-        series(&scene.text(), "//a.example.test"),
-        series(&scene.text(), "//b.example.test")
+        series(&harness.text(), "//a.example.test"),
+        series(&harness.text(), "//b.example.test")
     );
-    assert!(series(&scene.text(), "shop-07") > 0);
+    assert!(series(&harness.text(), "shop-07") > 0);
 
-    scene.counters.borrow_mut().set_targets(&topology(&both[1..]));
+    harness.counters.borrow_mut().set_targets(&topology(&both[1..]));
     let mut view = fixtures::waiting();
     view.matrix.retain(|row| row.target.as_str() != both[0]);
-    scene.views.publish(Arc::new(view));
-    let text = scene.text();
+    harness.views.publish(Arc::new(view));
+    let text = harness.text();
     assert_eq!(series(&text, "a.example.test"), 0, "{text}");
     assert!(series(&text, "//b.example.test") > 0);
     assert_eq!(series(&text, "shop-07"), 0);
-    scene.observe(OK, COUNTED);
+    harness.observe(OK, COUNTED);
     assert_eq!(
-        series(&scene.text(), "a.example.test"),
+        series(&harness.text(), "a.example.test"),
         0,
         "a late observation does not bring it back"
     );
@@ -288,26 +288,26 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
 
 #[test]
 fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
-    let scene = scene(fixtures::waiting(), &[]);
-    assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
-    scene.topology.send_modify(|state| {
+    let harness = scene(fixtures::waiting(), &[]);
+    assert!(harness.text().contains("parallax_topology_age_seconds 0.0"));
+    harness.topology.send_modify(|state| {
         state.error = Some(parallax_kubernetes::topology_state::SourceError {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });
     });
     assert!(
-        scene.text().contains("parallax_topology_age_seconds 90.0"),
+        harness.text().contains("parallax_topology_age_seconds 90.0"),
         "{}",
-        scene.text()
+        harness.text()
     );
 }
 
 #[test]
 fn protobuf_carries_the_native_histogram_at_the_schema_that_the_buckets_of_the_rollups_use() {
-    let scene = scene(fixtures::waiting(), &["http://a.example.test/"]);
-    scene.observe(OK, COUNTED);
-    let families = prometheus_protobuf::encode(&scene.registry).unwrap();
+    let harness = scene(fixtures::waiting(), &["http://a.example.test/"]);
+    harness.observe(OK, COUNTED);
+    let families = prometheus_protobuf::encode(&harness.registry).unwrap();
     let family = families
         .iter()
         .find(|family| family.name == "parallax_probe_phase_seconds")
@@ -320,9 +320,9 @@ fn protobuf_carries_the_native_histogram_at_the_schema_that_the_buckets_of_the_r
 
 #[test]
 fn no_series_names_a_node_and_a_target_together() {
-    let scene = scene(fixtures::wide(), &["http://a.example.test/"]);
-    scene.observe(OK, COUNTED);
-    for line in scene.text().lines() {
+    let harness = scene(fixtures::wide(), &["http://a.example.test/"]);
+    harness.observe(OK, COUNTED);
+    for line in harness.text().lines() {
         assert!(!(line.contains("target=") && line.contains("vantage=")), "{line}");
     }
 }

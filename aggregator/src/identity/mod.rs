@@ -190,9 +190,9 @@ impl ProberAuthenticator {
                 self.cache.lock().insert_rejection(hash, refused.reason);
                 Err(refused)
             }
-            Err(review::ReviewerUnavailable(why)) => {
+            Err(review::ReviewerUnavailable(detail)) => {
                 self.cache.lock().extend(&hash);
-                before.ok_or_else(|| AuthenticationError::new(RefusalReason::ReviewUnavailable, why))
+                before.ok_or_else(|| AuthenticationError::new(RefusalReason::ReviewUnavailable, detail))
             }
         }
     }
@@ -271,8 +271,8 @@ impl ProberAuthenticator {
             PodLookup::Known(pod) => pod,
             PodLookup::Unknown => {
                 self.cache.lock().remove(hash);
-                let who = format!("a Pod of {}", subject.account);
-                return Err(AuthenticationError::new(RefusalReason::UnknownPod, who));
+                let sender = format!("a Pod of {}", subject.account);
+                return Err(AuthenticationError::new(RefusalReason::UnknownPod, sender));
             }
             PodLookup::NotSynced => {
                 return Err(AuthenticationError::without_sender(RefusalReason::PodsUnknown));
@@ -327,9 +327,9 @@ impl RefusalLog {
     /// Returns the number of suppressed lines if the reason is due to be logged; `None` otherwise.
     fn take_suppressed(&self, reason: RefusalReason) -> Option<u64> {
         let now = Instant::now();
-        let mut said = self.0.lock();
-        let Some((last, unsaid)) = said.get_mut(&reason) else {
-            said.insert(reason, (now, 0));
+        let mut logged = self.0.lock();
+        let Some((last, unsaid)) = logged.get_mut(&reason) else {
+            logged.insert(reason, (now, 0));
             return Some(0);
         };
         if now.duration_since(*last) < LOG_INTERVAL {

@@ -118,7 +118,7 @@ impl AuthenticationError {
         }
     }
 
-    pub(crate) fn new(reason: RefusalReason, who: String) -> Self {
-        Self { reason, sender: who }
+    pub(crate) fn new(reason: RefusalReason, sender: String) -> Self {
+        Self { reason, sender }
     }
 }

@@ -129,17 +129,17 @@ impl Scene {
             Arc::new(shown),
             metrics.clone(),
         );
-        let scene = Self {
+        let harness = Self {
             world,
             identity,
             metrics,
             good,
         };
-        scene.knows(
-            &scene.good,
+        harness.knows(
+            &harness.good,
             Ok(subject("parallax/prober", Some("uid-1"), Some("n1"))),
         );
-        scene
+        harness
     }
 
     fn knows(&self, token: &str, answer: Result<TokenSubject, RefusalReason>) {
@@ -165,66 +165,66 @@ impl Scene {
 
 #[tokio::test]
 async fn a_token_leads_to_its_pod_and_the_pod_to_node_and_network() {
-    let scene = Scene::new();
-    assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
-    scene
+    let harness = Scene::new();
+    assert_eq!(harness.vantage(&harness.good).await, "n1/pod");
+    harness
         .world
         .pods
         .lock()
         .insert("uid-2".to_owned(), pod("host-1", "n2", Network::Host));
     let host = token("parallax", 3_600, "host");
     // An older API server does not return the node.
-    scene.knows(&host, Ok(subject("parallax/prober", Some("uid-2"), None)));
-    assert_eq!(scene.vantage(&host).await, "n2/host");
+    harness.knows(&host, Ok(subject("parallax/prober", Some("uid-2"), None)));
+    assert_eq!(harness.vantage(&host).await, "n2/host");
 }
 
 #[tokio::test]
 async fn a_responder_is_known_and_reports_nothing() {
-    let scene = Scene::new();
+    let harness = Scene::new();
     let responder = token("parallax", 3_600, "responder");
-    scene.knows(&responder, Ok(subject("parallax/responder", Some("uid-1"), None)));
-    let caller = scene.admit(&responder).await.unwrap();
+    harness.knows(&responder, Ok(subject("parallax/responder", Some("uid-1"), None)));
+    let caller = harness.admit(&responder).await.unwrap();
     assert_eq!(caller.role, ProberRole::Responder);
-    assert!(scene.identity.check_may_report(&caller).is_err());
-    let prober = scene.admit(&scene.good).await.unwrap();
-    assert!(scene.identity.check_may_report(&prober).is_ok());
+    assert!(harness.identity.check_may_report(&caller).is_err());
+    let prober = harness.admit(&harness.good).await.unwrap();
+    assert!(harness.identity.check_may_report(&prober).is_ok());
 }
 
 #[tokio::test]
 async fn a_pod_that_is_gone_takes_its_token_along() {
-    let scene = Scene::new();
-    scene.vantage(&scene.good).await;
-    let gone = scene.world.pods.lock().remove("uid-1").unwrap();
-    assert_eq!(scene.reason(&scene.good).await, RefusalReason::UnknownPod);
+    let harness = Scene::new();
+    harness.vantage(&harness.good).await;
+    let gone = harness.world.pods.lock().remove("uid-1").unwrap();
+    assert_eq!(harness.reason(&harness.good).await, RefusalReason::UnknownPod);
     // The cache entry is gone: the token is reviewed again even if a Pod with that UID reappears.
-    scene.world.pods.lock().insert("uid-1".to_owned(), gone);
-    let before = scene.reviews();
-    scene.vantage(&scene.good).await;
-    assert_eq!(scene.reviews(), before + 1);
+    harness.world.pods.lock().insert("uid-1".to_owned(), gone);
+    let before = harness.reviews();
+    harness.vantage(&harness.good).await;
+    assert_eq!(harness.reviews(), before + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_enrolled_vantage_is_accepted_until_it_is_revoked() {
-    let scene = Scene::new();
+    let harness = Scene::new();
     let outside = token("parallax", 86_400, "outside");
     let account = "parallax/parallax-vantage-laptop";
-    scene.knows(&outside, Ok(subject(account, None, None)));
-    scene
+    harness.knows(&outside, Ok(subject(account, None, None)));
+    harness
         .world
         .enrolled
         .lock()
         .insert(account.to_owned(), "internet:laptop".parse().unwrap());
-    assert_eq!(scene.vantage(&outside).await, "internet:laptop");
-    scene.world.tokens.lock().clear();
+    assert_eq!(harness.vantage(&outside).await, "internet:laptop");
+    harness.world.tokens.lock().clear();
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert_eq!(scene.reason(&outside).await, RefusalReason::Invalid);
+    assert_eq!(harness.reason(&outside).await, RefusalReason::Invalid);
     // The same labels in another namespace do not enrol a vantage.
-    let elsewhere = token("parallax", 86_400, "elsewhere");
-    scene.knows(
-        &elsewhere,
+    let other_token = token("parallax", 86_400, "elsewhere");
+    harness.knows(
+        &other_token,
         Ok(subject("shop/parallax-vantage-laptop", None, None)),
     );
-    assert_eq!(scene.reason(&elsewhere).await, RefusalReason::WrongAccount);
+    assert_eq!(harness.reason(&other_token).await, RefusalReason::WrongAccount);
 }
 
 #[test]

@@ -101,9 +101,11 @@ impl IngestMetrics {
     }
 
     /// Counts a rejected report.
-    pub(crate) fn count_rejected(&self, why: ReportRefusal) {
+    pub(crate) fn count_rejected(&self, reason: ReportRefusal) {
         self.reports
-            .get_or_create(&ResultLabel { result: why.label() })
+            .get_or_create(&ResultLabel {
+                result: reason.label(),
+            })
             .inc();
     }
 }

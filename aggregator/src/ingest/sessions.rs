@@ -49,17 +49,17 @@ pub(crate) struct ProberSessions {
 impl ProberSessions {
     /// Returns the session of a report, updated from its header.
     pub(crate) fn update(&mut self, header: &ReportHeader, received: EventTime) -> &mut ProberSession {
-        let lives = self.by_vantage.entry(header.vantage.clone()).or_default();
-        if !lives.contains_key(&header.incarnation) && lives.len() >= MAX_SESSIONS_PER_VANTAGE {
-            let oldest = lives
+        let sessions = self.by_vantage.entry(header.vantage.clone()).or_default();
+        if !sessions.contains_key(&header.incarnation) && sessions.len() >= MAX_SESSIONS_PER_VANTAGE {
+            let oldest = sessions
                 .iter()
-                .min_by_key(|(_, life)| life.last_report)
+                .min_by_key(|(_, session)| session.last_report)
                 .map(|(name, _)| name.clone());
             if let Some(oldest) = oldest {
-                lives.remove(&oldest);
+                sessions.remove(&oldest);
             }
         }
-        let life = lives
+        let session = sessions
             .entry(header.incarnation.clone())
             .or_insert_with(|| ProberSession {
                 offset: ClockOffset::default(),
@@ -68,11 +68,11 @@ impl ProberSessions {
                 dropped: 0,
                 assignments: None,
             });
-        life.offset.add_sample(header.sent_at, received);
-        life.last_report = received;
-        life.dropped = header.dropped;
-        life.assignments = header.assignments;
-        life
+        session.offset.add_sample(header.sent_at, received);
+        session.last_report = received;
+        session.dropped = header.dropped;
+        session.assignments = header.assignments;
+        session
     }
 
     /// Drops vantages that are no longer in the topology.
@@ -85,19 +85,19 @@ impl ProberSessions {
         let mut views: Vec<_> = self
             .by_vantage
             .iter()
-            .flat_map(|(vantage, lives)| {
-                lives
+            .flat_map(|(vantage, sessions)| {
+                sessions
                     .iter()
-                    .map(move |(incarnation, life)| (vantage, incarnation, life))
+                    .map(move |(incarnation, session)| (vantage, incarnation, session))
             })
-            .map(|(vantage, incarnation, life)| ProberView {
+            .map(|(vantage, incarnation, session)| ProberView {
                 vantage: vantage.clone(),
                 incarnation: incarnation.clone(),
-                last_report: life.last_report,
-                offset_us: life.offset.offset_micros(),
-                delay: life.offset.delay(),
-                dropped: life.dropped,
-                assignments: life.assignments,
+                last_report: session.last_report,
+                offset_us: session.offset.offset_micros(),
+                delay: session.offset.delay(),
+                dropped: session.dropped,
+                assignments: session.assignments,
             })
             .collect();
         views.sort_by(|a, b| a.vantage.cmp(&b.vantage).then(b.last_report.cmp(&a.last_report)));

@@ -176,11 +176,11 @@ impl PlanStream {
 
     fn current_input(&mut self) -> PlanInput {
         let state = self.topology.borrow_and_update();
-        let asked = self.plan_requests.borrow_and_update();
+        let requests = self.plan_requests.borrow_and_update();
         // Both grow monotonically, so their sum grows whenever one of them changes.
         let revision = PlanRevision {
             epoch: self.epoch.number,
-            number: state.revision + asked.version,
+            number: state.revision + requests.version,
         };
         let mut config = PlanConfig {
             echo_nonce: self.epoch.nonce.to_string(),
@@ -193,7 +193,7 @@ impl PlanStream {
             revision,
             topology: state.topology.clone(),
             config,
-            probe_requests: Arc::clone(&asked.probe_requests),
+            probe_requests: Arc::clone(&requests.probe_requests),
             scoped_targets: Arc::clone(&state.scoped),
         }
     }
@@ -238,9 +238,9 @@ impl PlanStream {
     /// them.
     fn new_runs(&mut self) -> Vec<PlanLine> {
         let orders = self.run_orders.borrow_and_update().clone();
-        let (now, told) = (self.clock.now(), self.last_run_sent);
-        let new = orders.iter().filter(|order| order.number > told);
-        self.last_run_sent = orders.iter().map(|order| order.number).fold(told, u64::max);
+        let (now, last_sent) = (self.clock.now(), self.last_run_sent);
+        let new = orders.iter().filter(|order| order.number > last_sent);
+        self.last_run_sent = orders.iter().map(|order| order.number).fold(last_sent, u64::max);
         if self.is_responder {
             return Vec::new();
         }

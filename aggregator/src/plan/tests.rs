@@ -27,7 +27,7 @@ fn feed() -> (
     };
     let epoch = PlanEpoch::current(&ReplicaState::standalone(7, "n")).unwrap();
     let stopping = CancellationToken::new();
-    let (asks, asked) = watch::channel(PlanRequests::default());
+    let (asks, requests) = watch::channel(PlanRequests::default());
     let (orders, runs) = watch::channel(Arc::from([]));
     let end = stopping.clone();
     tokio::spawn(async move {
@@ -38,7 +38,7 @@ fn feed() -> (
         (Arc::new(planner), epoch),
         (vantage, false),
         receiver,
-        asked,
+        requests,
         (runs, Clock::system()),
         stopping.clone(),
     );
@@ -59,15 +59,15 @@ fn proxied() -> ProbeRequest {
 async fn a_plan_stream_ends_when_the_token_expires() {
     let (_sender, _asks, _stopping, feed) = feed();
     let begin = Instant::now();
-    let life = HEARTBEAT_INTERVAL * 2 + HEARTBEAT_INTERVAL / 2;
-    let mut feed = feed.with_expiry(Some(begin + life));
+    let lifetime = HEARTBEAT_INTERVAL * 2 + HEARTBEAT_INTERVAL / 2;
+    let mut feed = feed.with_expiry(Some(begin + lifetime));
     let mut lines = 0;
     while feed.next_lines().await.is_some() {
         lines += 1;
     }
     assert_eq!(
         (lines, begin.elapsed()),
-        (3, life),
+        (3, lifetime),
         "a snapshot, two heartbeats, the end"
     );
 }
@@ -76,7 +76,7 @@ async fn a_plan_stream_ends_when_the_token_expires() {
 async fn a_requested_probe_is_added_and_removed_by_one_line_each() {
     let (_sender, asks, _stopping, mut feed) = feed();
     feed.next_lines().await.unwrap();
-    assert!(asks.send_if_modified(|asked| asked.update(&[proxied()])));
+    assert!(asks.send_if_modified(|requests| requests.update(&[proxied()])));
     let lines = feed.next_lines().await.unwrap();
     let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {
         panic!("one upsert, got {lines:?}")
@@ -87,11 +87,11 @@ async fn a_requested_probe_is_added_and_removed_by_one_line_each() {
         ..proxied()
     };
     assert!(
-        !asks.send_if_modified(|asked| asked.update(&[again])),
+        !asks.send_if_modified(|requests| requests.update(&[again])),
         "a repeated request is the same probe"
     );
-    asks.send_modify(|asked| {
-        asked.update(&[]);
+    asks.send_modify(|requests| {
+        requests.update(&[]);
     });
     let lines = feed.next_lines().await.unwrap();
     assert!(matches!(&lines[..], [PlanLine::Remove { id, .. }] if id.as_str() == "ask|proxied|a"));

@@ -77,7 +77,7 @@ pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
         view: &view,
         summary: shared.summary(&view),
         targets: topology.topology.targets().keys().collect(),
-        topology_error: topology.error.as_ref().map(|trouble| trouble.message.as_str()),
+        topology_error: topology.error.as_ref().map(|error| error.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),
         topology_revision: topology.revision,
         notes: &topology.notes,

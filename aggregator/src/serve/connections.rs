@@ -37,9 +37,9 @@ pub(crate) async fn serve(
     cancelled: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(permit) = room.clone().acquire_owned().await else {
+        let Ok(permit) = permits.clone().acquire_owned().await else {
             break;
         };
         let accepted = tokio::select! {
@@ -84,11 +84,11 @@ async fn accept_tls(
     cancelled: &CancellationToken,
 ) -> Option<TlsStream<TcpStream>> {
     let shaking = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
-    let shaken = tokio::select! {
+    let handshake = tokio::select! {
         () = cancelled.cancelled() => return None,
-        shaken = shaking => shaken,
+        handshake = shaking => handshake,
     };
-    match shaken {
+    match handshake {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err(error)) => {
             tracing::debug!(%error, "a TLS handshake failed");

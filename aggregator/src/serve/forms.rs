@@ -86,22 +86,22 @@ pub(crate) async fn incident_form(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let form = check_form(&shared, &headers, &body, &id)?;
-    let deed = if form.action == "verify" {
+    let permission = if form.action == "verify" {
         Permission::Run
     } else {
         Permission::Act
     };
-    let person = shared.access.allow(&headers, deed).await?;
+    let person = shared.access.allow(&headers, permission).await?;
     match form.action.as_str() {
         "verify" => drop(start_verification(&shared, &id, &person).await?),
-        deed => {
+        action => {
             find_incident(&shared, &id).await?;
             let handling = &shared.actions;
-            match deed {
+            match action {
                 "acknowledge" => drop(handling.acknowledge(&id, &person.name, None).await?),
                 "unsilence" => drop(handling.unsilence(&id, &person.name).await?),
-                deed => {
-                    let seconds = deed
+                action => {
+                    let seconds = action
                         .strip_prefix("silence-")
                         .and_then(|seconds| seconds.parse().ok());
                     let seconds = seconds.ok_or_else(|| {
@@ -127,7 +127,7 @@ fn check_form(
     body: &Bytes,
     about: &str,
 ) -> Result<FormBody, ApiError> {
-    let forbidden = |said| ApiError::new(StatusCode::FORBIDDEN, said);
+    let forbidden = |message| ApiError::new(StatusCode::FORBIDDEN, message);
     if !forms_enabled(&shared.access) {
         return Err(forbidden(
             "forms are disabled because the aggregator authenticates by token; use the API or the command line",

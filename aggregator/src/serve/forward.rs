@@ -88,9 +88,12 @@ pub(super) async fn forward_to_leader(
         return answered.unwrap_or_else(|| with_replica_header(no_leader(leader.as_ref()), &name));
     }
     let (head, body) = request.into_parts();
-    let asked = Request::from_parts(head.clone(), Body::empty());
-    let answered =
-        tokio::time::timeout(RESPONSE_TIMEOUT, shared.leader_proxy.forward(asked, &page, &name)).await;
+    let empty_request = Request::from_parts(head.clone(), Body::empty());
+    let answered = tokio::time::timeout(
+        RESPONSE_TIMEOUT,
+        shared.leader_proxy.forward(empty_request, &page, &name),
+    )
+    .await;
     match answered {
         Ok(Some(response)) => response,
         Ok(None) | Err(_) => with_replica_header(next.run(Request::from_parts(head, body)).await, &name),
@@ -135,14 +138,14 @@ fn strip_hop_headers(headers: &mut HeaderMap) {
 
 /// Rejects a write while no leader can take it.
 fn no_leader(leader: Option<&LeaderAddress>) -> Response {
-    let said = match leader {
+    let message = match leader {
         Some(leader) => format!(
             "this aggregator is on standby and the leader {} does not respond; retry the request",
             leader.name
         ),
         None => "this aggregator is on standby and there is no leader yet; retry the request".to_owned(),
     };
-    let body = json!({"error": said, "leader": leader.map(|leader| &leader.name)});
+    let body = json!({"error": message, "leader": leader.map(|leader| &leader.name)});
     ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }
 

@@ -160,11 +160,11 @@ pub(crate) async fn incidents(
         .collect();
     for one in kept {
         // The engine's copy is newer than the stored one.
-        let held = view
+        let is_current = view
             .incidents
             .iter()
             .any(|incident| incident.id == one.summary.id);
-        if let Some(place) = one.summary.cursor().filter(|_| !held) {
+        if let Some(place) = one.summary.cursor().filter(|_| !is_current) {
             over.push((place, DisplayedIncident::Stored(one.into_json())));
         }
     }
@@ -272,9 +272,9 @@ struct RollupRow {
 /// `step=1h` the last week, unless `from` and `to` (microseconds) are given.
 pub(crate) async fn rollups(
     State(shared): State<ServerState>,
-    Query(asked): Query<TargetHistoryQuery>,
+    Query(query): Query<TargetHistoryQuery>,
 ) -> Result<Response, ApiError> {
-    let (step, span) = match asked.step.as_deref() {
+    let (step, span) = match query.step.as_deref() {
         None | Some("5m") => (RollupStep::FiveMinutes, Micros::from_secs(24 * 3_600)),
         Some("1h") => (RollupStep::Hour, Micros::from_secs(7 * 24 * 3_600)),
         Some(other) => {
@@ -283,9 +283,9 @@ pub(crate) async fn rollups(
             )));
         }
     };
-    let to = asked.to.map_or_else(|| shared.clock.now(), EventTime);
-    let from = asked.from.map_or_else(|| to.minus(span), EventTime);
-    let target = asked.target.clone();
+    let to = query.to.map_or_else(|| shared.clock.now(), EventTime);
+    let from = query.from.map_or_else(|| to.minus(span), EventTime);
+    let target = query.target.clone();
     let mut rows = shared
         .store
         .query(move |store| store.rollups(step, &target, from..to, MAX_ROLLUPS + 1))
@@ -317,7 +317,7 @@ pub(crate) async fn rollups(
         })
         .collect();
     Ok(Json(json!({
-        "target": asked.target, "step_s": step.seconds(), "from": from, "to": to, "rollups": rows, "next_from": next,
+        "target": query.target, "step_s": step.seconds(), "from": from, "to": to, "rollups": rows, "next_from": next,
     }))
     .into_response())
 }
@@ -325,21 +325,21 @@ pub(crate) async fn rollups(
 /// `GET /v1/history/failures?target=URL`: raw failures before the time `before` (microseconds), newest first.
 pub(crate) async fn failures(
     State(shared): State<ServerState>,
-    Query(asked): Query<TargetHistoryQuery>,
+    Query(query): Query<TargetHistoryQuery>,
 ) -> Result<Response, ApiError> {
     let limit = HistoryQuery {
         before: None,
-        limit: asked.limit,
+        limit: query.limit,
     }
     .limit()?;
-    let before = EventTime(asked.before.unwrap_or(i64::MAX));
-    let target = asked.target.clone();
+    let before = EventTime(query.before.unwrap_or(i64::MAX));
+    let target = query.target.clone();
     let rows = shared
         .store
         .query(move |store| store.failures(&target, before, limit))
         .await
         .map_err(query_error)?;
-    Ok(Json(json!({"target": asked.target, "failures": rows})).into_response())
+    Ok(Json(json!({"target": query.target, "failures": rows})).into_response())
 }
 
 fn query_error(error: QueryError) -> ApiError {

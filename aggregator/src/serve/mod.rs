@@ -139,7 +139,7 @@ impl ServerState {
     }
 
     /// Rejects a vantage that is not in the topology. An authenticated prober may be ahead of the topology, so it is
-    /// told to retry.
+    /// asked to retry.
     pub(crate) fn expect_vantage(&self, vantage: &Vantage) -> Result<(), ApiError> {
         let expected = self.topology.borrow().topology.vantages();
         if expected.contains(vantage) {
@@ -170,15 +170,15 @@ fn prober_routes() -> Router<ServerState> {
 
 /// Routes that reject probers on the plaintext port if they authenticate by token: tokens must not travel unencrypted.
 fn tls_only_routes() -> Router<ServerState> {
-    let elsewhere = || async {
+    let reject = || async {
         ApiError::new(
             StatusCode::FORBIDDEN,
             "plans and reports are served over TLS only; use the port of tls.listen",
         )
     };
     Router::new()
-        .route("/v1/observations", any(elsewhere))
-        .route("/v1/plan", any(elsewhere))
+        .route("/v1/observations", any(reject))
+        .route("/v1/plan", any(reject))
 }
 
 /// Adds the limits of API requests: body size, timeout, JSON errors.

@@ -108,8 +108,8 @@ impl OpenApiOperation {
             };
             operation["requestBody"] = json!({"required": true, "content": {media: {"schema": schema}}});
         }
-        if let Some(deed) = self.permission {
-            let (verb, resource) = deed.rbac_rule();
+        if let Some(permission) = self.permission {
+            let (verb, resource) = permission.rbac_rule();
             operation["x-parallax-right"] = format!("{verb} {resource}.parallax.dev").into();
             operation["security"] = json!([{"bearer": []}, {}]);
         }
@@ -202,8 +202,8 @@ mod tests {
             .map(ToOwned::to_owned)
             .collect();
         let document = document();
-        let said: BTreeSet<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
-        assert_eq!(said, served);
+        let documented: BTreeSet<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(documented, served);
         assert!(served.len() > 10, "the source was read");
     }
 

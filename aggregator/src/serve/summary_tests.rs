@@ -45,9 +45,9 @@ fn one_lost_probe_is_reported_and_tolerated() {
         view.matrix[0].cells[cell].failures = 1;
     };
     lose(&mut view, 0);
-    let said = StatusSummary::of(&view, false);
-    assert_eq!((said.status, said.tone), (Status::Ok, SummaryTone::Ok));
-    assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
+    let summary = StatusSummary::of(&view, false);
+    assert_eq!((summary.status, summary.tone), (Status::Ok, SummaryTone::Ok));
+    assert!(summary.detail.contains("; 1 probe lost"), "{}", summary.detail);
     // A second failure from another vantage is not tolerated.
     lose(&mut view, 1);
     assert_eq!(status(&view), Status::Failing);
@@ -58,12 +58,14 @@ fn an_excused_failure_keeps_the_status_ok() {
     let mut view = healthy();
     investigate(&mut view, Subject::Network);
     view.investigations[0].transient = true;
-    let said = StatusSummary::of(&view, false);
-    assert_eq!(said.status, Status::Ok);
+    let summary = StatusSummary::of(&view, false);
+    assert_eq!(summary.status, Status::Ok);
     assert!(
-        said.detail.contains("; 1 failure expected to resolve by itself"),
+        summary
+            .detail
+            .contains("; 1 failure expected to resolve by itself"),
         "{}",
-        said.detail
+        summary.detail
     );
 }
 
@@ -71,9 +73,9 @@ fn an_excused_failure_keeps_the_status_ok() {
 fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
     let mut view = healthy();
     investigate(&mut view, Subject::Network);
-    let said = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, false);
     assert_eq!(
-        (said.status, &*said.detail),
+        (summary.status, &*summary.detail),
         (
             Status::Unknown,
             "1 failure that affects no target is under investigation."
@@ -81,9 +83,9 @@ fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_
     );
     view.matrix[0].cells[0].state = CellState::Flaky;
     view.matrix[0].cells[0].failures = 2;
-    let said = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, false);
     assert_eq!(
-        (said.status, &*said.text, &*said.detail),
+        (summary.status, &*summary.text, &*summary.detail),
         (
             Status::Failing,
             "Probes fail for 1 target",
@@ -98,9 +100,9 @@ fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
     let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
     never.never_succeeded = true;
     view.matrix.push(never);
-    let said = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, false);
     assert_eq!(
-        (said.status, &*said.text),
+        (summary.status, &*summary.text),
         (Status::Failing, "1 target never worked")
     );
     if let Some(row) = view.matrix.last_mut() {
@@ -110,12 +112,12 @@ fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
         &mut view,
         Subject::Target("https://new.example.test/".parse().unwrap()),
     );
-    let said = StatusSummary::of(&view, false);
-    assert_eq!(said.status, Status::Ok);
+    let summary = StatusSummary::of(&view, false);
+    assert_eq!(summary.status, Status::Ok);
     assert!(
-        said.detail.contains("1 target not in service yet"),
+        summary.detail.contains("1 target not in service yet"),
         "{}",
-        said.detail
+        summary.detail
     );
     // A target that has worked is in service, regardless of its annotation.
     if let Some(row) = view.matrix.last_mut() {
@@ -138,9 +140,9 @@ fn that_a_new_target_fails_is_unknown() {
         if let Some(row) = view.matrix.last_mut() {
             row.never_succeeded = never_ok;
         }
-        let said = StatusSummary::of(&view, false);
+        let summary = StatusSummary::of(&view, false);
         assert_eq!(
-            (said.status, &*said.detail),
+            (summary.status, &*summary.detail),
             (Status::Unknown, "1 new target does not work everywhere yet.")
         );
     }

@@ -220,22 +220,22 @@ mod tests {
     fn a_damaged_key_error_names_file_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(KEY_FILE), "no key").unwrap();
-        let said = CertificateAuthority::load_or_create(folder.path())
+        let error = CertificateAuthority::load_or_create(folder.path())
             .unwrap_err()
             .to_string();
         assert!(
-            said.contains("ca.key") && said.contains("remove the folder"),
-            "{said}"
+            error.contains("ca.key") && error.contains("remove the folder"),
+            "{error}"
         );
     }
 
     #[test]
     fn a_host_that_no_certificate_can_name_is_refused() {
         let authority = CertificateAuthority::generate().unwrap();
-        let said = authority
+        let error = authority
             .issue(&["stra\u{df}e".to_owned()])
             .unwrap_err()
             .to_string();
-        assert!(said.contains("tls.hosts"), "{said}");
+        assert!(error.contains("tls.hosts"), "{error}");
     }
 }

@@ -41,7 +41,7 @@ impl CaPublisher {
     /// Publishes the certificate and checks it regularly until cancelled.
     pub(crate) async fn run(self, cancelled: CancellationToken) {
         let mut retry = FIRST_RETRY;
-        let mut said = BTreeMap::new();
+        let mut logged = BTreeMap::new();
         loop {
             let mut failing = false;
             for place in &self.config_maps {
@@ -51,16 +51,16 @@ impl CaPublisher {
                 };
                 match done {
                     Ok(changed) => {
-                        if changed || said.remove(place).is_some() {
+                        if changed || logged.remove(place).is_some() {
                             tracing::info!(configmap = %place, "published the CA of this aggregator");
                         }
                     }
-                    Err(trouble) => {
+                    Err(error) => {
                         failing = true;
-                        let text = trouble.to_string();
-                        if said.get(place) != Some(&text) {
+                        let text = error.to_string();
+                        if logged.get(place) != Some(&text) {
                             tracing::warn!(configmap = %place, reason = %text, "cannot publish the CA of this aggregator, so probers do not trust it; retrying");
-                            said.insert(place.clone(), text);
+                            logged.insert(place.clone(), text);
                         }
                     }
                 }
@@ -104,11 +104,11 @@ impl CaPublisher {
 }
 
 /// Returns the new bundle: this aggregator's certificate, followed by the existing ones.
-fn bundle(before: &str, ours: &str) -> String {
-    let ours = ours.trim();
+fn bundle(before: &str, own: &str) -> String {
+    let own = own.trim();
     let mut text = String::new();
-    let others = certificate_blocks(before).filter(|block| *block != ours);
-    for block in std::iter::once(ours).chain(others).take(MAX_BUNDLE_CERTIFICATES) {
+    let others = certificate_blocks(before).filter(|block| *block != own);
+    for block in std::iter::once(own).chain(others).take(MAX_BUNDLE_CERTIFICATES) {
         text.push_str(block);
         text.push('\n');
     }

@@ -89,21 +89,21 @@ fn answers(order: &RunOrder, refused: bool, seq: &mut u64) -> Vec<String> {
             *seq += 1;
             let mut line = json!({"seq": *seq, "t_us": 900_000 + u64::from(round), "assignment": assignment.id,
                 "target": assignment.target, "channel": assignment.channel});
-            let asked = if assignment.channel == Channel::Vip && refused {
+            let answer = if assignment.channel == Channel::Vip && refused {
                 json!({"front": "203.0.113.10:80", "result": "failed", "phase": "connect", "kind": "refused",
                     "challenge": {"passes": 0, "addresses": ["203.0.113.10"], "dials": [{"address": "203.0.113.10:80", "failed": "refused"}]}})
             } else {
                 json!({"front": "203.0.113.10:80", "result": "ok", "status": 200,
                     "challenge": {"passes": 1, "addresses": ["203.0.113.10"], "dials": [{"address": "203.0.113.10:80"}]}})
             };
-            let (Value::Object(line), Value::Object(mut asked)) = (&mut line, asked) else {
+            let (Value::Object(line), Value::Object(mut answer)) = (&mut line, answer) else {
                 unreachable!("both are objects")
             };
             if assignment.channel != Channel::Vip {
-                asked.remove("challenge");
-                asked.remove("front");
+                answer.remove("challenge");
+                answer.remove("front");
             }
-            line.append(&mut asked);
+            line.append(&mut answer);
             lines.push(Value::Object(line.clone()).to_string());
         }
     }
@@ -112,7 +112,7 @@ fn answers(order: &RunOrder, refused: bool, seq: &mut u64) -> Vec<String> {
 
 /// Polls the Challenges until they match.
 async fn challenges(aggregator: &Running, wanted: impl Fn(&Value) -> bool) -> Value {
-    let asked = async {
+    let polling = async {
         loop {
             let found = aggregator.json("/v1/challenges").await;
             if wanted(&found) {
@@ -121,7 +121,7 @@ async fn challenges(aggregator: &Running, wanted: impl Fn(&Value) -> bool) -> Va
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let found = tokio::time::timeout(DEADLINE, asked).await;
+    let found = tokio::time::timeout(DEADLINE, polling).await;
     found.expect("timed out waiting for the expected Challenges")
 }
 
@@ -224,7 +224,7 @@ async fn missing_cert_manager_or_permission_is_reported_without_side_effects() {
     let found = challenges(&aggregator, |found| {
         found["unknown_because"]
             .as_str()
-            .is_some_and(|why| why.contains("not installed"))
+            .is_some_and(|reason| reason.contains("not installed"))
     })
     .await;
     assert_eq!(found["challenges"], json!([]));
@@ -238,7 +238,7 @@ async fn missing_cert_manager_or_permission_is_reported_without_side_effects() {
     challenges(&aggregator, |found| {
         found["unknown_because"]
             .as_str()
-            .is_some_and(|why| why.contains(rule))
+            .is_some_and(|reason| reason.contains(rule))
     })
     .await;
     assert!(aggregator.json("/v1/state").await["topology_error"].is_null());

@@ -53,7 +53,7 @@ async fn a_pod_prober_gets_fact_requests_if_its_node_address_is_known() {
     fs::write(running.topology(), topology).unwrap();
     let mut stream = running.get("/v1/plan?vantage=n2/pod").send().await.unwrap();
     let mut text = String::new();
-    let asked = loop {
+    let fact_questions = loop {
         let chunk = stream.chunk().await.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
         let found = text
@@ -67,8 +67,11 @@ async fn a_pod_prober_gets_fact_requests_if_its_node_address_is_known() {
             break questions;
         }
     };
-    assert_eq!(asked.healthz, Some("192.0.2.12:10256".parse().unwrap()));
-    assert_eq!(asked.health_checks, ["192.0.2.12:30123".parse().unwrap()]);
+    assert_eq!(fact_questions.healthz, Some("192.0.2.12:10256".parse().unwrap()));
+    assert_eq!(
+        fact_questions.health_checks,
+        ["192.0.2.12:30123".parse().unwrap()]
+    );
     drop(stream);
     running.stop().await;
 }

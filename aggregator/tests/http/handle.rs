@@ -73,22 +73,22 @@ fn reset_path() -> String {
 #[tokio::test]
 async fn an_incident_is_acknowledged_and_silenced_with_who_and_when_and_stays_open() {
     let (aggregator, id) = failing("store: {path: history.db}\n").await;
-    let path = |deed: &str| format!("/v1/incidents/{id}/{deed}");
-    let said = post(&aggregator, &path("acknowledge"), &json!({"note": "on it"}))
+    let path = |action: &str| format!("/v1/incidents/{id}/{action}");
+    let response = post(&aggregator, &path("acknowledge"), &json!({"note": "on it"}))
         .send()
         .await
         .unwrap();
-    assert_eq!(said.status(), 200);
-    let said = read(said).await;
+    assert_eq!(response.status(), 200);
+    let response = read(response).await;
     assert_eq!(
-        (&said["acknowledged"]["note"], &said["persisted"]),
+        (&response["acknowledged"]["note"], &response["persisted"]),
         (&json!("on it"), &json!(true))
     );
-    let said = post(&aggregator, &path("silence"), &json!({"duration_s": 3_600}))
+    let response = post(&aggregator, &path("silence"), &json!({"duration_s": 3_600}))
         .send()
         .await
         .unwrap();
-    assert_eq!(read(said).await["silenced"]["by"], "this machine");
+    assert_eq!(read(response).await["silenced"]["by"], "this machine");
     let incident = aggregator.json(&format!("/v1/incidents/{id}")).await;
     assert_eq!(
         (&incident["state"], &incident["suppressed_because"]),
@@ -165,11 +165,11 @@ async fn forms_of_the_page_reject_other_origins() {
         .redirect(Policy::none())
         .build()
         .unwrap();
-    let press = |deed: &str, proof: &str, headers: &[(&'static str, &str)]| {
+    let press = |action: &str, proof: &str, headers: &[(&'static str, &str)]| {
         let mut request = client
             .post(format!("{}/incident/{id}/handle", aggregator.url))
             .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("csrf_token={proof}&action={deed}"));
+            .body(format!("csrf_token={proof}&action={action}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -178,7 +178,7 @@ async fn forms_of_the_page_reject_other_origins() {
     let own = ("sec-fetch-site", "same-origin");
     let origin = aggregator.url.clone();
     let none = "0".repeat(64);
-    for (deed, proof, headers, status) in [
+    for (action, proof, headers, status) in [
         ("acknowledge", proof.as_str(), vec![own], 303),
         (
             "silence-3600",
@@ -209,8 +209,8 @@ async fn forms_of_the_page_reject_other_origins() {
             403,
         ),
     ] {
-        let answer = press(deed, proof, &headers).await.unwrap();
-        assert_eq!(answer.status().as_u16(), status, "{deed} {headers:?}");
+        let answer = press(action, proof, &headers).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{action} {headers:?}");
         if status == 303 {
             assert_eq!(answer.headers()[header::LOCATION], format!("/incident/{id}"));
         }
@@ -231,17 +231,17 @@ async fn maintenance_has_buttons_of_its_own(
     client: &reqwest::Client,
     (id, of_the_incident): (&str, &str),
 ) {
-    let announce = |deed: &str, proof: &str| {
+    let announce = |action: &str, proof: &str| {
         let request = client.post(format!("{}/maintenance/handle", aggregator.url));
         let request = request
             .header("content-type", "application/x-www-form-urlencoded")
             .header("sec-fetch-site", "same-origin");
-        request.body(format!("csrf_token={proof}&action={deed}")).send()
+        request.body(format!("csrf_token={proof}&action={action}")).send()
     };
     let overview = aggregator.text("/").await;
     let shown = overview.split("name=\"csrf_token\" value=\"").nth(1).unwrap();
     let shown = shown.split('"').next().unwrap();
-    for (deed, proof, status) in [
+    for (action, proof, status) in [
         ("open-3600", shown, 303),
         ("open-3600", of_the_incident, 403),
         ("open-5", shown, 400),
@@ -249,9 +249,9 @@ async fn maintenance_has_buttons_of_its_own(
         ("end-m-none", shown, 404),
     ] {
         assert_eq!(
-            announce(deed, proof).await.unwrap().status().as_u16(),
+            announce(action, proof).await.unwrap().status().as_u16(),
             status,
-            "{deed}"
+            "{action}"
         );
     }
     let overview = aggregator.text("/").await;

@@ -65,8 +65,8 @@ async fn what_cannot_be_a_report_is_refused_with_its_reason_and_affects_nothing_
         let got = response.status().as_u16();
         let answer = json(response).await;
         assert_eq!(got, status, "{answer}");
-        let said = answer["error"].as_str().unwrap();
-        assert!(said.contains(words), "{said}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(words), "{error}");
     };
     refused(aggregator.report().body("garbage\n"), 400, "report header").await;
     refused(aggregator.report().body(""), 400, "empty body").await;

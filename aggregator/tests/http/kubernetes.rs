@@ -52,7 +52,7 @@ async fn upsert(plan: &mut Lines, id: &str) {
 
 /// Polls the state until it matches.
 async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
-    let asked = async {
+    let polling = async {
         loop {
             let state = aggregator.json("/v1/state").await;
             if wanted(&state) {
@@ -60,7 +60,7 @@ async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
             }
         }
     };
-    timeout(DEADLINE, asked)
+    timeout(DEADLINE, polling)
         .await
         .expect("timed out waiting for the expected state")
 }

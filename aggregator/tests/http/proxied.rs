@@ -73,17 +73,17 @@ async fn the_user_survives_forwarding_and_cannot_be_forged() {
         let url = aggregator.get("/v1/maintenance").build().unwrap().url().clone();
         client().post(url).json(&window)
     };
-    let (status, by, said) = asked(announce(&standby), &[SECRET, ANN, SRE]).await;
+    let (status, by, answer) = asked(announce(&standby), &[SECRET, ANN, SRE]).await;
     assert_eq!(
-        (status, by.as_str(), &said["by"]),
+        (status, by.as_str(), &answer["by"]),
         (201, "agg-a", &json!("ann")),
-        "{said}"
+        "{answer}"
     );
-    let (status, by, said) = asked(announce(&standby), &[SECRET, ANN]).await;
+    let (status, by, answer) = asked(announce(&standby), &[SECRET, ANN]).await;
     assert_eq!(
         (status, by.as_str()),
         (403, "agg-a"),
-        "the user is known and has read permission only: {said}"
+        "the user is known and has read permission only: {answer}"
     );
 
     // The proxy cannot be bypassed: neither at a replica directly nor by imitating a forwarded request.
@@ -97,9 +97,9 @@ async fn the_user_survives_forwarding_and_cannot_be_forged() {
             &[ANN, SRE, own],
             &[ANN, SRE, ("parallax-forwarded-by", "agg-b")],
         ] {
-            let (status, _, said) = asked(announce(aggregator), forged).await;
+            let (status, _, answer) = asked(announce(aggregator), forged).await;
             let stands_by = is_standby && forged.iter().any(|(name, _)| *name == own.0);
-            assert_eq!(status, if stands_by { 503 } else { 401 }, "{forged:?}: {said}");
+            assert_eq!(status, if stands_by { 503 } else { 401 }, "{forged:?}: {answer}");
             let (status, ..) = asked(aggregator.get("/v1/maintenance"), forged).await;
             assert_eq!(status, 401, "{forged:?}");
         }

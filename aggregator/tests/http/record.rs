@@ -22,8 +22,11 @@ fn replayed(folder: &Path, now: EventTime) -> View {
             .read_to_string(&mut text)
             .unwrap();
         for (i, line) in text.lines().enumerate() {
-            let said = replay.read_line(i + 1, line);
-            assert!(said.iter().all(|line| !line.contains("malformed")), "{said:?}");
+            let output = replay.read_line(i + 1, line);
+            assert!(
+                output.iter().all(|line| !line.contains("malformed")),
+                "{output:?}"
+            );
         }
     }
     replay.view(now).unwrap()

@@ -337,8 +337,8 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
     assert!(server.get("runs", "shop", "ask").unwrap()["status"]["run"].is_null());
     let refused = second.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
     assert_eq!(refused.status(), 503);
-    let said = crate::common::json(refused).await;
-    assert_eq!(said["leader"], "agg-a", "{said}");
+    let body = crate::common::json(refused).await;
+    assert_eq!(body["leader"], "agg-a", "{body}");
 
     first.kill().await;
     leads(&second).await;

@@ -122,8 +122,8 @@ async fn rejected_runs_say_what_to_do() {
     ] {
         let answer = ask(&aggregator, &body).send().await.unwrap();
         assert_eq!(answer.status(), status, "{body}");
-        let said = json(answer).await["error"].as_str().unwrap().to_owned();
-        assert!(said.contains(words), "{said}");
+        let error = json(answer).await["error"].as_str().unwrap().to_owned();
+        assert!(error.contains(words), "{error}");
     }
     // Another site can submit a form without a CORS preflight request, but not JSON.
     let form = aggregator
@@ -160,11 +160,11 @@ async fn rejected_runs_say_what_to_do() {
 #[tokio::test]
 async fn runs_need_the_secret_and_reading_only_if_configured() {
     let shared = reporting("tokenFile: token\n").await;
-    let asked = ask(&shared, &json!({"url": A})).send().await.unwrap();
-    assert_eq!(asked.status(), StatusCode::UNAUTHORIZED);
-    assert_eq!(asked.headers()["www-authenticate"], "Bearer");
-    let asked = ask(&shared, &json!({"url": A})).bearer_auth("a-token-of-24-characters");
-    assert_eq!(asked.send().await.unwrap().status(), StatusCode::CREATED);
+    let response = ask(&shared, &json!({"url": A})).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(response.headers()["www-authenticate"], "Bearer");
+    let response = ask(&shared, &json!({"url": A})).bearer_auth("a-token-of-24-characters");
+    assert_eq!(response.send().await.unwrap().status(), StatusCode::CREATED);
     assert_eq!(shared.get("/v1/state").send().await.unwrap().status(), 200);
     let closed = reporting("tokenFile: token\naccess: {tokenFile: token}\n").await;
     for path in ["/", "/v1/state", "/v1/incidents", "/v1/runs", "/incident/i-1"] {

@@ -80,10 +80,10 @@ async fn a_broken_topology_file_shows_in_api_page_and_metric_and_heals() {
     let aggregator = Running::start().await;
     fs::write(aggregator.topology(), "nodes: [{nam: n1}]\n").unwrap();
     let broken = until(&aggregator, |state| !state["topology_error"].is_null()).await;
-    let said = broken["topology_error"].as_str().unwrap();
+    let error = broken["topology_error"].as_str().unwrap();
     assert!(
-        said.contains("topology.yaml:1:10: nodes[0].nam: unknown field"),
-        "{said}"
+        error.contains("topology.yaml:1:10: nodes[0].nam: unknown field"),
+        "{error}"
     );
     assert!(broken["topology_age_us"].as_u64() > Some(0));
     assert!(
@@ -143,12 +143,12 @@ async fn a_port_in_use_is_a_one_line_error_with_a_remedy() {
     config.listen = first.local_addr();
     let error = Aggregator::bind(config).await.unwrap_err();
     assert!(matches!(error, StartError::AddressInUse { .. }));
-    let said = error.to_string();
+    let message = error.to_string();
     assert!(
-        said.contains(&first.local_addr().to_string()) && said.contains("`listen`"),
-        "{said}"
+        message.contains(&first.local_addr().to_string()) && message.contains("`listen`"),
+        "{message}"
     );
-    assert_eq!(said.lines().count(), 1);
+    assert_eq!(message.lines().count(), 1);
 }
 
 #[tokio::test]

@@ -225,8 +225,8 @@ async fn replacing_a_corrupt_store_is_reported() {
     fs::write(&path, "not a database at all, whatever its name says".repeat(100)).unwrap();
     let running = Running::with(&with_store(&path)).await;
     let state = until(&running, |store| store["state"] == "up").await;
-    let said = state["store"]["notices"][0]["text"].as_str().unwrap();
-    assert!(said.contains("moved aside"), "{said}");
+    let notice = state["store"]["notices"][0]["text"].as_str().unwrap();
+    assert!(notice.contains("moved aside"), "{notice}");
     assert!(
         running
             .text("/")

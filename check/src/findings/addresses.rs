@@ -102,12 +102,12 @@ fn note_client_error(subject: &CheckSubject, one: &AddressResult, now: i64, foun
         status: Some(status),
         ..of_reached(subject, one, now)
     };
-    let mut said = explain(&FailureKind::Status, &facts);
-    said.summary = format!(
+    let mut explanation = explain(&FailureKind::Status, &facts);
+    explanation.summary = format!(
         "{}; every status below 500 is a success, --expect-status 200 is stricter",
-        said.summary
+        explanation.summary
     );
-    found.add(FindingLevel::Note, STATUS, vec![one.address], said);
+    found.add(FindingLevel::Note, STATUS, vec![one.address], explanation);
 }
 
 fn check_certificate(one: &AddressResult, now: i64, found: &mut PassFindings) {
@@ -124,14 +124,14 @@ fn check_certificate(one: &AddressResult, now: i64, found: &mut PassFindings) {
             now,
             ..FailureFacts::default()
         };
-        let said = explain(refused, &facts);
+        let explanation = explain(refused, &facts);
         found.add(
             FindingLevel::Warning,
             NOT_VERIFIED,
             vec![one.address],
             Explanation {
-                summary: format!("accepted because of --insecure, although {}", said.summary),
-                likely_reasons: said.likely_reasons,
+                summary: format!("accepted because of --insecure, although {}", explanation.summary),
+                likely_reasons: explanation.likely_reasons,
             },
         );
         return;
@@ -163,7 +163,7 @@ pub(crate) fn check_dials(fetched: &ValidationResult, found: &mut PassFindings) 
         return;
     }
     for dial in &fetched.dials {
-        let why = match &dial.outcome {
+        let reason = match &dial.outcome {
             DialOutcome::Connected => continue,
             DialOutcome::Failed(kind) => kind.description().to_owned(),
             DialOutcome::Overtaken => "an address of the other family connected first".to_owned(),
@@ -173,7 +173,7 @@ pub(crate) fn check_dials(fetched: &ValidationResult, found: &mut PassFindings) 
             DEAD_ADDRESS,
             vec![dial.address],
             Explanation {
-                summary: format!("this client did not use the address: {why}"),
+                summary: format!("this client did not use the address: {reason}"),
                 likely_reasons: vec![
                     "clients with other rules fail here; try --profile ca and --profile pebble".to_owned(),
                 ],
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_short_lived_certificate_is_not_always_about_to_expire() {
         const DAY: i64 = 24 * 60 * 60;
-        for (life, days) in [(398, 14), (90, 14), (6, 2), (1, 0)] {
-            assert_eq!(expiry_warning_days(0, life * DAY), days, "{life} days");
+        for (lifetime, days) in [(398, 14), (90, 14), (6, 2), (1, 0)] {
+            assert_eq!(expiry_warning_days(0, lifetime * DAY), days, "{lifetime} days");
         }
     }
 }

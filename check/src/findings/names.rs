@@ -44,7 +44,7 @@ pub(crate) fn check_names(lookup: &NameLookup, found: &mut PassFindings) {
     }
     if let Some(musl) = &lookup.musl_answer {
         let addresses: Vec<IpAddr> = musl.addresses.iter().map(|found| found.address).collect();
-        let said = if addresses.is_empty() {
+        let addresses_text = if addresses.is_empty() {
             "no address".to_owned()
         } else {
             join_addresses(&addresses)
@@ -52,7 +52,7 @@ pub(crate) fn check_names(lookup: &NameLookup, found: &mut PassFindings) {
         found.add_about_name(
             FindingLevel::Note,
             LIBC_DIFFER,
-            format!("images with musl (Alpine) get {said}"),
+            format!("images with musl (Alpine) get {addresses_text}"),
             &["glibc and musl apply the search list differently; a trailing dot makes them agree"],
         );
     }
@@ -74,7 +74,7 @@ fn compare_resolvers(lookup: &NameLookup, found: &mut PassFindings) {
     };
     for (answer, resolver) in &named {
         if answer.addresses.is_empty() {
-            let why = answer
+            let reason = answer
                 .dns
                 .as_ref()
                 .and_then(|dns| dns.failure())
@@ -82,7 +82,7 @@ fn compare_resolvers(lookup: &NameLookup, found: &mut PassFindings) {
             found.add_about_name(
                 FindingLevel::Warning,
                 RESOLVER_FAILS,
-                format!("{resolver} returns no address ({why}), but {by} does"),
+                format!("{resolver} returns no address ({reason}), but {by} does"),
                 &["clients that use one resolver work, clients that use the other do not"],
             );
         } else if answer.sorted_addresses() != first.sorted_addresses() {
@@ -109,8 +109,8 @@ fn check_families(lookup: &NameLookup, found: &mut PassFindings) {
         .filter(|answer| !answer.addresses.is_empty())
     {
         let Some(dns) = &answer.dns else { continue };
-        for (family, said) in [("A", &dns.a), ("AAAA", &dns.aaaa)] {
-            let FamilyAnswer::Failed { kind, .. } = said else {
+        for (family, family_answer) in [("A", &dns.a), ("AAAA", &dns.aaaa)] {
+            let FamilyAnswer::Failed { kind, .. } = family_answer else {
                 continue;
             };
             // A name with addresses of only one family is normal.

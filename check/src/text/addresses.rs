@@ -108,7 +108,7 @@ pub(super) fn responder_text(one: &AddressResult) -> Option<String> {
     Some(match (one.ttl.as_ref()?, one.is_local) {
         (_, true) => "by this machine itself".to_owned(),
         (Ok(evidence), false) => distance(evidence),
-        (Err(why), false) => format!("distance unknown: {why}"),
+        (Err(reason), false) => format!("distance unknown: {reason}"),
     })
 }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_distance_is_claimed_as_far_as_the_ttl_goes() {
-        let said = |ttl, from: Option<[u8; 4]>| {
+        let describe = |ttl, from: Option<[u8; 4]>| {
             distance(&TtlEvidence {
                 address: [192, 0, 2, 1].into(),
                 sender: from.map(Into::into),
@@ -182,9 +182,9 @@ mod tests {
                 rtt: None,
             })
         };
-        assert!(said(64, None).contains("without a router in between"));
-        assert!(said(63, None).starts_with("1 router away"));
-        assert!(said(119, None).starts_with("about 9 routers away; TTL 119 of 128"));
-        assert!(said(64, Some([10, 0, 0, 1])).contains("by 10.0.0.1 in its place"));
+        assert!(describe(64, None).contains("without a router in between"));
+        assert!(describe(63, None).starts_with("1 router away"));
+        assert!(describe(119, None).starts_with("about 9 routers away; TTL 119 of 128"));
+        assert!(describe(64, Some([10, 0, 0, 1])).contains("by 10.0.0.1 in its place"));
     }
 }

@@ -51,8 +51,8 @@ pub(super) fn render(report: &Report<'_>, style: ColorMode) -> String {
         report.subject.url,
         headline(report)
     );
-    for said in &report.subject.assumptions {
-        write_line(&mut text, "", said);
+    for note in &report.subject.assumptions {
+        write_line(&mut text, "", note);
     }
     match &report.result {
         CheckResult::Addresses(rounds) => write_rounds(rounds, report, style, &mut text),
@@ -62,16 +62,16 @@ pub(super) fn render(report: &Report<'_>, style: ColorMode) -> String {
             caa,
             ..
         } => {
-            for said in manners {
-                write_line(&mut text, "", said);
+            for note in manners {
+                write_line(&mut text, "", note);
             }
             if let Some(last) = fetched.last() {
                 write_fetch(last, &mut text);
             }
             if let Some(caa) = caa {
                 write_line(&mut text, "CAA", &caa.summary());
-                if let Some(told) = caa.problem_text() {
-                    write_line(&mut text, "it says", &told);
+                if let Some(acme_problem) = caa.problem_text() {
+                    write_line(&mut text, "it says", &acme_problem);
                 }
             }
         }
@@ -189,9 +189,9 @@ fn write_rounds(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, te
     for one in &first.reached {
         // The responder of a loopback address is known.
         if !one.address.ip().is_loopback()
-            && let Some(who) = responder_text(one)
+            && let Some(responder) = responder_text(one)
         {
-            write_line(text, "answered", &format!("{}: {who}", one.address));
+            write_line(text, "answered", &format!("{}: {responder}", one.address));
         }
     }
     let shown_there = distinct_certificates(&last.reached);
@@ -231,9 +231,9 @@ fn write_rounds(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, te
 }
 
 /// Writes one labelled line.
-pub(super) fn write_line(text: &mut String, word: &str, said: &str) {
+pub(super) fn write_line(text: &mut String, word: &str, value: &str) {
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "  {word:<11} {said}");
+    let _ = writeln!(text, "  {word:<11} {value}");
 }
 
 fn write_finding(found: &Finding, looks: u32, style: ColorMode, text: &mut String) {

@@ -60,10 +60,10 @@ fn resolution_text(dns: &Resolution, took: Option<Micros>) -> String {
         took.map_or_else(String::new, |took| format!(" in {took}"))
     );
     if dns.addresses.is_empty() {
-        let why = dns.failure().map_or("it has no address", failure_text);
-        return format!("{why}, {by}");
+        let reason = dns.failure().map_or("it has no address", failure_text);
+        return format!("{reason}, {by}");
     }
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     for (record, v4) in [("A", true), ("AAAA", false)] {
         let of: Vec<_> = dns
             .addresses
@@ -71,7 +71,7 @@ fn resolution_text(dns: &Resolution, took: Option<Micros>) -> String {
             .filter(|found| found.address.is_ipv4() == v4)
             .collect();
         let Some(first) = of.first() else {
-            said.push(format!("no {record}"));
+            parts.push(format!("no {record}"));
             continue;
         };
         let addresses: Vec<String> = of.iter().map(|found| found.address.to_string()).collect();
@@ -79,9 +79,9 @@ fn resolution_text(dns: &Resolution, took: Option<Micros>) -> String {
             .ttl_s
             .map_or_else(String::new, |ttl| format!(" (TTL {ttl} s)"));
         let tcp = if first.over_tcp { " over TCP" } else { "" };
-        said.push(format!("{record} {}{ttl}{tcp}", addresses.join(", ")));
+        parts.push(format!("{record} {}{ttl}{tcp}", addresses.join(", ")));
     }
-    format!("{}, {by}", said.join("; "))
+    format!("{}, {by}", parts.join("; "))
 }
 
 /// The names tried along the search list, if there was more than one.
@@ -112,7 +112,7 @@ pub(super) fn write_fetch(fetched: &ValidationResult, text: &mut String) {
         write_line(text, word, &format!("{}  {}", escape(&hop.url), hop.status));
     }
     if let Some(problem) = &fetched.problem {
-        let said = format!("{}: {}", problem.class.label(), escape(&problem.detail));
-        write_line(text, "it says", &said);
+        let message = format!("{}: {}", problem.class.label(), escape(&problem.detail));
+        write_line(text, "it says", &message);
     }
 }

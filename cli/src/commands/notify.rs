@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 one.kind,
                 took.as_millis()
             ),
-            Err(why) => writeln!(text, "{} ({}): not delivered: {why}", one.name, one.kind),
+            Err(reason) => writeln!(text, "{} ({}): not delivered: {reason}", one.name, one.kind),
         };
     }
     print(&text)?;

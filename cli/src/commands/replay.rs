@@ -57,7 +57,7 @@ enum ReplayError {
 fn replay(inputs: &[Input], out: &mut impl Write, args: &Args) -> Result<(), ReplayError> {
     let mut replay = Replay::new();
     let mut recordings = 0_u64;
-    let mut say = |events: Vec<String>| -> std::io::Result<()> {
+    let mut print_events = |events: Vec<String>| -> std::io::Result<()> {
         for event in &events {
             recordings += u64::from(event.starts_with(TRIAL_EVENT_PREFIX));
             print(event, out, args)?;
@@ -65,9 +65,9 @@ fn replay(inputs: &[Input], out: &mut impl Write, args: &Args) -> Result<(), Rep
         Ok(())
     };
     for input in inputs {
-        for_each_line(input, |number, line| say(replay.read_line(number, line)))?;
+        for_each_line(input, |number, line| print_events(replay.read_line(number, line)))?;
     }
-    say(replay.finish())?;
+    print_events(replay.finish())?;
     out.flush()?;
     if recordings == 0 {
         Err(ReplayError::NoRecording)

@@ -59,8 +59,8 @@ async fn respond(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) ->
         .and_then(|host| host.to_str().ok())
         .unwrap_or_default();
     let name = host.split_once(':').map_or(host, |(name, _)| name);
-    let asked = uri.path().strip_prefix(CHALLENGE_PATH);
-    if name.eq_ignore_ascii_case(&args.domain) && asked == Some(args.token.as_str()) {
+    let requested_token = uri.path().strip_prefix(CHALLENGE_PATH);
+    if name.eq_ignore_ascii_case(&args.domain) && requested_token == Some(args.token.as_str()) {
         (StatusCode::OK, args.key.clone())
     } else {
         (StatusCode::NOT_FOUND, "no challenge at this path\n".to_owned())

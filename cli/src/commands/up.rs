@@ -161,10 +161,10 @@ impl StatusPrinter {
             let state = screen(&view, self.style);
             if state != shown {
                 shown = state;
-                let asked = parallax_terminal::pending_probes(&view, self.style);
+                let pending = parallax_terminal::pending_probes(&view, self.style);
                 let mut out = std::io::stdout().lock();
                 // A closed pipe must not stop the mesh.
-                let _ = writeln!(out, "\n{shown}{asked}").and_then(|()| out.flush());
+                let _ = writeln!(out, "\n{shown}{pending}").and_then(|()| out.flush());
             }
         }
     }

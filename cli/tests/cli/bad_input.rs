@@ -9,14 +9,14 @@ fn refused(yaml: &str, words: &[&str]) {
     let (_folder, path) = config(yaml);
     for command in ["up", "aggregator"] {
         let output = run(&[command, "--config", path.to_str().unwrap()]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
         assert!(
-            said.contains("parallax.yaml:"),
-            "{command} names the file and line: {said}"
+            stderr.contains("parallax.yaml:"),
+            "{command} names the file and line: {stderr}"
         );
         for word in words {
-            assert!(said.contains(word), "{command}: expected {word:?} in: {said}");
+            assert!(stderr.contains(word), "{command}: expected {word:?} in: {stderr}");
         }
         assert!(
             output.stdout.is_empty(),
@@ -69,10 +69,10 @@ fn a_taken_port_is_said_in_one_line_with_what_to_do() {
     let (_folder, path) = config(&format!("listen: {address}\n"));
     for command in ["up", "aggregator"] {
         let output = run(&[command, "--config", path.to_str().unwrap()]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{command}: {said}");
-        assert_eq!(said.trim().lines().count(), 1, "{command}: {said}");
-        assert!(said.contains(&address.to_string()), "{command}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{command}: {stderr}");
+        assert_eq!(stderr.trim().lines().count(), 1, "{command}: {stderr}");
+        assert!(stderr.contains(&address.to_string()), "{command}: {stderr}");
     }
 }
 

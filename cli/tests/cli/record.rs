@@ -23,20 +23,20 @@ fn what_up_records_replay_reads_as_a_folder_and_as_files() {
     up.until("✗ 1 failing");
     assert_eq!(up.interrupt(), Some(0));
     let of_folder = run(&["replay", "--json", records.to_str().unwrap()]);
-    let said = text(&of_folder.stdout);
+    let stdout = text(&of_folder.stdout);
     assert_eq!(of_folder.status.code(), Some(0), "{}", text(&of_folder.stderr));
     assert!(
-        said.contains(r#""type":"trial""#) && said.contains(r#""malformed":0"#),
-        "{said}"
+        stdout.contains(r#""type":"trial""#) && stdout.contains(r#""malformed":0"#),
+        "{stdout}"
     );
-    assert!(!said.contains(r#""observations":0"#), "{said}");
+    assert!(!stdout.contains(r#""observations":0"#), "{stdout}");
     let files: Vec<String> = fs::read_dir(&records)
         .unwrap()
         .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
         .collect();
     let mut args = vec!["replay", "--json"];
     args.extend(files.iter().map(String::as_str));
-    assert_eq!(text(&run(&args).stdout), said);
+    assert_eq!(text(&run(&args).stdout), stdout);
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn a_folder_that_cannot_be_written_to_is_said_before_anything_starts() {
             "--record",
             records.to_str().unwrap(),
         ]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{command}: {said}");
-        assert!(said.contains("cannot record in"), "{command}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{command}: {stderr}");
+        assert!(stderr.contains("cannot record in"), "{command}: {stderr}");
     }
 }
 

@@ -28,9 +28,9 @@ fn a_rebuilt_binary_gives_the_bytes_that_an_earlier_one_gave() {
 fn people_get_sentences() {
     let path = repository(RECORDING);
     let output = run(&["replay", path.to_str().unwrap()]);
-    let said = text(&output.stdout);
-    assert!(said.contains("client node-03"), "{said}");
-    assert!(said.contains("159 observations, 0 malformed"), "{said}");
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("client node-03"), "{stdout}");
+    assert!(stdout.contains("159 observations, 0 malformed"), "{stdout}");
 }
 
 fn through_a_pipe(input: &str) -> std::process::Output {
@@ -51,9 +51,9 @@ fn a_malformed_line_is_named_and_skipped() {
     let (first, rest) = recording.split_once('\n').unwrap();
     let output = through_a_pipe(&format!("{first}\n{{\"type\":\"obs\",\"t\":\n{rest}"));
     assert!(output.status.success());
-    let said = text(&output.stdout);
-    assert!(said.contains(r#""type":"malformed","line":2"#), "{said}");
-    assert!(said.contains(r#""malformed":1"#), "{said}");
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains(r#""type":"malformed","line":2"#), "{stdout}");
+    assert!(stdout.contains(r#""malformed":1"#), "{stdout}");
 }
 
 #[test]

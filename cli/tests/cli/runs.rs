@@ -34,15 +34,15 @@ fn a_run_of_a_target_that_answers_ends_with_0_and_its_first_probe_comes_within_2
     let (_folder, mut up) = mesh(&url, HERE);
     up.until("1 of 1 vantages report  ✓ 1 ok");
     let output = ask(&up, &["run", &url, "--rounds", "2"]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{stdout}{}", text(&output.stderr));
     assert!(
-        said.starts_with(&format!("✓ {url}: all 2 probes succeeded, from 1 vantage")),
-        "{said}"
+        stdout.starts_with(&format!("✓ {url}: all 2 probes succeeded, from 1 vantage")),
+        "{stdout}"
     );
-    assert!(!said.contains('\u{1b}'), "no colour without a terminal");
+    assert!(!stdout.contains('\u{1b}'), "no colour without a terminal");
     // Every run prints the time that has a budget; the test prints it without asserting it.
-    println!("{}", said.lines().nth(1).unwrap());
+    println!("{}", stdout.lines().nth(1).unwrap());
     let output = ask(&up, &["run", &url, "--rounds", "1", "--json"]);
     let lines = text(&output.stdout);
     let events: Vec<Value> = lines
@@ -64,11 +64,11 @@ fn a_run_of_a_target_that_refuses_names_it_and_ends_with_1() {
     let (_folder, mut up) = mesh(&url, HERE);
     up.until("✗ 1 failing");
     let output = ask(&up, &["run", &url]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}{}", text(&output.stderr));
     assert!(
-        said.starts_with(&format!("✗ {url}: ")) && said.contains("refused in connect"),
-        "{said}"
+        stdout.starts_with(&format!("✗ {url}: ")) && stdout.contains("refused in connect"),
+        "{stdout}"
     );
     assert_eq!(up.interrupt(), Some(0));
 }
@@ -95,8 +95,8 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
         let server = format!("http://{gone}/");
         let output = parallax().args([command, "--server", &server]).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command}");
-        let said = text(&output.stderr);
-        assert!(said.contains("kubectl parallax, or --context NAME"), "{said}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("kubectl parallax, or --context NAME"), "{stderr}");
     }
     let clear = parallax()
         .args(["status", "--server", "http://parallax.example.test/"])
@@ -115,17 +115,17 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
 fn without_a_cluster_no_renewal_is_foreseen_and_that_is_said_and_never_fine() {
     let server = Server::start();
     let (_folder, up) = mesh(&format!("http://{}/", server.address), "");
-    let said = ask(&up, &["forecasts"]);
-    assert_eq!(said.status.code(), Some(3), "{}", text(&said.stdout));
+    let forecasts = ask(&up, &["forecasts"]);
+    assert_eq!(forecasts.status.code(), Some(3), "{}", text(&forecasts.stdout));
     assert!(
-        text(&said.stdout).contains("No forecast:"),
+        text(&forecasts.stdout).contains("No forecast:"),
         "{}",
-        text(&said.stdout)
+        text(&forecasts.stdout)
     );
     assert!(
-        text(&said.stderr).contains("cert-manager's objects are not watched"),
+        text(&forecasts.stderr).contains("cert-manager's objects are not watched"),
         "{}",
-        text(&said.stderr)
+        text(&forecasts.stderr)
     );
     let document = ask(&up, &["forecasts", "-o", "json"]);
     assert_eq!(document.status.code(), Some(3));
@@ -140,12 +140,12 @@ fn until_caught_up(up: &Up) -> Output {
     let begin = Instant::now();
     loop {
         let status = ask(up, &["status"]);
-        let said = text(&status.stdout);
-        if !said.contains("? Catching up after a start") {
+        let stdout = text(&status.stdout);
+        if !stdout.contains("? Catching up after a start") {
             return status;
         }
-        assert_eq!(status.status.code(), Some(3), "{said}");
-        assert!(begin.elapsed().as_secs() < 60, "it catches up for ever: {said}");
+        assert_eq!(status.status.code(), Some(3), "{stdout}");
+        assert!(begin.elapsed().as_secs() < 60, "it catches up for ever: {stdout}");
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
@@ -166,9 +166,9 @@ fn status_ends_with_1_while_a_target_fails_that_has_never_worked_unless_it_is_no
     let (_folder, mut up) = mesh(&url, &format!("  - url: http://{dead}/\n    pending: true\n"));
     up.until("1 failing");
     let status = until_caught_up(&up);
-    let said = text(&status.stdout);
-    assert_eq!(status.status.code(), Some(0), "{said}");
-    assert!(said.contains("1 target not in service yet"), "{said}");
+    let stdout = text(&status.stdout);
+    assert_eq!(status.status.code(), Some(0), "{stdout}");
+    assert!(stdout.contains("1 target not in service yet"), "{stdout}");
     let targets = text(&ask(&up, &["targets"]).stdout);
     assert!(targets.contains("   pending   "), "{targets}");
     assert_eq!(up.interrupt(), Some(0));
@@ -182,11 +182,11 @@ fn status_targets_and_incidents_are_tables_for_people_and_documents_for_machines
     up.until("1 of 1 vantages report  ✓ 1 ok");
     let status = until_caught_up(&up);
     assert_eq!(status.status.code(), Some(0), "{}", text(&status.stdout));
-    let said = text(&status.stdout);
-    assert!(said.starts_with("1 of 1 vantages report"), "{said}");
+    let stdout = text(&status.stdout);
+    assert!(stdout.starts_with("1 of 1 vantages report"), "{stdout}");
     assert!(
-        said.contains("✓ All targets reachable: 1 target from 1 vantage"),
-        "{said}"
+        stdout.contains("✓ All targets reachable: 1 target from 1 vantage"),
+        "{stdout}"
     );
     let wide = text(&ask(&up, &["status", "-o", "wide"]).stdout);
     assert!(wide.contains("VANTAGE") && wide.contains("reporting"), "{wide}");
@@ -271,13 +271,13 @@ fn an_incident_is_handled_from_the_terminal_and_stays_open_until_the_evidence_sa
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
     assert_eq!(ask(&up, &["status"]).status.code(), Some(1), "is all well? no");
-    let said = text(&ask(&up, &["ack", id, "--note", "on it"]).stdout);
+    let stdout = text(&ask(&up, &["ack", id, "--note", "on it"]).stdout);
     assert!(
-        said.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")),
-        "{said}"
+        stdout.starts_with(&format!("{id} acknowledged by this machine\nkept in memory only")),
+        "{stdout}"
     );
-    let said = text(&ask(&up, &["silence", id, "--for", "2h"]).stdout);
-    assert!(said.contains("silenced until"), "{said}");
+    let stdout = text(&ask(&up, &["silence", id, "--for", "2h"]).stdout);
+    assert!(stdout.contains("silenced until"), "{stdout}");
     let listed = text(&ask(&up, &["incidents"]).stdout);
     assert!(listed.contains("silenced by this machine"), "{listed}");
     let explained = text(&ask(&up, &["explain", id]).stdout);

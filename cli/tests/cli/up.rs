@@ -117,11 +117,11 @@ impl Up {
     }
 
     pub(crate) fn interrupt(mut self) -> Option<i32> {
-        let told = std::process::Command::new("kill")
+        let signalled = std::process::Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
             .status()
             .unwrap();
-        assert!(told.success());
+        assert!(signalled.success());
         self.child.wait().unwrap().code()
     }
 }

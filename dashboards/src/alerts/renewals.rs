@@ -12,8 +12,8 @@ pub(super) fn alerts() -> Vec<Alert> {
     let of = "on (job, namespace, certificate)";
     // Without honorLabels a scraper keeps the Certificate's namespace as `exported_namespace`.
     let own = |metric: &str| {
-        let spoken = of_leader(metric);
-        format!("label_replace({spoken}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
+        let series = of_leader(metric);
+        format!("label_replace({series}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
     };
     let foreseen = format!(
         "max by (job, namespace, certificate, host, cause) ({})",

@@ -11,10 +11,10 @@ fn run_tool(name: &str, folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .output()
         .unwrap();
-    let said =
+    let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} {arguments:?}: {said}");
-    said
+    assert!(output.status.success(), "{name} {arguments:?}: {text}");
+    text
 }
 
 #[test]
@@ -22,13 +22,13 @@ fn prometheus_takes_the_rules() {
     if is_skipped("prometheus_takes_the_rules") {
         return;
     }
-    let said = run_tool(
+    let text = run_tool(
         "promtool",
         &repository("dashboards"),
         &["check", "rules", "parallax.rules.yaml"],
     );
     let rules = parallax_dashboards::alerts::all().len();
-    assert!(said.contains(&format!("{rules} rules found")), "{said}");
+    assert!(text.contains(&format!("{rules} rules found")), "{text}");
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn alertmanager_takes_the_inhibition() {
         format!("route: {{receiver: nobody}}\nreceivers: [{{name: nobody}}]\n{inhibit}"),
     )
     .unwrap();
-    let said = run_tool(
+    let text = run_tool(
         "amtool",
         folder.path(),
         &["check-config", config.to_str().unwrap()],
     );
-    assert!(said.contains("7 inhibit rules"), "{said}");
+    assert!(text.contains("7 inhibit rules"), "{text}");
 }

@@ -22,11 +22,11 @@ fn substitute_variables(expression: &str) -> String {
 /// Runs every query before and after the fault.
 pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, broken: f64) {
     let mut wrong = String::new();
-    let mut asked = 0;
+    let mut queries = 0;
     for dashboard in dashboards() {
         for panel in &dashboard.panels {
             for query in &panel.queries {
-                asked += 1;
+                queries += 1;
                 let expression = substitute_variables(&query.expression);
                 let before = monitoring.series(&expression, Some(healthy)).await.unwrap();
                 let after = monitoring.series(&expression, Some(broken)).await.unwrap();
@@ -46,7 +46,7 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(asked > 50, "{asked}");
+    assert!(queries > 50, "{queries}");
 }
 
 /// Checks an exposition with promtool's lint. The lint reads the older text format, in which the metadata of a counter
@@ -64,9 +64,9 @@ pub(crate) async fn exposition_is_clean(client: &reqwest::Client, url: &str) {
     let mut older = String::new();
     for line in text.lines().filter(|line| *line != "# EOF") {
         let described = line.strip_prefix("# ").and_then(|rest| {
-            let (what, rest) = rest.split_once(' ')?;
+            let (keyword, rest) = rest.split_once(' ')?;
             let (name, rest) = rest.split_once(' ')?;
-            (types.get(name) == Some(&"counter")).then(|| format!("# {what} {name}_total {rest}"))
+            (types.get(name) == Some(&"counter")).then(|| format!("# {keyword} {name}_total {rest}"))
         });
         older += &described.unwrap_or_else(|| line.to_owned());
         older.push('\n');
@@ -80,7 +80,7 @@ pub(crate) async fn exposition_is_clean(client: &reqwest::Client, url: &str) {
         .unwrap();
     lint.stdin.take().unwrap().write_all(older.as_bytes()).unwrap();
     let output = lint.wait_with_output().unwrap();
-    let said =
+    let report =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    assert!(output.status.success() && report.is_empty(), "{report}");
 }

@@ -29,13 +29,16 @@ const TIMEOUT: Duration = Duration::from_mins(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until a condition holds.
-async fn wait_until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+async fn wait_until<T>(description: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(begin.elapsed() < TIMEOUT, "{what}: timed out after {TIMEOUT:?}");
+        assert!(
+            begin.elapsed() < TIMEOUT,
+            "{description}: timed out after {TIMEOUT:?}"
+        );
         sleep(POLL_INTERVAL).await;
     }
 }

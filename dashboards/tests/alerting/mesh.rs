@@ -74,15 +74,15 @@ impl RecordedAggregator {
             &[],
         )
         .unwrap();
-        let told = Self {
+        let aggregator = Self {
             process,
             arguments,
             folder: folder.to_owned(),
             address,
             topology,
         };
-        told.wait_until_ready(client).await;
-        told
+        aggregator.wait_until_ready(client).await;
+        aggregator
     }
 
     async fn wait_until_ready(&self, client: &reqwest::Client) {

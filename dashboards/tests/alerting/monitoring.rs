@@ -37,18 +37,18 @@ impl Receiver {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let heard = Notifications::default();
+        let notifications = Notifications::default();
         let stop = CancellationToken::new();
         let router = Router::new()
             .route(
                 "/",
                 post(
-                    async |State(heard): State<Notifications>, Json(told): Json<Value>| {
-                        heard.lock().unwrap().push(told);
+                    async |State(notifications): State<Notifications>, Json(notification): Json<Value>| {
+                        notifications.lock().unwrap().push(notification);
                     },
                 ),
             )
-            .with_state(heard.clone());
+            .with_state(notifications.clone());
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
             axum::serve(listener, router)
@@ -58,7 +58,7 @@ impl Receiver {
         });
         Self {
             address,
-            notifications: heard,
+            notifications,
             stop,
             task,
         }
@@ -66,10 +66,10 @@ impl Receiver {
 
     /// Every alert that it received: name, status and labels.
     pub(crate) fn alerts(&self) -> Vec<(String, String, Value)> {
-        let heard = self.notifications.lock().unwrap();
-        heard
+        let notifications = self.notifications.lock().unwrap();
+        notifications
             .iter()
-            .flat_map(|told| told["alerts"].as_array().unwrap())
+            .flat_map(|notification| notification["alerts"].as_array().unwrap())
             .map(|alert| {
                 let word = |value: &Value| value.as_str().unwrap().to_owned();
                 (

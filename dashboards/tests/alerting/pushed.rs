@@ -36,10 +36,10 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
     let broken = recording.topology(State::Broken);
     let healthy = recording.topology(State::Healthy);
-    let told = RecordedAggregator::with_config(folder.path(), &recording, &client, &notify).await;
-    let teller = Replayer::start(recording, told.url(), client.clone());
+    let aggregator = RecordedAggregator::with_config(folder.path(), &recording, &client, &notify).await;
+    let teller = Replayer::start(recording, aggregator.url(), client.clone());
     wait_until("every vantage reaches every target", async || {
-        let state = get(&client, &format!("{}/v1/state", told.url())).await?;
+        let state = get(&client, &format!("{}/v1/state", aggregator.url())).await?;
         let rows = state["matrix"].as_array()?.clone();
         let cells: Vec<Value> = rows
             .iter()
@@ -50,17 +50,17 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     .await;
     assert!(receiver.alerts().is_empty());
 
-    told.replace_topology(&broken);
+    aggregator.replace_topology(&broken);
     teller.state.send_replace(State::Broken);
     let labels = wait_until("the incident is notified", async || {
-        let heard = receiver.alerts().into_iter();
-        heard
+        let alerts = receiver.alerts().into_iter();
+        alerts
             .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
             .map(|(_, _, labels)| labels)
             .next()
     })
     .await;
-    let incident = told.incident(&client).await.unwrap();
+    let incident = aggregator.incident(&client).await.unwrap();
     assert_eq!(labels["incident"], incident.as_str());
     assert_eq!(
         (&labels["job"], &labels["cause"], &labels["cluster"]),
@@ -73,19 +73,20 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     leads_to_the_page(&client, address, &incident).await;
     inhibits(&client, address, &incident, &labels).await;
 
-    told.replace_topology(&healthy);
+    aggregator.replace_topology(&healthy);
     teller.state.send_replace(State::Healthy);
     wait_until("the end is notified, too", async || {
-        let heard = receiver.alerts();
+        let alerts = receiver.alerts();
         let of_it = |(name, _, labels): &&(String, String, Value)| {
             name == "ParallaxIncident" && labels["incident"] == incident.as_str()
         };
         // A change of severity resolves the alert with the former one: only the last message counts.
-        (heard.iter().rfind(of_it)?.1 == "resolved" && told.incident(&client).await.is_none()).then_some(())
+        (alerts.iter().rfind(of_it)?.1 == "resolved" && aggregator.incident(&client).await.is_none())
+            .then_some(())
     })
     .await;
     let metrics = client
-        .get(format!("{}/metrics", told.url()))
+        .get(format!("{}/metrics", aggregator.url()))
         .send()
         .await
         .unwrap()
@@ -102,16 +103,16 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
 
 /// The alert in the Alertmanager links to the page of the incident and has a description.
 async fn leads_to_the_page(client: &reqwest::Client, address: SocketAddr, incident: &str) {
-    let held = get(client, &format!("http://{address}/api/v2/alerts"))
+    let alerts = get(client, &format!("http://{address}/api/v2/alerts"))
         .await
         .unwrap();
-    let held = &held.as_array().unwrap()[0];
+    let alerts = &alerts.as_array().unwrap()[0];
     assert_eq!(
-        held["generatorURL"],
+        alerts["generatorURL"],
         format!("https://parallax.example.test/incident/{incident}")
     );
     assert!(
-        held["annotations"]["description"]
+        alerts["annotations"]["description"]
             .as_str()
             .is_some_and(|text| !text.is_empty())
     );

@@ -140,8 +140,8 @@ async fn replay(
 ) {
     let vantages = ["n1/pod", "n2/pod", "n3/pod", "n4/pod"];
     let mut ticks = interval(REPORT_INTERVAL);
-    let mut told = now();
-    let incarnation = told;
+    let mut last_report = now();
+    let incarnation = last_report;
     let mut seq = 0_u64;
     loop {
         tokio::select! {
@@ -149,8 +149,8 @@ async fn replay(
             _ = ticks.tick() => {}
         }
         let until = now();
-        let seen = recording.between(*state.borrow(), told, until);
-        told = until;
+        let seen = recording.between(*state.borrow(), last_report, until);
+        last_report = until;
         for vantage in vantages {
             let header = json!({
                 "v": 1,

@@ -33,12 +33,12 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     let folder = tempfile::tempdir().unwrap();
     let client = client();
     let [healthy, broken] = [State::Healthy, State::Broken].map(|state| recording().topology(state));
-    let mut told = RecordedAggregator::start(folder.path(), &recording(), &client).await;
+    let mut aggregator = RecordedAggregator::start(folder.path(), &recording(), &client).await;
     let probing = ProbedAggregator::start(folder.path(), &client).await;
     let receiver = Receiver::start().await;
-    let scraped = (told.address, probing.prober);
+    let scraped = (aggregator.address, probing.prober);
     let monitoring = Monitoring::start(folder.path(), &client, scraped, &receiver).await;
-    let teller = Replayer::start(recording(), told.url(), client.clone());
+    let teller = Replayer::start(recording(), aggregator.url(), client.clone());
     let leader = "max(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})";
     let ready = format!(
         "{leader} == 1 and max(parallax_aggregator_catching_up{{job=\"parallax/parallax-aggregator\"}}) == 0"
@@ -47,13 +47,13 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
         monitoring.value(&ready, None).await
     })
     .await;
-    told.replace_topology(&broken);
+    aggregator.replace_topology(&broken);
     teller.state.send_replace(State::Broken);
     wait_until("the incident's alert fires", async || {
         monitoring.value(FIRING, None).await
     })
     .await;
-    let incident = told.incident(&client).await.unwrap();
+    let incident = aggregator.incident(&client).await.unwrap();
     let fired = Instant::now();
     // The lookback has a resolution of ten seconds: an incident that opened after the last step is not remembered.
     let settled = format!("min_over_time(({FIRING})[12s:1s]) and count_over_time(({FIRING})[12s:1s]) >= 11");
@@ -63,7 +63,7 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     .await;
 
     teller.stop().await;
-    told.kill();
+    aggregator.kill();
     let away = "time() - max_over_time(timestamp(parallax_aggregator_leader{job=\"parallax/parallax-aggregator\"})[5m:1s])";
     wait_until("the aggregator has been away for long enough", async || {
         monitoring
@@ -79,14 +79,14 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
             && labels["incident"] == incident.as_str()),
         "{kept:?}"
     );
-    told.restart(&client).await;
-    let teller = Replayer::start_in_state(State::Broken, recording(), told.url(), client.clone());
+    aggregator.restart(&client).await;
+    let teller = Replayer::start_in_state(State::Broken, recording(), aggregator.url(), client.clone());
     wait_until("the successor is ready", async || {
         monitoring.value(&ready, None).await
     })
     .await;
     wait_until("the successor has the incident", async || {
-        told.incident(&client).await
+        aggregator.incident(&client).await
     })
     .await;
     let seconds = fired.elapsed().as_secs();
@@ -104,10 +104,10 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     assert!(looked.unwrap() >= DOWNTIME_SECONDS, "{looked:?}");
     assert_eq!(silent, None);
 
-    told.replace_topology(&healthy);
+    aggregator.replace_topology(&healthy);
     teller.state.send_replace(State::Healthy);
     wait_until("the outage is over", async || {
-        told.incident(&client).await.is_none().then_some(())
+        aggregator.incident(&client).await.is_none().then_some(())
     })
     .await;
     let over = Instant::now();

@@ -42,16 +42,16 @@ impl AlertingHarness {
         let client = client();
         let recording = Recording::read(&repository("dashboards/tests/fixtures/i1.ndjson.gz"));
         let topologies = [State::Healthy, State::Broken].map(|state| recording.topology(state));
-        let told = RecordedAggregator::start(folder, &recording, &client).await;
+        let aggregator = RecordedAggregator::start(folder, &recording, &client).await;
         let probing = ProbedAggregator::start(folder, &client).await;
         let receiver = Receiver::start().await;
-        let scraped = (told.address, probing.prober);
+        let scraped = (aggregator.address, probing.prober);
         let monitoring = Monitoring::start(folder, &client, scraped, &receiver).await;
-        let teller = Replayer::start(recording, told.url(), client.clone());
+        let teller = Replayer::start(recording, aggregator.url(), client.clone());
         Self {
             client,
             topologies,
-            aggregator: told,
+            aggregator,
             probing,
             receiver,
             monitoring,
@@ -98,8 +98,8 @@ impl AlertingHarness {
         let named = fault.elapsed().as_secs_f64();
         let verdict = Instant::now();
         let labels = wait_until("the incident is notified", async || {
-            let heard = self.receiver.alerts().into_iter();
-            heard
+            let alerts = self.receiver.alerts().into_iter();
+            alerts
                 .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
                 .map(|(_, _, labels)| labels)
                 .find(|labels| labels["incident"] == incident.as_str())
@@ -138,12 +138,12 @@ impl AlertingHarness {
             "MEASURED the explained target fires, and is inhibited, {:.0} s after the notification (for: 60); scrapes that failed: {failed:?}",
             begin.elapsed().as_secs_f64(),
         ));
-        let heard = self.receiver.alerts();
+        let alerts = self.receiver.alerts();
         assert!(
-            heard
+            alerts
                 .iter()
                 .all(|(name, _, _)| name != "ParallaxTargetUnreachable"),
-            "{heard:?}"
+            "{alerts:?}"
         );
     }
 
@@ -179,21 +179,23 @@ async fn a_recorded_fault_notifies_once_with_its_cause_and_every_panel_shows_the
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut scene = AlertingHarness::start(folder.path()).await;
-    scene.wait_until_healthy().await;
+    let mut harness = AlertingHarness::start(folder.path()).await;
+    harness.wait_until_healthy().await;
     let healthy_at = unix();
-    let prober = format!("http://{}", scene.probing.prober);
-    scene.check_expositions(&[scene.aggregator.url(), prober]).await;
+    let prober = format!("http://{}", harness.probing.prober);
+    harness
+        .check_expositions(&[harness.aggregator.url(), prober])
+        .await;
 
-    scene.set_state(State::Broken);
-    scene.probing.stop_aggregator();
-    let incident = scene.wait_for_notification().await;
-    scene.check_inhibition(&incident).await;
+    harness.set_state(State::Broken);
+    harness.probing.stop_aggregator();
+    let incident = harness.wait_for_notification().await;
+    harness.check_inhibition(&incident).await;
     let broken_at = unix();
-    scene.check_expositions(&[scene.aggregator.url()]).await;
-    dashboards::show_the_difference(&scene.monitoring, healthy_at, broken_at).await;
+    harness.check_expositions(&[harness.aggregator.url()]).await;
+    dashboards::show_the_difference(&harness.monitoring, healthy_at, broken_at).await;
 
-    scene.set_state(State::Healthy);
-    scene.wait_for_resolution(&incident).await;
-    scene.stop().await;
+    harness.set_state(State::Healthy);
+    harness.wait_for_resolution(&incident).await;
+    harness.stop().await;
 }

@@ -52,11 +52,11 @@ fn grafanas_own_alerting_has_the_same_conditions() {
     let plain = yaml("dashboards/parallax.rules.yaml");
     let grafana = yaml("dashboards/grafana-alerts.yaml");
     assert_eq!(grafana["apiVersion"], 1);
-    let ours = plain["groups"][0]["rules"].as_array().unwrap();
-    let theirs = grafana["groups"][0]["rules"].as_array().unwrap();
-    assert_eq!(ours.len(), theirs.len());
+    let prometheus_rules = plain["groups"][0]["rules"].as_array().unwrap();
+    let grafana_rules = grafana["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(prometheus_rules.len(), grafana_rules.len());
     let mut uids = BTreeSet::new();
-    for (our, their) in ours.iter().zip(theirs) {
+    for (our, their) in prometheus_rules.iter().zip(grafana_rules) {
         assert_eq!(our["alert"], their["title"]);
         assert_eq!(
             our["labels"].as_object().cloned().unwrap_or_default(),
@@ -135,7 +135,7 @@ fn links_of_runbooks_lead_to_pages() {
 
 #[test]
 fn texts_speak_of_labels_that_the_series_have() {
-    let mut spoken = 0;
+    let mut count = 0;
     for alert in all() {
         let words = words(&alert.expression);
         let texts = format!("{} {}", alert.summary, alert.description);
@@ -144,11 +144,11 @@ fn texts_speak_of_labels_that_the_series_have() {
                 .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
                 .next()
                 .unwrap();
-            spoken += 1;
+            count += 1;
             assert!(words.contains(label), "{}: {label}", alert.name);
         }
     }
-    assert!(spoken > 15, "{spoken}");
+    assert!(count > 15, "{count}");
 }
 
 #[test]

@@ -39,9 +39,9 @@ const PANEL: &[Field] = &[
     ("options", Value::is_object),
 ];
 
-fn check_fields(what: &Value, fields: &[Field], of: &str) {
+fn check_fields(object: &Value, fields: &[Field], of: &str) {
     for (field, is) in fields {
-        assert!(is(&what[*field]), "{of}: {field} is {}", what[*field]);
+        assert!(is(&object[*field]), "{of}: {field} is {}", object[*field]);
     }
 }
 

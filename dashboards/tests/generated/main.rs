@@ -58,13 +58,13 @@ fn committed_files_are_what_the_code_generates() {
 #[test]
 fn every_queried_metric_is_in_the_reference() {
     let reference = read("docs/reference/metrics.md") + &read("docs/reference/prober-metrics.md");
-    let mut asked = 0;
+    let mut queries = 0;
     for expression in expressions() {
         for word in words(&expression)
             .into_iter()
             .filter(|word| word.starts_with("parallax_"))
         {
-            asked += 1;
+            queries += 1;
             let name = word.strip_suffix("_bucket").unwrap_or(word);
             assert!(
                 reference.contains(&format!("| `{name}` |")),
@@ -72,7 +72,7 @@ fn every_queried_metric_is_in_the_reference() {
             );
         }
     }
-    assert!(asked > 100, "{asked}");
+    assert!(queries > 100, "{queries}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ proptest! {
         ready in any::<[bool; 2]>(),
         with_service in any::<bool>(),
         routed in prop::sample::select(vec![ControllerPresence::Present, ControllerPresence::Absent, ControllerPresence::Unknown]),
-        (asked, failing) in (1_usize..4, 1_usize..4),
+        (probing, failing) in (1_usize..4, 1_usize..4),
         kubernetes in any::<bool>(),
     ) {
         let topology = topology(if kubernetes { "kubernetes" } else { "none" }, ready);
@@ -166,7 +166,7 @@ proptest! {
                     members,
                     failures_by_class: KindProfile::default(),
                     table: ContingencyTable { rows: rows.clone() },
-                    clients: CrossingClients { probing: asked, failing: failing.min(asked) },
+                    clients: CrossingClients { probing, failing: failing.min(probing) },
                     ..CauseContext::new(&topology)
                 };
                 for ((kind, status), count) in &failures {

@@ -244,7 +244,7 @@ impl<'a> CauseContext<'a> {
 
     /// "10.96.0.10:53", "10.96.0.10:53 and 10.96.0.11:53".
     pub(crate) fn resolver_words(&self) -> Option<String> {
-        let asked: Vec<String> = self.resolver.resolvers.iter().map(ToString::to_string).collect();
-        (!asked.is_empty()).then(|| join_names(&asked))
+        let resolvers: Vec<String> = self.resolver.resolvers.iter().map(ToString::to_string).collect();
+        (!resolvers.is_empty()).then(|| join_names(&resolvers))
     }
 }

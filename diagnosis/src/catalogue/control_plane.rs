@@ -41,8 +41,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         weight: |s| if s.withdrawal.is_some() { 1000.0 } else { 0.0 },
         mechanism: |s| {
-            let said = s.withdrawal.as_ref().map(withdrawal_text).unwrap_or_default();
-            let wording = Wording::new(s).add_if(&[Claim::Withdrawn], said);
+            let description = s.withdrawal.as_ref().map(withdrawal_text).unwrap_or_default();
+            let wording = Wording::new(s).add_if(&[Claim::Withdrawn], description);
             match &s.withdrawal {
                 Some(withdrawal) if SINGLE_NODE_REGIONS.contains(&s.region) && withdrawal.returned => {
                     let node = s.node_text();

@@ -222,7 +222,7 @@ pub(crate) fn facts(
                 );
             }
             TrafficPolicy::Local if mode == ProxyMode::Ipvs || foreign_proxy || ip_mode == IpMode::Proxy => {
-                let why = match (mode, ip_mode) {
+                let reason = match (mode, ip_mode) {
                     (ProxyMode::Ipvs, _) => "kube-proxy runs in IPVS mode",
                     (_, IpMode::Proxy) => "its load balancer address has ipMode: Proxy",
                     _ => "kube-proxy is replaced",
@@ -230,7 +230,7 @@ pub(crate) fn facts(
                 add(
                     nolocal,
                     5.0,
-                    format!("Service {key} has externalTrafficPolicy: Local and {why}"),
+                    format!("Service {key} has externalTrafficPolicy: Local and {reason}"),
                 );
             }
             TrafficPolicy::Local if matches!(mode, ProxyMode::Iptables | ProxyMode::Nftables) => {

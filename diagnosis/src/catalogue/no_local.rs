@@ -122,7 +122,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |s| kind_profiles::nolocal(s.proxy_mode()),
         weight: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
         mechanism: |s| {
-            let said = if s.has_local_policy() {
+            let description = if s.has_local_policy() {
                 "internalTrafficPolicy: Local restricts the ClusterIP to endpoints on the client's node"
                     .to_owned()
             } else {
@@ -132,7 +132,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     s.service_text()
                 )
             };
-            Wording::new(s).add(said).clauses()
+            Wording::new(s).add(description).clauses()
         },
         remedies: |s| {
             vec![
@@ -152,7 +152,7 @@ pub(crate) const CAUSES: &[Cause] = &[
 
 /// The effect of traffic policy Local, or of something that behaves like it where the Service does not set it.
 fn policy_mechanism(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
-    let said = match (s.service, s.has_local_policy()) {
+    let text = match (s.service, s.has_local_policy()) {
         (_, true) => format!("externalTrafficPolicy: Local{does}"),
         (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
         (Some(service), false) => {
@@ -162,7 +162,7 @@ fn policy_mechanism(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
             )
         }
     };
-    Wording::new(s).add(said).clauses()
+    Wording::new(s).add(text).clauses()
 }
 
 fn balancer_weight(s: &CauseContext<'_>) -> f64 {

@@ -196,11 +196,11 @@ impl CauseContext<'_> {
     }
 
     /// True if any node reports true, false if all nodes that report anything report false.
-    fn any_node_reports(&self, says: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
+    fn any_node_reports(&self, fact: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
         self.topology
             .nodes()
             .values()
-            .filter_map(|node| says(&node.facts))
+            .filter_map(|node| fact(&node.facts))
             .reduce(|any, one| any || one)
     }
 }

@@ -71,8 +71,11 @@ const NONE: fn() -> Value = || json!({});
 #[test]
 fn a_full_conntrack_table_makes_its_node_suspect_and_tells_the_cause_from_others() {
     let full = topology("ipvs", &NONE(), &json!({"conntrackPercent": 97}));
-    let said = moved(&full, Region::Client);
-    assert_eq!(said, [(5.0, "the conntrack table of n2 is 97 % full".to_owned())]);
+    let effects = moved(&full, Region::Client);
+    assert_eq!(
+        effects,
+        [(5.0, "the conntrack table of n2 is 97 % full".to_owned())]
+    );
     assert_eq!(moved(&full, Region::Bnode).len(), 1);
     assert!(moved(&full, |_| Region::Vip).is_empty(), "no other region");
     let half = topology("ipvs", &NONE(), &json!({"conntrackPercent": 50}));
@@ -91,9 +94,9 @@ fn a_full_conntrack_table_makes_its_node_suspect_and_tells_the_cause_from_others
 #[test]
 fn a_kube_proxy_that_counts_other_endpoints_than_the_slices_or_is_ill_makes_its_node_suspect() {
     let stale = topology("ipvs", &NONE(), &json!({"localEndpoints": {"ingress/nginx": 2}}));
-    let said = moved(&stale, Region::ClientVip);
+    let effects = moved(&stale, Region::ClientVip);
     assert_eq!(
-        said,
+        effects,
         [(
             10.0,
             "kube-proxy on n2 has 2 local endpoints of Service ingress/nginx, the EndpointSlices have 0"
@@ -124,9 +127,9 @@ fn a_balancer_address_on_kube_ipvs0_makes_nolocal_likelier_and_its_absence_less_
     assert_eq!(multipliers(&topology("ipvs", &NONE(), &NONE())), [5.0]);
     let f1 = |topology: &Topology| share(&ranked(topology, RegionKind::NoLocal, &[]), "F1");
     assert!(f1(&with(json!(["203.0.113.10"]))) > f1(&with(json!(["10.96.0.1"]))) + 0.05);
-    let elsewhere = topology("iptables", &NONE(), &json!({"ipvsAddresses": []}));
+    let unassigned = topology("iptables", &NONE(), &json!({"ipvsAddresses": []}));
     assert_eq!(
-        multipliers(&elsewhere),
+        multipliers(&unassigned),
         [0.2],
         "without IPVS an empty interface says nothing"
     );
@@ -134,11 +137,11 @@ fn a_balancer_address_on_kube_ipvs0_makes_nolocal_likelier_and_its_absence_less_
 
 #[test]
 fn packets_dropped_for_their_source_tell_i7_from_a_flaky_front() {
-    let drops = |says: bool| topology("ipvs", &NONE(), &json!({"dropsOwnSources": says}));
+    let drops = |reported: bool| topology("ipvs", &NONE(), &json!({"dropsOwnSources": reported}));
     for region in [Region::OutsideAll, Region::OutsideFrontNode] {
-        let said = moved(&drops(true), |_| region);
-        assert_eq!(said.len(), 1);
-        assert!(said[0].1.contains("in_martian_src increases"), "{said:?}");
+        let effects = moved(&drops(true), |_| region);
+        assert_eq!(effects.len(), 1);
+        assert!(effects[0].1.contains("in_martian_src increases"), "{effects:?}");
         assert!(moved(&drops(false), |_| region).is_empty());
     }
     assert!(
@@ -154,20 +157,20 @@ fn packets_dropped_for_their_source_tell_i7_from_a_flaky_front() {
 
 #[test]
 fn a_strict_reverse_path_filter_and_hairpin_mode_move_what_they_break() {
-    let strict = |says: bool| topology("ipvs", &json!({"strictRpFilter": says}), &NONE());
+    let strict = |reported: bool| topology("ipvs", &json!({"strictRpFilter": reported}), &NONE());
     assert_eq!(factors(&moved(&strict(true), |_| Region::SameVip)), [2.0]);
     assert!(moved(&strict(false), |_| Region::SameVip).is_empty());
     let f23 = |topology| share(&ranked(topology, RegionKind::Same, &[]), "F23");
     assert!(f23(&strict(true)) > f23(&strict(false)));
-    let hairpin = |says: bool| {
-        moved(&topology("ipvs", &json!({"hairpin": says}), &NONE()), |_| {
+    let hairpin = |reported: bool| {
+        moved(&topology("ipvs", &json!({"hairpin": reported}), &NONE()), |_| {
             Region::SelfVip
         })
     };
     assert_eq!((hairpin(false)[0].0, hairpin(true)[0].0), (3.0, 0.2));
-    let elsewhere = topology("ipvs", &NONE(), &json!({"hairpin": false}));
+    let without_hairpin = topology("ipvs", &NONE(), &json!({"hairpin": false}));
     assert!(
-        moved(&elsewhere, |_| Region::SelfVip).is_empty(),
+        moved(&without_hairpin, |_| Region::SelfVip).is_empty(),
         "n2 has no endpoint of it"
     );
 }

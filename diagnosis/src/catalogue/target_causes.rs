@@ -152,7 +152,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         // Only if a response redirected the client.
         weight: |s| 4.0 * s.kind_share(is_redirect),
         mechanism: |s| {
-            let said = match s.main_failure() {
+            let description = match s.main_failure() {
                 Some((FailureKind::RedirectLoop, _)) => "the redirects form a loop".to_owned(),
                 Some((FailureKind::RedirectTooMany, _)) => {
                     "there are more redirects than a client follows".to_owned()
@@ -165,7 +165,9 @@ pub(crate) const CAUSES: &[Cause] = &[
                         .to_owned()
                 }
             };
-            Wording::new(s).add_if(&[Claim::Redirected], said).clauses()
+            Wording::new(s)
+                .add_if(&[Claim::Redirected], description)
+                .clauses()
         },
         remedies: |s| {
             let url = s.target.map(|target| target.id.as_str());

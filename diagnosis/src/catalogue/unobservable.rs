@@ -93,9 +93,9 @@ pub(crate) fn with_outside_vantages(outside: usize) -> impl Iterator<Item = NotE
 pub(crate) fn by_verdict(
     region: RegionKind,
     situation: &CauseContext<'_>,
-    scene: &SubjectPaths,
+    paths: &SubjectPaths,
 ) -> Vec<NotExcluded> {
-    let outside = scene.mesh.clients.values().filter(|node| node.is_none()).count();
+    let outside = paths.mesh.clients.values().filter(|node| node.is_none()).count();
     let mut all = Vec::new();
     if outside == 0 && situation.is_balancer() {
         all.push(NotExcluded {

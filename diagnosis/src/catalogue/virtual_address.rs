@@ -43,12 +43,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| kind_profiles::PROTO_VIP,
         weight: |s| if s.is_balancer() { 1.0 } else { 0.1 },
         mechanism: |s| {
-            let said = if s.is_balancer() {
+            let description = if s.is_balancer() {
                 "the node bypasses the load balancer, which would add the PROXY header that the endpoints require"
             } else {
                 "the endpoints require a PROXY header, and nothing on the path adds one"
             };
-            Wording::new(s).add(said).clauses()
+            Wording::new(s).add(description).clauses()
         },
         remedies: bypass_remedies,
     },

@@ -251,7 +251,7 @@ impl AnswerChange {
         let service =
             application(topology, target).map_or_else(String::new, |(key, _)| format!(" Service {key}"));
         let worse = AnswerClass::of(self.status) == AnswerClass::Missing;
-        let what = if worse {
+        let change = if worse {
             "no longer knows the path"
         } else {
             "refuses the request"
@@ -262,7 +262,7 @@ impl AnswerChange {
             severity: Severity::Warning,
             subject: target.to_string(),
             sentence: format!(
-                "{target} answers {} instead of {} since the pods of{service} changed: the application {what}",
+                "{target} answers {} instead of {} since the pods of{service} changed: the application {change}",
                 self.status, self.previous_status
             ),
             evidence: vec![

@@ -42,9 +42,9 @@ impl Engine {
         let mut excused = false;
         for finding in &named {
             let verdict = {
-                let mut desk = self.verdict_context(unit, judgement, finding, facts);
-                desk.requested_probes = inquiry.requested_probes(self, judgement, finding);
-                desk.verdict(judgement, finding)
+                let mut context = self.verdict_context(unit, judgement, finding, facts);
+                context.requested_probes = inquiry.requested_probes(self, judgement, finding);
+                context.verdict(judgement, finding)
             };
             let node_of = |pod| judgement.input.paths.mesh.pod_nodes.get(&pod).copied();
             if unit.is_latency() && self.incidents.explains_delay(unit, finding.region, at, node_of) {

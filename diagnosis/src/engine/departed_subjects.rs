@@ -44,11 +44,11 @@ impl Engine {
                 if tracked.is_only_seen_by(&JudgementUnit::Mesh) =>
             {
                 let name = self.registry.nodes.name(node);
-                let asked = topology
+                let has_prober = topology
                     .nodes()
                     .get(name)
                     .is_some_and(|node| node.prober.is_some());
-                return (!asked).then(|| format!("node {name} no longer has a prober"));
+                return (!has_prober).then(|| format!("node {name} no longer has a prober"));
             }
             Region::Backend(pod) => {
                 let name = self.registry.pods.name(pod);
@@ -113,12 +113,12 @@ impl Engine {
             let last = visits
                 .and_then(RoundRing::last)
                 .max(tracked.restored.map(|restored| restored.judged))?;
-            let speak = |client| {
+            let reports = |client| {
                 let vantage = self.registry.vantages.name(client);
                 self.matrix.is_reporting(client, at, self.settings)
                     && self.cluster.known_vantages.contains(vantage)
             };
-            let unvisited = round.0 - last.0 >= UNVISITED_ROUNDS && tracked.clients().all(speak);
+            let unvisited = round.0 - last.0 >= UNVISITED_ROUNDS && tracked.clients().all(reports);
             unvisited.then(|| format!("no client connects to {front} any more"))
         });
         self.incidents = incidents;

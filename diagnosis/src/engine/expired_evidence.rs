@@ -65,7 +65,7 @@ impl Engine {
         own: &[CellBlock],
         controls: &[CellBlock],
         region: Region,
-        scene: &SubjectPaths,
+        paths: &SubjectPaths,
         start: Round,
     ) -> BTreeMap<Round, RegionCrossing> {
         let mut shares: BTreeMap<CellKey, PathShare> = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Engine {
             for (round, cells) in ring.since(start) {
                 let crossing = rounds.entry(round).or_default();
                 for (key, counts) in cells.iter() {
-                    let share = *shares.entry(*key).or_insert_with(|| alpha(&[region], key, scene));
+                    let share = *shares.entry(*key).or_insert_with(|| alpha(&[region], key, paths));
                     if !share.is_zero() {
                         crossing.add(
                             share,

@@ -47,13 +47,13 @@ impl Engine {
     pub(super) fn blocks_without_requests(
         &mut self,
         rows: &[Row],
-        asked: &[bool],
+        requested: &[bool],
         booked: &BTreeMap<CellBlock, ClosedCells>,
     ) -> BTreeMap<CellBlock, ClosedCells> {
-        let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
+        let of_asked = rows.iter().zip(requested).filter(|(_, requested)| **requested);
         let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
-        let base = rows.iter().zip(asked);
-        let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
+        let base = rows.iter().zip(requested);
+        let base = base.filter(|(row, requested)| !**requested && clients.contains(&row.client));
         let mut fold = RoundFold::default();
         self.attribute(base.map(|(row, _)| row), &mut fold);
         let mut base = fold.close();

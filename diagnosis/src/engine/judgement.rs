@@ -62,13 +62,13 @@ impl Engine {
             .detectors
             .step(round, &cells);
         if concerned && !self.was_judged(round) {
-            let scene = self.subject_paths(unit, &cells);
-            self.incidents.add_cells(unit, &cells, &scene);
+            let paths = self.subject_paths(unit, &cells);
+            self.incidents.add_cells(unit, &cells, &paths);
         }
     }
 
     pub(super) fn subject_paths(&self, unit: &JudgementUnit, cells: &RoundCells) -> SubjectPaths {
-        let mut scene = SubjectPaths {
+        let mut paths = SubjectPaths {
             mesh: Arc::clone(&self.cluster.nodes),
             ..SubjectPaths::default()
         };
@@ -76,13 +76,13 @@ impl Engine {
         match (front, self.service_of_unit(unit)) {
             (Some(front), Some(service)) => {
                 let clients = cells.keys().map(|key| key.client).collect();
-                scene = scene.with_service(&self.cluster.topology, &self.registry, &front, service, &clients);
+                paths = paths.with_service(&self.cluster.topology, &self.registry, &front, service, &clients);
             }
-            (None, Some(service)) => scene = scene.with_endpoints(&self.registry, service),
+            (None, Some(service)) => paths = paths.with_endpoints(&self.registry, service),
             (_, None) => {}
         }
-        scene.correct_from_cells(cells, self.rules.client_ip_affinity);
-        scene
+        paths.correct_from_cells(cells, self.rules.client_ip_affinity);
+        paths
     }
 
     pub(super) fn judge_unit(&mut self, unit: &JudgementUnit, round: Round, at: EventTime) {
@@ -286,10 +286,10 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> JudgementInput {
-        let scene = self.subject_paths(unit, &cells);
+        let paths = self.subject_paths(unit, &cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
-        let kinds = unit.region_kinds(&scene, &channels);
-        let case = JudgementInput::new(start, cells, scene, &self.registry, &kinds, facts);
+        let kinds = unit.region_kinds(&paths, &channels);
+        let case = JudgementInput::new(start, cells, paths, &self.registry, &kinds, facts);
         if matches!(
             unit.without_latency(),
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_)

@@ -84,7 +84,7 @@ impl Engine {
                 ring.sum_into(finding.first_failure, &mut cells);
             }
         }
-        let there = cells.iter().filter(|(key, _)| {
+        let on_node = cells.iter().filter(|(key, _)| {
             let Destination::Entry(pod) = key.dest else {
                 return false;
             };
@@ -92,7 +92,7 @@ impl Engine {
                 && nodes.prober_pods.get(&pod).is_none()
                 && nodes.clients.get(&key.client).copied().flatten() != Some(node)
         });
-        sum_probes(there.map(|(_, counts)| (counts.unweighted_probes, counts.unweighted_failures)))
+        sum_probes(on_node.map(|(_, counts)| (counts.unweighted_probes, counts.unweighted_failures)))
     }
 }
 

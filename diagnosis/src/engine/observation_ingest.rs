@@ -80,11 +80,11 @@ impl Engine {
             .assignment
             .as_ref()
             .is_some_and(|id| is_separate(id) || (id.is_requested() && observation.channel == Channel::Dns));
-        let asked = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
+        let probe_path = (&recorded.vantage, front.as_ref(), observation.entry.as_ref());
         let placement =
             self.cluster
                 .former_pods
-                .placement(&self.cluster.topology, asked, observation.started);
+                .placement(&self.cluster.topology, probe_path, observation.started);
         if !beside {
             let place = CellPosition {
                 vantage,

@@ -101,7 +101,7 @@ impl Engine {
             ..OnDemandEvidence::default()
         };
         if self.outstanding_requests.subjects_with_proposals() < MAX_REQUESTING_SUBJECTS {
-            let plea = self.build_requests(
+            let requests = self.build_requests(
                 unit,
                 judgement,
                 failing,
@@ -109,7 +109,7 @@ impl Engine {
                 &mut inquiry.separating_probes,
                 likelihood,
             );
-            self.outstanding_requests.set_proposals(unit, plea);
+            self.outstanding_requests.set_proposals(unit, requests);
         }
         if judgement.findings.iter().any(|f| f.is_verdict) {
             self.judge_without_requests(unit, judgement, facts, &mut inquiry, likelihood);
@@ -166,7 +166,7 @@ impl Engine {
         let questions = Self::open_questions(judgement, likelihood);
         let speaking = self.outstanding_requests.reporting_vantages();
         let ground = self.probe_capabilities(unit, judgement, &speaking, round);
-        let scene = &judgement.input.paths;
+        let paths = &judgement.input.paths;
         let mut lists: Vec<Vec<WantedProbe>> = Vec::new();
         let mut possible: Vec<CellKey> = Vec::new();
         for beliefs in &questions {
@@ -190,17 +190,17 @@ impl Engine {
                 if *other == finding.region {
                     continue;
                 }
-                let tells = |key: &CellKey| {
-                    let share = |region: Region| alpha(&[region], key, scene).as_f64();
+                let separates = |key: &CellKey| {
+                    let share = |region: Region| alpha(&[region], key, paths).as_f64();
                     (share(finding.region) - share(*other)).abs() >= MIN_SHARE_DIFFERENCE
                 };
-                let asked = wants
+                let separating = wants
                     .iter()
-                    .find(|w| w.variant == ProbeVariant::Plain && tells(&w.key));
-                let way = match (asked, possible.iter().find(|key| tells(key))) {
+                    .find(|w| w.variant == ProbeVariant::Plain && separates(&w.key));
+                let way = match (separating, possible.iter().find(|key| separates(key))) {
                     (Some(want), _) => format!("requested: {}", self.describe_probe(unit, want)),
                     (None, Some(_)) => continue,
-                    (None, None) if judgement.input.cells.keys().any(tells) => continue,
+                    (None, None) if judgement.input.cells.keys().any(separates) => continue,
                     (None, None) => format!("cannot be requested: {}", why_inseparable(&ground)),
                 };
                 ways.insert((finding.region, *other), way);

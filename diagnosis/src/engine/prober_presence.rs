@@ -76,7 +76,7 @@ impl Engine {
                 continue;
             }
             let vantage = self.registry.vantages.get(&Vantage::pod(name.clone()));
-            let there = vantage.is_some_and(|vantage| {
+            let present = vantage.is_some_and(|vantage| {
                 speaking.contains(&vantage)
                     || self
                         .evidence
@@ -84,7 +84,7 @@ impl Engine {
                         .complete_until(vantage)
                         .is_some_and(|at| at >= end)
             });
-            if there {
+            if present {
                 self.presence.present.insert(number, round);
                 self.presence.dead.remove(&number);
             } else {
@@ -140,9 +140,9 @@ impl Engine {
 
     /// Reports whether the node itself is dead, rather than only its prober absent.
     fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
-        let witness = self.node_evidence(node, cells);
-        if witness.passed || witness.failed {
-            return !witness.passed;
+        let evidence = self.node_evidence(node, cells);
+        if evidence.passed || evidence.failed {
+            return !evidence.passed;
         }
         let known = self.cluster.topology.nodes().get(self.registry.nodes.name(node));
         if known.is_none_or(|node| node.cordoned) {
@@ -157,7 +157,7 @@ impl Engine {
 
     /// Collects the evidence about a node from connections of other nodes to Pods that are not probers.
     fn node_evidence(&self, node: NodeIx, cells: &BTreeMap<CellBlock, ClosedCells>) -> NodeEvidence {
-        let mut witness = NodeEvidence::default();
+        let mut evidence = NodeEvidence::default();
         for (block, cells) in cells {
             if block.slow || !matches!(block.kind, EvidenceKind::Direct(..)) {
                 continue;
@@ -166,19 +166,19 @@ impl Engine {
                 let Destination::Entry(pod) = key.dest else {
                     continue;
                 };
-                let there = self.cluster.nodes.pod_nodes.get(&pod) == Some(&node)
+                let on_node = self.cluster.nodes.pod_nodes.get(&pod) == Some(&node)
                     && self.cluster.nodes.prober_pods.get(&pod).is_none()
                     && self.cluster.nodes.client_node(key.client) != Some(node);
-                if there {
-                    witness.passed |= counts.probes > counts.failures;
-                    witness.failed |= counts.failures > 0;
+                if on_node {
+                    evidence.passed |= counts.probes > counts.failures;
+                    evidence.failed |= counts.failures > 0;
                 }
             }
         }
         // An established connection without a response shows that the node accepted the connection.
         let echoes = cells.get(&CellBlock::failures(EvidenceKind::Mesh)).into_iter();
         let mut echoes = echoes.flat_map(ClosedCells::iter);
-        witness.passed |= echoes.any(|(key, counts)| {
+        evidence.passed |= echoes.any(|(key, counts)| {
             let stands = |kind| {
                 matches!(
                     self.registry.kinds.name(kind),
@@ -187,7 +187,7 @@ impl Engine {
             };
             key.dest == Destination::Peer(node) && counts.kinds.keys().any(|(kind, _)| stands(*kind))
         });
-        witness
+        evidence
     }
 
     /// Drops failures of our own echo Services while some of the probers behind them are absent.

@@ -112,7 +112,7 @@ impl Engine {
         // Hosts of one application fail together because of it: that is one local cause, not evidence for a shared
         // one.
         let origin = placed.and_then(|placed| placed.origin.as_ref());
-        let kin = |host: &TargetId| {
+        let has_same_origin = |host: &TargetId| {
             let other = targets.get(host).and_then(|placed| placed.origin.as_ref());
             origin.is_some() && other == origin
         };
@@ -136,7 +136,7 @@ impl Engine {
             };
             let list = if !ring.fails_since(start) {
                 &mut quiet
-            } else if self.may_support(&other) && !kin(host) {
+            } else if self.may_support(&other) && !has_same_origin(host) {
                 &mut failing
             } else {
                 continue;
@@ -186,16 +186,16 @@ impl Engine {
                 ring.sum_into(start, &mut cells);
             }
         }
-        let scene = self.subject_paths(other, &cells);
+        let paths = self.subject_paths(other, &cells);
         let channels = cells.keys().map(|key| key.channel).collect();
         let facts = self.prior_facts(other);
-        let data = ComparisonData::new(&cells, &scene, |kind, status| {
+        let data = ComparisonData::new(&cells, &paths, |kind, status| {
             self.registry.class_of(kind, status)
         });
         OtherSubject {
-            hypotheses: hypotheses(&other.region_kinds(&scene, &channels), &scene, &data, &facts),
+            hypotheses: hypotheses(&other.region_kinds(&paths, &channels), &paths, &data, &facts),
             data,
-            paths: scene,
+            paths,
         }
     }
 }

@@ -43,15 +43,15 @@ impl Engine {
         self.findings
             .judge(round, &self.cluster.topology, names, self.settings);
         self.evidence.resolvers.add_round(round, &rows);
-        let asked = self
+        let requested = self
             .outstanding_requests
             .process_results(round, &mut rows, names, &fold);
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
         let mut cells = fold.close();
         self.apply_presence(round, &clients, &mut cells);
-        if asked.contains(&true) {
-            let unasked = self.blocks_without_requests(&rows, &asked, &cells);
+        if requested.contains(&true) {
+            let unasked = self.blocks_without_requests(&rows, &requested, &cells);
             self.outstanding_requests.record_without_requests(round, unasked);
         }
         let interval = self.settings.interval;

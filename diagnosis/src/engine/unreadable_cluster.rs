@@ -36,7 +36,7 @@ impl Engine {
         at: EventTime,
     ) -> Option<String> {
         let since = self.cluster.unreadable_since?;
-        let what = match finding.region {
+        let subject = match finding.region {
             Region::Backend(pod) => format!("the endpoint {}", self.registry.pods.name(pod)),
             Region::Bnode(node) | Region::BnodeRemote(node) => {
                 format!("the node {}", self.registry.nodes.name(node))
@@ -48,7 +48,7 @@ impl Engine {
             return None;
         }
         let age = (at - since).0 / 1_000_000;
-        Some(format!("the topology is {age} s old: {what} may be gone"))
+        Some(format!("the topology is {age} s old: {subject} may be gone"))
     }
 }
 

@@ -73,13 +73,13 @@ pub(crate) fn attribute_rows<'r>(
     worked: &BTreeSet<CellBlock>,
     into: &mut BTreeMap<CellBlock, OpenCells>,
 ) {
-    let mut desk = ClientAttribution::default();
+    let mut attribution = ClientAttribution::default();
     let mut rows = rows.peekable();
     while let Some(row) = rows.next() {
-        desk.add_row(row, routes, world, split, restarted);
+        attribution.add_row(row, routes, world, split, restarted);
         if rows.peek().is_none_or(|next| next.client != row.client) {
-            desk.settle(world, routes, worked);
-            desk.ledger.flush(row.client, split, into);
+            attribution.settle(world, routes, worked);
+            attribution.ledger.flush(row.client, split, into);
         }
     }
 }

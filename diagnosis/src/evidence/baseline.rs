@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_teaches_nothing_however_long_it_lasts() {
+    fn a_baseline_learns_nothing_from_an_outage_however_long_it_lasts() {
         let mut baseline = learned(&[(30, &[(200, "")])]);
         for round in 30..1_000 {
             baseline.learn(Round(round), &BTreeSet::from([answer(404, "")]), INTERVAL);

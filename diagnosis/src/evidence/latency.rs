@@ -286,13 +286,13 @@ fn timed_phases(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut 
             }
         }
         Channel::Dns | Channel::Vip => {
-            let asked = row.channel == Channel::Dns;
-            let resolve = times.resolve.or(times.total.filter(|_| asked));
+            let is_dns = row.channel == Channel::Dns;
+            let resolve = times.resolve.or(times.total.filter(|_| is_dns));
             if resolve.is_some() {
                 let name = name_of(row, routes, world);
                 add(EvidenceKind::Dns, name, Channel::Dns, resolve, true);
             }
-            if !asked {
+            if !is_dns {
                 connection_phases(row, routes, &mut add);
             }
         }
@@ -349,10 +349,10 @@ mod tests {
 
     #[test]
     fn a_second_for_a_handshake_is_slow_even_where_nothing_is_known() {
-        let nothing = UsualLatency::default();
-        assert!(nothing.is_slow(Micros::from_millis(1_003), true));
-        assert!(!nothing.is_slow(Micros::from_millis(300), true));
-        assert!(!nothing.is_slow(Micros::from_millis(1_003), false));
+        let unknown = UsualLatency::default();
+        assert!(unknown.is_slow(Micros::from_millis(1_003), true));
+        assert!(!unknown.is_slow(Micros::from_millis(300), true));
+        assert!(!unknown.is_slow(Micros::from_millis(1_003), false));
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl ResolverHistory {
         clients: &BTreeSet<VantageIx>,
         since: Round,
     ) -> ResolverView<'a> {
-        let asked: BTreeSet<SocketAddr> = clients
+        let resolvers: BTreeSet<SocketAddr> = clients
             .iter()
             .filter_map(|client| self.last_resolver.get(client).copied())
             .collect();
@@ -110,8 +110,10 @@ impl ResolverHistory {
             }
         }
         ResolverView {
-            service: asked.iter().find_map(|address| service_at(topology, *address)),
-            resolvers: asked.into_iter().collect(),
+            service: resolvers
+                .iter()
+                .find_map(|address| service_at(topology, *address)),
+            resolvers: resolvers.into_iter().collect(),
             symptoms: signs,
         }
     }

@@ -62,13 +62,13 @@ struct LastReport {
 }
 
 impl LastReport {
-    fn update(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
-        let heard = heard.get_or_insert(Self {
+    fn update(report: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
+        let report = report.get_or_insert(Self {
             last: at,
             complete: None,
         });
-        heard.last = heard.last.max(at);
-        heard.complete = heard.complete.max(complete);
+        report.last = report.last.max(at);
+        report.complete = report.complete.max(complete);
     }
 }
 
@@ -107,8 +107,8 @@ impl OpenRounds {
         self.settings = settings;
         self.open.clear();
         self.buffered = 0;
-        let held = at.round(settings.interval);
-        self.last_judged = Some(held);
+        let current = at.round(settings.interval);
+        self.last_judged = Some(current);
         for sender in self.vantages.values_mut() {
             sender.pending.clear();
             sender.complete_round = None;
@@ -117,7 +117,7 @@ impl OpenRounds {
                 for seqs in taken.values() {
                     all.merge(seqs);
                 }
-                *taken = BTreeMap::from([(held, all)]);
+                *taken = BTreeMap::from([(current, all)]);
             }
         }
     }
@@ -263,7 +263,7 @@ impl OpenRounds {
                 *rounds = rounds.split_off(&Round(round.0 - SEQUENCE_HISTORY_ROUNDS + 1));
                 !rounds.is_empty()
             });
-            sender.last_report = sender.last_report.filter(|heard| heard.last >= horizon);
+            sender.last_report = sender.last_report.filter(|report| report.last >= horizon);
             sender.last_report.is_some() || !sender.received.is_empty()
         });
         Some((round, observations))
@@ -280,9 +280,9 @@ impl OpenRounds {
             .vantages
             .values()
             .filter_map(|sender| sender.last_report)
-            .filter(|heard| heard.last >= silent_since)
+            .filter(|report| report.last >= silent_since)
             .peekable();
         speaking.peek().is_some()
-            && speaking.all(|heard| heard.complete.is_some_and(|complete| complete >= end))
+            && speaking.all(|report| report.complete.is_some_and(|complete| complete >= end))
     }
 }

@@ -21,16 +21,16 @@ impl VerdictContext<'_> {
             .map(|c| self.registry.vantages.name(*c))
             .collect();
         let mut lines = Vec::new();
-        let (mut own, mut asked) = (0, 0);
+        let (mut own, mut probed) = (0, 0);
         for (vantage, evidence) in self
             .ttl
             .iter()
             .filter(|(v, _)| failing.contains(v))
             .take(MAX_LISTED_NAMES)
         {
-            asked += 1;
+            probed += 1;
             own += u32::from(evidence.crossed_no_router());
-            let says = if evidence.crossed_no_router() {
+            let ttl_text = if evidence.crossed_no_router() {
                 "an untouched TTL of"
             } else {
                 "a TTL of"
@@ -41,7 +41,7 @@ impl VerdictContext<'_> {
                 ": the answer crossed a router"
             };
             lines.push(format!(
-                "{} answers {vantage} (failing) with {says} {}{so}",
+                "{} answers {vantage} (failing) with {ttl_text} {}{so}",
                 evidence.address, evidence.ttl
             ));
         }
@@ -58,7 +58,7 @@ impl VerdictContext<'_> {
         }
         Locality {
             lines,
-            own_node_answers: asked > 0 && own == asked,
+            own_node_answers: probed > 0 && own == probed,
         }
     }
 }

@@ -227,19 +227,19 @@ impl<'a> VerdictContext<'a> {
         let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
             self.paths.node_of_client(client).ok_or(client)
         };
-        let mut asked = BTreeSet::new();
+        let mut probing = BTreeSet::new();
         let mut failing = BTreeSet::new();
         for (key, counts) in cells {
             if alpha(&[region], key, self.paths).is_zero() {
                 continue;
             }
-            asked.insert(client(key.client));
+            probing.insert(client(key.client));
             if counts.unweighted_failures > 0 {
                 failing.insert(client(key.client));
             }
         }
         CrossingClients {
-            probing: asked.len(),
+            probing: probing.len(),
             failing: failing.len(),
         }
     }

@@ -12,12 +12,12 @@ use crate::{
 impl VerdictContext<'_> {
     pub(super) fn row_description(&self, key: &RowKey, region: Region) -> String {
         let (way, part) = (self.path_description(key), self.member_relation(key, region));
-        let what = self.endpoint_word();
+        let endpoint = self.endpoint_word();
         let place = match key.placement {
-            Some(Placement::NoLocal) => format!(" from nodes without {what}"),
-            Some(Placement::SameNode) => format!(" from nodes with {what}, answered on the same node"),
-            Some(Placement::CrossNode) => format!(" from nodes with {what}, answered on another node"),
-            Some(Placement::Unknown) => format!(" from nodes with {what}"),
+            Some(Placement::NoLocal) => format!(" from nodes without {endpoint}"),
+            Some(Placement::SameNode) => format!(" from nodes with {endpoint}, answered on the same node"),
+            Some(Placement::CrossNode) => format!(" from nodes with {endpoint}, answered on another node"),
+            Some(Placement::Unknown) => format!(" from nodes with {endpoint}"),
             Some(Placement::Outside) => " from outside the cluster".to_owned(),
             Some(Placement::SelfPod) | None => String::new(),
         };

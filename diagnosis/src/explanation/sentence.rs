@@ -73,7 +73,7 @@ impl VerdictContext<'_> {
 
     /// The latency compared with the usual one.
     fn latency_clause(&self) -> String {
-        let what = match self.unit.without_latency() {
+        let symptom = match self.unit.without_latency() {
             JudgementUnit::Dns => "wait for DNS responses",
             JudgementUnit::Target(_) => "wait for the first byte",
             _ => "wait for connections to open",
@@ -82,12 +82,12 @@ impl VerdictContext<'_> {
             Some(LatencyStep {
                 duration: took,
                 median: Some(usual),
-            }) => format!("{what} (up to {took} instead of {usual})"),
+            }) => format!("{symptom} (up to {took} instead of {usual})"),
             Some(LatencyStep {
                 duration: took,
                 median: None,
-            }) => format!("{what} (up to {took})"),
-            None => what.to_owned(),
+            }) => format!("{symptom} (up to {took})"),
+            None => symptom.to_owned(),
         }
     }
 

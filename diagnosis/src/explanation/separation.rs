@@ -105,7 +105,7 @@ pub(crate) fn separating(
     let tied = finding.class.iter().map(|r| (r, "cannot be separated"));
     let near = finding.near_ties.iter().map(|r| (r, "can hardly be separated"));
     let mut seen = std::collections::BTreeSet::new();
-    for (other, how) in tied.chain(near) {
+    for (other, separation) in tied.chain(near) {
         if *other == finding.region || !seen.insert(other.kind()) {
             continue;
         }
@@ -114,7 +114,7 @@ pub(crate) fn separating(
             .get(&(finding.region, *other))
             .map_or_else(String::new, |way| format!("; {way}"));
         lines.push(format!(
-            "{} {how} from {}: {}{way}",
+            "{} {separation} from {}: {}{way}",
             finding.region.describe(world).description(),
             other.describe(world).description(),
             probe.unwrap_or("needs probes on paths where the two differ")

@@ -64,7 +64,7 @@ impl ExposureAnswers {
     }
 
     pub(super) fn views(&self, topology: &Topology) -> Vec<ExposureView> {
-        let court = ExposureReference::of(self, topology);
+        let reference = ExposureReference::of(self, topology);
         topology
             .exposures()
             .iter()
@@ -74,18 +74,18 @@ impl ExposureAnswers {
                 class: exposure.class.clone(),
                 front: exposure.front,
                 front_class: exposure.front_class.clone(),
-                state: court.state(self, id, exposure),
+                state: reference.state(self, id, exposure),
             })
             .collect()
     }
 
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
-        let court = ExposureReference::of(self, topology);
+        let reference = ExposureReference::of(self, topology);
         topology
             .exposures()
             .iter()
             .filter(|(_, exposure)| !exposure.is_reference())
-            .filter_map(|(id, exposure)| court.finding(self, id, exposure))
+            .filter_map(|(id, exposure)| reference.finding(self, id, exposure))
             .collect()
     }
 }
@@ -147,7 +147,7 @@ struct ExposureReference<'a> {
 
 impl<'a> ExposureReference<'a> {
     fn of(all: &ExposureAnswers, topology: &'a Topology) -> Self {
-        let mut court = Self {
+        let mut reference = Self {
             own: BTreeMap::new(),
             certificates: BTreeMap::new(),
             bodies: BTreeMap::new(),
@@ -159,20 +159,20 @@ impl<'a> ExposureReference<'a> {
             if !exposure.is_reference() {
                 continue;
             }
-            court.own.entry(&exposure.target).or_default().insert(print);
+            reference.own.entry(&exposure.target).or_default().insert(print);
             if let Some(certificate) = print.certificate {
-                let shown = court.certificates.entry(exposure.front).or_default();
+                let shown = reference.certificates.entry(exposure.front).or_default();
                 shown.insert((certificate, &exposure.target));
             }
             if let Some(body) = print.body {
-                court
+                reference
                     .bodies
                     .entry(exposure.front)
                     .or_default()
                     .insert((body, &exposure.target));
             }
         }
-        court
+        reference
     }
 
     /// Compares an answer at another class's front with the host's own.
@@ -236,12 +236,12 @@ impl<'a> ExposureReference<'a> {
             if target != id || last.consecutive < MIN_CONSECUTIVE {
                 continue;
             }
-            let Some(AnswerSimilarity::Same(why)) = last.print.map(|print| self.compare(exposure, print))
+            let Some(AnswerSimilarity::Same(reason)) = last.print.map(|print| self.compare(exposure, print))
             else {
                 continue;
             };
             vantages.push(vantage.clone());
-            evidence.push(format!("{vantage}: {}, {why}", status_words(last.print)));
+            evidence.push(format!("{vantage}: {}, {reason}", status_words(last.print)));
             since = Some(since.map_or(last.first, |known| known.min(last.first)));
         }
         let since = since?;

@@ -81,11 +81,11 @@ impl ForbiddenAnswers {
 
     pub(super) fn prune(&mut self, end: EventTime, topology: &Topology, settings: Settings) {
         self.latest.retain(|(target, _), last| {
-            let asked = topology
+            let probed_target = topology
                 .forbidden()
                 .get(target)
                 .map_or(target, |question| &question.target);
-            topology.targets().get(asked).is_some_and(|placed| {
+            topology.targets().get(probed_target).is_some_and(|placed| {
                 let interval = placed.target.interval.unwrap_or(settings.interval);
                 end - last.at <= answer_validity(interval.max(settings.interval), settings)
             })
@@ -127,7 +127,7 @@ impl ForbiddenAnswers {
                 let vantages: Vec<Vantage> = seen.iter().map(|(vantage, _)| (*vantage).clone()).collect();
                 let names: Vec<String> = vantages.iter().map(ToString::to_string).collect();
                 let question = topology.forbidden().get(target);
-                let asked = question.map_or(target, |question| &question.target);
+                let probed_target = question.map_or(target, |question| &question.target);
                 let place = match question {
                     Some(Forbidden { address: Some(at), .. }) => format!(" at {at}"),
                     Some(Forbidden { address: None, vantages: from, .. }) => {
@@ -140,9 +140,9 @@ impl ForbiddenAnswers {
                     id: format!("{}:{target}", FindingKind::Exposed),
                     kind: FindingKind::Exposed,
                     severity: Severity::Critical,
-                    subject: format!("{asked}{place}"),
+                    subject: format!("{probed_target}{place}"),
                     sentence: format!(
-                        "{asked} must not respond{place}, but responds to {}",
+                        "{probed_target} must not respond{place}, but responds to {}",
                         crate::wording::join_names(&names)
                     ),
                     evidence: seen
@@ -160,7 +160,7 @@ impl ForbiddenAnswers {
                             "the answer comes from outside the cluster: then that server must be reconfigured",
                         ),
                     ],
-                    targets: vec![asked.clone()],
+                    targets: vec![probed_target.clone()],
                     since: seen.iter().map(|(_, last)| last.first).min().unwrap_or_default(),
                 }
             })

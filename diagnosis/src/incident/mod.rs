@@ -253,21 +253,21 @@ impl IncidentLog {
     }
 
     /// Adds the cells of one subject in one round to the recovery tests of its incidents.
-    pub(crate) fn add_cells(&mut self, unit: &JudgementUnit, cells: &RoundCells, scene: &SubjectPaths) {
+    pub(crate) fn add_cells(&mut self, unit: &JudgementUnit, cells: &RoundCells, paths: &SubjectPaths) {
         for tracked in &mut self.tracked {
             if !tracked.is_open() || !tracked.units.contains(unit) {
                 continue;
             }
             let regions = [tracked.region];
             for (key, counts) in cells {
-                let share = alpha(&regions, key, scene);
+                let share = alpha(&regions, key, paths);
                 if share.is_zero() {
                     // Whatever endpoint is selected, no path of this client crosses the region now.
                     let any = CellKey {
                         dest: Destination::Unknown,
                         ..*key
                     };
-                    if key.channel == Channel::Vip && alpha(&regions, &any, scene).is_zero() {
+                    if key.channel == Channel::Vip && alpha(&regions, &any, paths).is_zero() {
                         let sum = tracked.current_round.moved_clients.entry(key.client).or_default();
                         sum.0 += counts.unweighted_failures;
                         sum.1 += counts.unweighted_probes - counts.unweighted_failures;

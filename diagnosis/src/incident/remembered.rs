@@ -168,13 +168,13 @@ impl RememberedIncident {
                 verdict,
                 ..
             } = &open.incident;
-            let told = (
+            let content = (
                 verdict.region.clone(),
                 verdict.class.clone(),
                 verdict.sentence.clone(),
                 verdict.targets.clone(),
             );
-            (id.clone(), *since, *opened, *occurrences, told)
+            (id.clone(), *since, *opened, *occurrences, content)
         };
         essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
     }

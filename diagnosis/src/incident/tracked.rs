@@ -165,7 +165,7 @@ impl TrackedIncident {
         let IncidentRound {
             total: mut all,
             crossing_clients: crossing,
-            moved_clients: elsewhere,
+            moved_clients,
         } = std::mem::take(&mut self.current_round);
         for (client, (failures, successes)) in &crossing {
             if *failures > 0 {
@@ -175,7 +175,7 @@ impl TrackedIncident {
             }
         }
         for (client, passed) in &mut self.successes_since_failure {
-            let Some((failures, successes)) = elsewhere.get(client) else {
+            let Some((failures, successes)) = moved_clients.get(client) else {
                 continue;
             };
             if !crossing.contains_key(client) {

@@ -64,7 +64,7 @@ impl ComparisonData {
     /// Sums the cells; `class_of` maps a kind of failure to its class.
     pub(crate) fn new(
         cells: &RoundCells,
-        scene: &SubjectPaths,
+        paths: &SubjectPaths,
         class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
     ) -> Self {
         let mut data = Self::default();
@@ -72,13 +72,13 @@ impl ComparisonData {
             let index = data.cells.len();
             data.failures += counts.failures;
             data.successes += counts.probes - counts.failures;
-            if let Some(node) = scene.node_of_client(key.client) {
+            if let Some(node) = paths.node_of_client(key.client) {
                 data.by_client.entry(node).or_default().push(index);
             }
             match key.dest {
                 Destination::Entry(pod) => {
                     data.by_pod.entry(pod).or_default().push(index);
-                    if let Some(node) = scene.mesh.pod_nodes.get(&pod) {
+                    if let Some(node) = paths.mesh.pod_nodes.get(&pod) {
                         data.by_node.entry(*node).or_default().push(index);
                     }
                 }
@@ -130,7 +130,7 @@ impl ComparisonData {
     }
 
     /// Returns the cells that a region may affect, in ascending order.
-    fn candidate_cells(&self, region: Region, scene: &SubjectPaths) -> Vec<usize> {
+    fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
         let lists: [Option<&Vec<usize>>; 2] = match region {
             Region::Healthy => [None, None],
             Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
@@ -138,7 +138,7 @@ impl ComparisonData {
             }
             Region::Bnode(n) | Region::BnodeRemote(n) => {
                 // A probe whose endpoint is unknown can end only on a node that has an endpoint.
-                let floating = scene.local_nodes.contains(&n).then_some(&self.unknown_entry);
+                let floating = paths.local_nodes.contains(&n).then_some(&self.unknown_entry);
                 [self.by_node.get(&n), floating]
             }
             Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.unknown_entry)],
@@ -150,10 +150,10 @@ impl ComparisonData {
     }
 
     /// Returns the cells with a share above zero, in ascending order.
-    pub(crate) fn shares(&self, region: Region, scene: &SubjectPaths) -> RegionShares {
-        self.candidate_cells(region, scene)
+    pub(crate) fn shares(&self, region: Region, paths: &SubjectPaths) -> RegionShares {
+        self.candidate_cells(region, paths)
             .into_iter()
-            .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
+            .map(|i| (i, alpha(&[region], &self.cells[i].key, paths)))
             .filter(|(_, alpha)| !alpha.is_zero())
             .collect()
     }
@@ -164,12 +164,12 @@ impl ComparisonData {
         &self,
         (left, left_regions): (&RegionShares, &[Region]),
         (right, right_region): (&RegionShares, Region),
-        scene: &SubjectPaths,
+        paths: &SubjectPaths,
     ) -> RegionShares {
         let mut all = left_regions.to_vec();
         all.push(right_region);
         // With policy Local in the explanation, the endpoint choice changes for the other regions too.
-        let coupled = all.contains(&Region::NoLocal) && scene.enforces_local;
+        let coupled = all.contains(&Region::NoLocal) && paths.enforces_local;
         let mut union = RegionShares::with_capacity(left.len() + right.len());
         let (mut i, mut j) = (0, 0);
         while i < left.len() || j < right.len() {
@@ -190,7 +190,7 @@ impl ComparisonData {
                 (_, Some(b)) if b.is_full() => b,
                 (Some(a), None) if !coupled => a,
                 (None, Some(b)) if !coupled => b,
-                _ => alpha(&all, key, scene),
+                _ => alpha(&all, key, paths),
             };
             union.push((cell, share));
         }
@@ -244,27 +244,27 @@ impl ComparisonData {
     /// Returns the client node and the possible destination nodes of each failing cell.
     fn failing_paths<'a>(
         &'a self,
-        scene: &'a SubjectPaths,
+        paths: &'a SubjectPaths,
     ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
         self.cells.iter().filter(|cell| cell.failures > 0).map(|cell| {
-            let node_of = |pod: &PodIx| scene.mesh.pod_nodes.get(pod).copied();
+            let node_of = |pod: &PodIx| paths.mesh.pod_nodes.get(pod).copied();
             let ends = match cell.key.dest {
                 Destination::Entry(pod) => node_of(&pod).into_iter().collect(),
                 Destination::Peer(node) => vec![node],
-                Destination::Unknown => scene
+                Destination::Unknown => paths
                     .eligible(cell.key.client)
                     .iter()
                     .filter_map(node_of)
                     .collect(),
                 Destination::Name(_) => Vec::new(),
             };
-            (scene.node_of_client(cell.key.client), ends)
+            (paths.node_of_client(cell.key.client), ends)
         })
     }
 
     /// Returns the pairs (client node, destination node) that have failures.
-    pub(crate) fn failing_pairs(&self, scene: &SubjectPaths) -> BTreeSet<(NodeIx, NodeIx)> {
-        self.failing_paths(scene)
+    pub(crate) fn failing_pairs(&self, paths: &SubjectPaths) -> BTreeSet<(NodeIx, NodeIx)> {
+        self.failing_paths(paths)
             .filter_map(|(client, ends)| Some((client?, ends)))
             .flat_map(|(client, ends)| ends.into_iter().map(move |node| (client, node)))
             .filter(|(client, node)| client != node)
@@ -272,15 +272,15 @@ impl ComparisonData {
     }
 
     /// Returns the client nodes that have failures.
-    pub(crate) fn failing_clients(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
-        self.failing_paths(scene)
+    pub(crate) fn failing_clients(&self, paths: &SubjectPaths) -> BTreeSet<NodeIx> {
+        self.failing_paths(paths)
             .filter_map(|(client, _)| client)
             .collect()
     }
 
     /// Returns the destination nodes that have failures.
-    pub(crate) fn failing_destinations(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
-        self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
+    pub(crate) fn failing_destinations(&self, paths: &SubjectPaths) -> BTreeSet<NodeIx> {
+        self.failing_paths(paths).flat_map(|(_, ends)| ends).collect()
     }
 
     /// Reports whether any of the cells has failures.
@@ -304,7 +304,7 @@ impl ComparisonData {
     /// Each channel group has its own kinds, independent of the cause: a resolver does not reset connections, and
     /// a web server does not return NXDOMAIN. In one common sum, the ordinary noise of two channels would look
     /// like two faults.
-    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &SubjectPaths) -> f64 {
+    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], paths: &SubjectPaths) -> f64 {
         let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].failures).sum() };
         let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
         order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
@@ -329,7 +329,7 @@ impl ComparisonData {
         for (region, cells) in order {
             let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
             let counts = sum(&mut own.into_iter());
-            total += ln_all(&counts, &region_profile(region.kind(), scene.mesh.proxy_mode));
+            total += ln_all(&counts, &region_profile(region.kind(), paths.mesh.proxy_mode));
         }
         let rest =
             sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].failures > 0 && !taken.contains(i)));

@@ -113,12 +113,12 @@ impl JudgementInput {
     pub(crate) fn new(
         start: Round,
         cells: RoundCells,
-        scene: SubjectPaths,
+        paths: SubjectPaths,
         world: &NameRegistry,
         kinds: &BTreeSet<RegionKind>,
         facts: &[PriorFact],
     ) -> Self {
-        let data = ComparisonData::new(&cells, &scene, |kind, status| world.class_of(kind, status));
+        let data = ComparisonData::new(&cells, &paths, |kind, status| world.class_of(kind, status));
         let mut kinds = kinds.clone();
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
@@ -131,8 +131,8 @@ impl JudgementInput {
         }
         Self {
             start,
-            hypotheses: hypotheses(&kinds, &scene, &data, facts),
-            paths: scene,
+            hypotheses: hypotheses(&kinds, &paths, &data, facts),
+            paths,
             data,
             cells,
             pool: SubjectPool::default(),
@@ -329,7 +329,7 @@ fn finding(
         .find(|class| class.members.iter().any(|i| given.scored[*i].region == region))?;
     let mut class_regions = given.regions_of(class);
     let head = *class_regions.first()?;
-    let scene = problem.paths;
+    let paths = problem.paths;
     // Near ties are named together, so that a verdict does not wait for the evidence that would separate them.
     let mut mass = class.mass;
     let mut near = problem.near_ties(given, class, rounds >= ODDS_TIE_ROUNDS);
@@ -349,7 +349,7 @@ fn finding(
     let mut client_rounds = BTreeSet::new();
     for (round, keys) in failing.range(start..) {
         for key in keys {
-            if alpha(&union, key, scene).permille() > alpha(others, key, scene).permille() {
+            if alpha(&union, key, paths).permille() > alpha(others, key, paths).permille() {
                 client_rounds.insert((*round, key.client));
             }
         }
@@ -358,10 +358,10 @@ fn finding(
     // Only clients that this region alone would break are evidence for it.
     let probing: BTreeSet<VantageIx> = problem
         .data
-        .shares(head, scene)
+        .shares(head, paths)
         .iter()
         .map(|(i, _)| &problem.data.cells[*i].key)
-        .filter(|key| alpha(&union, key, scene).permille() > alpha(others, key, scene).permille())
+        .filter(|key| alpha(&union, key, paths).permille() > alpha(others, key, paths).permille())
         .map(|key| key.client)
         .collect();
     let enough_clients =

@@ -50,7 +50,7 @@ impl JudgementUnit {
     /// Returns the kinds of region that can be distinguished on the subject.
     pub(crate) fn region_kinds(
         &self,
-        scene: &SubjectPaths,
+        paths: &SubjectPaths,
         channels: &BTreeSet<Channel>,
     ) -> BTreeSet<RegionKind> {
         use RegionKind::{
@@ -59,7 +59,7 @@ impl JudgementUnit {
             Vip, Zone,
         };
         let mut kinds = match self {
-            Self::Latency(inner) => return inner.region_kinds(scene, channels),
+            Self::Latency(inner) => return inner.region_kinds(paths, channels),
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
             Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Cross, Zone]),
             Self::Front(_) => BTreeSet::from([
@@ -113,7 +113,7 @@ impl JudgementUnit {
                 DnsName,
             ]),
         };
-        if scene.zone_set().len() < 2 {
+        if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);
         }
         if !channels.contains(&Channel::Dns) {
@@ -123,29 +123,29 @@ impl JudgementUnit {
         }
         if kinds.contains(&Vip) {
             kinds.insert(ProtoVip);
-            let balanced = !scene.balancer_pool.is_empty();
-            if scene.mesh.clients.values().any(Option::is_none) {
+            let balanced = !paths.balancer_pool.is_empty();
+            if paths.mesh.clients.values().any(Option::is_none) {
                 kinds.insert(OutsideAll);
-                let lacking = scene
+                let lacking = paths
                     .balancer_pool
                     .iter()
-                    .any(|node| !scene.local_nodes.contains(node));
-                if balanced && scene.pool_uses_local_endpoints && lacking && !scene.local_nodes.is_empty() {
+                    .any(|node| !paths.local_nodes.contains(node));
+                if balanced && paths.pool_uses_local_endpoints && lacking && !paths.local_nodes.is_empty() {
                     kinds.insert(OutsideFrontNode);
                 }
             }
             // With policy Local the chosen node is the endpoint's own node: the same paths as `same-vip`.
             if balanced
-                && !scene.pool_uses_local_endpoints
-                && scene.is_forwarded_to_balancer
-                && scene.balancer_pool.len() > 1
+                && !paths.pool_uses_local_endpoints
+                && paths.is_forwarded_to_balancer
+                && paths.balancer_pool.len() > 1
             {
                 kinds.insert(LbOwnNode);
             }
-            if scene
+            if paths
                 .backends
                 .iter()
-                .any(|pod| scene.mesh.prober_pods.get(pod).is_some())
+                .any(|pod| paths.mesh.prober_pods.get(pod).is_some())
             {
                 kinds.extend([SelfPod, SelfVip]);
             }

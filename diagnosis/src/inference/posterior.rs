@@ -118,12 +118,12 @@ const POOL_SEPARATION: f64 = 4.6;
 const PRUNING_MARGIN: f64 = 10.0;
 
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(data: &'a ComparisonData, scene: &'a SubjectPaths, hypotheses: &[Hypothesis]) -> Self {
+    pub(crate) fn new(data: &'a ComparisonData, paths: &'a SubjectPaths, hypotheses: &[Hypothesis]) -> Self {
         let all = hypotheses.len() <= MAX_COMPARED_WITHOUT_FAILURES;
         let candidates = hypotheses
             .iter()
             .filter_map(|hypothesis| {
-                let shares = data.shares(hypothesis.region, scene);
+                let shares = data.shares(hypothesis.region, paths);
                 let failing = data.failing_cells(&shares);
                 (all || !failing.is_empty()).then_some(CandidateHypothesis {
                     hypothesis: *hypothesis,
@@ -134,7 +134,7 @@ impl<'a> Comparison<'a> {
             .collect();
         Self {
             data,
-            paths: scene,
+            paths,
             candidates,
             pool: None,
             separate_rates: true,
@@ -203,9 +203,10 @@ impl<'a> Comparison<'a> {
                 let union = print(&union);
                 if union != print(&fixed.shares) {
                     let evidence = |s: &ScoredRegion| s.ln_pooled + s.ln_marginal + s.ln_kinds;
-                    let told = |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= MIN_SEPARATION;
+                    let separable =
+                        |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= MIN_SEPARATION;
                     let known = unions.entry(union).or_default();
-                    match known.iter().find(|(i, _)| !told(i)) {
+                    match known.iter().find(|(i, _)| !separable(i)) {
                         Some((_, same)) => signature.clone_from(same),
                         None => known.push((all.len(), signature.clone())),
                     }
@@ -227,10 +228,10 @@ impl<'a> Comparison<'a> {
             });
             let head = members.first().map_or(0.0, |i| scored[*i].ln_pooled);
             // Other subjects may separate what this subject cannot.
-            let (alike, told): (Vec<usize>, Vec<usize>) = members
+            let (alike, separable): (Vec<usize>, Vec<usize>) = members
                 .into_iter()
                 .partition(|i| head - scored[*i].ln_pooled < POOL_SEPARATION);
-            for members in [alike, told] {
+            for members in [alike, separable] {
                 if members.is_empty() {
                     continue;
                 }

@@ -65,23 +65,23 @@ pub(crate) struct Hypothesis {
 /// the number of all members. The others explain nothing, and a mesh of 5 000 nodes has 20 000 of them.
 const MAX_LISTED_MEMBERS: usize = 400;
 
-fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Vec<Region>, usize) {
-    let nodes = || data.failing_destinations(scene).into_iter();
-    let clients = || data.failing_clients(scene).into_iter();
+fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Vec<Region>, usize) {
+    let nodes = || data.failing_destinations(paths).into_iter();
+    let clients = || data.failing_clients(paths).into_iter();
     let all = match kind {
-        RegionKind::Pair => pair_count(scene),
-        RegionKind::Bnode | RegionKind::BnodeRemote => scene.mesh.node_set.len(),
-        RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => scene.client_nodes().len(),
+        RegionKind::Pair => pair_count(paths),
+        RegionKind::Bnode | RegionKind::BnodeRemote => paths.mesh.node_set.len(),
+        RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => paths.client_nodes().len(),
         _ => 0,
     };
     if all <= MAX_LISTED_MEMBERS {
-        let members = kind.members(scene);
+        let members = kind.members(paths);
         let count = members.len();
         return (members, count);
     }
     let failing = match kind {
         RegionKind::Pair => {
-            let pairs = data.failing_pairs(scene).into_iter();
+            let pairs = data.failing_pairs(paths).into_iter();
             pairs.map(|(c, n)| Region::Pair(c, n)).collect()
         }
         RegionKind::Bnode => nodes().map(Region::Bnode).collect(),
@@ -89,7 +89,7 @@ fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Ve
         RegionKind::Client => clients().map(Region::Client).collect(),
         RegionKind::ClientVip => clients().map(Region::ClientVip).collect(),
         RegionKind::DnsClient => clients().map(Region::DnsClient).collect(),
-        _ => kind.members(scene),
+        _ => kind.members(paths),
     };
     (failing, all)
 }
@@ -97,7 +97,7 @@ fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Ve
 /// Returns all members of the given kinds with their priors.
 pub(crate) fn hypotheses(
     kinds: &BTreeSet<RegionKind>,
-    scene: &SubjectPaths,
+    paths: &SubjectPaths,
     data: &ComparisonData,
     facts: &[PriorFact],
 ) -> Vec<Hypothesis> {
@@ -106,12 +106,12 @@ pub(crate) fn hypotheses(
     let total: f64 = counted.iter().map(|kind| kind.weight()).sum();
     let mut all = Vec::new();
     for kind in kinds {
-        let (members, count) = members(*kind, scene, data);
+        let (members, count) = members(*kind, paths, data);
         let of_client = matches!(
             kind,
             RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient
         );
-        let alone = of_client && scene.mesh.clients.len() == 1;
+        let alone = of_client && paths.mesh.clients.len() == 1;
         let weight = kind.weight() * if alone { SINGLE_CLIENT_FACTOR } else { 1.0 };
         #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
         let ln_share = libm::log(P_FAULT) + libm::log(weight / total) - libm::log(count as f64);

@@ -89,6 +89,6 @@ pub(crate) fn ln_beta_binomial(failures: f64, n: f64, a: f64, b: f64) -> f64 {
 /// (0.05).
 pub(crate) fn ln_marginal_independent_cell(failures: f64, n: f64) -> f64 {
     let healthy = libm::log(0.95) + ln_beta_binomial(failures, n, 0.5, 100.0);
-    let anything = libm::log(0.05) + ln_beta_binomial(failures, n, 1.0, 1.0);
-    crate::inference::likelihood::log_sum_exp(&[healthy, anything])
+    let uniform = libm::log(0.05) + ln_beta_binomial(failures, n, 1.0, 1.0);
+    crate::inference::likelihood::log_sum_exp(&[healthy, uniform])
 }

@@ -121,17 +121,17 @@ fn cells(stage: ExampleStage) -> RoundCells {
 }
 
 fn posterior(cells: &RoundCells, likelihood: &mut Likelihood) -> Posterior {
-    let scene = scene();
-    let data = ComparisonData::new(cells, &scene, |_, _| KindClass::Timeout);
-    let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    Comparison::new(&data, &scene, &hypotheses).posterior_given(&[], likelihood)
+    let paths = scene();
+    let data = ComparisonData::new(cells, &paths, |_, _| KindClass::Timeout);
+    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
+    Comparison::new(&data, &paths, &hypotheses).posterior_given(&[], likelihood)
 }
 
 fn with_problem<R>(stage: ExampleStage, check: impl FnOnce(Comparison<'_>, &mut Likelihood) -> R) -> R {
-    let scene = scene();
-    let data = ComparisonData::new(&cells(stage), &scene, |_, _| KindClass::Timeout);
-    let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    let problem = Comparison::new(&data, &scene, &hypotheses).with_common_rate();
+    let paths = scene();
+    let data = ComparisonData::new(&cells(stage), &paths, |_, _| KindClass::Timeout);
+    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
+    let problem = Comparison::new(&data, &paths, &hypotheses).with_common_rate();
     check(problem, &mut Likelihood::default())
 }
 
@@ -318,10 +318,10 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
         cells.extend([peer(c, n, 6, 0)]);
     }
     let (pair, client) = (Region::Pair(NodeIx(2), NodeIx(0)), Region::Client(NodeIx(2)));
-    let scene = scene();
-    let data = ComparisonData::new(&cells, &scene, |_, _| KindClass::Timeout);
-    let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    let problem = Comparison::new(&data, &scene, &hypotheses);
+    let paths = scene();
+    let data = ComparisonData::new(&cells, &paths, |_, _| KindClass::Timeout);
+    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
+    let problem = Comparison::new(&data, &paths, &hypotheses);
     let posterior = problem.posterior_given(&[], &mut Likelihood::default());
     let (best, other) = (score_of(&posterior, pair), score_of(&posterior, client));
     assert!(best.0 - other.0 > libm::log(10.0), "{best:?} {other:?}");
@@ -427,12 +427,12 @@ fn the_next_probe_is_the_one_with_the_most_bits() {
                 dest: Destination::Entry(PodIx(0)),
             };
             let separated = beliefs.best_separated_pair(&beliefs.shares(&direct, problem.paths));
-            let told = if stage == ExampleStage::A {
+            let other_region = if stage == ExampleStage::A {
                 Region::Target
             } else {
                 Region::Cross
             };
-            assert_eq!(separated, Some((NOLOCAL, told)));
+            assert_eq!(separated, Some((NOLOCAL, other_region)));
         });
     }
 }

@@ -80,8 +80,8 @@ impl Cell {
         let horizon = observation.started.minus(OpenRounds::silence_timeout(settings));
         let newest = self.newest_round();
         let believed = newest.is_some_and(|round| round.end(settings.interval) > horizon);
-        let said = |cell: &Self| Some((cell.front, cell.newest_succeeded()?));
-        let before = said(self).filter(|_| believed);
+        let last_success = |cell: &Self| Some((cell.front, cell.newest_succeeded()?));
+        let before = last_success(self).filter(|_| believed);
         let round = observation.started.round(settings.interval);
         self.count(round, counts_of(recorded, place.stale));
         let newness = (observation.started, observation.seq);
@@ -100,7 +100,7 @@ impl Cell {
             self.entry.clone_from(&observation.entry);
             self.placement = Some(place.placement);
         }
-        (before, said(self))
+        (before, last_success(self))
     }
 
     fn count(&mut self, round: Round, tally: RoundCounts) {

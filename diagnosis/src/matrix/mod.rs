@@ -110,9 +110,9 @@ impl Matrix {
         world: &NameRegistry,
         is_known: impl Fn(VantageIx) -> bool,
     ) {
-        let everywhere = old.proxy_mode() != new.proxy_mode() || zones(old).ne(zones(new));
+        let affects_all = old.proxy_mode() != new.proxy_mode() || zones(old).ne(zones(new));
         let stays = |front: &Front| {
-            !everywhere
+            !affects_all
                 && old.front(front) == new.front(front)
                 && old.node_serving(front) == new.node_serving(front)
                 && old.service_of(front) == new.service_of(front)

@@ -63,7 +63,7 @@ impl Matrix {
                 columns.set(number, column);
             }
         }
-        let nothing = Row::default();
+        let empty = Row::default();
         let targets = topology.targets().iter();
         targets
             .map(|(id, placed)| {
@@ -99,7 +99,7 @@ impl Matrix {
                         .filter(|baseline| baseline.is_established())
                         .map(|baseline| baseline.answers.clone())
                         .unwrap_or_default(),
-                    cells: row.unwrap_or(&nothing).cells(topology, world, &columns, window),
+                    cells: row.unwrap_or(&empty).cells(topology, world, &columns, window),
                 }
             })
             .collect()

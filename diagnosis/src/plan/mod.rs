@@ -67,7 +67,7 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
 /// Returns each target with the vantages that probe it as a user would.
 pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, Vec<Vantage>)> {
     let index = topology.plan_index();
-    let (on_probers, elsewhere): (Vec<&Vantage>, Vec<&Vantage>) = topology
+    let (on_probers, without_prober): (Vec<&Vantage>, Vec<&Vantage>) = topology
         .extra_vantages()
         .iter()
         .partition(|vantage| prober_index(topology, vantage).is_some());
@@ -81,7 +81,7 @@ pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, V
             .iter()
             .filter(|vantage| prober_index(topology, vantage).is_some_and(|own| index.probes(sampled, own)));
         clients.extend(also.copied().cloned());
-        let others = elsewhere.iter().filter(|vantage| may_probe(vantage, placed));
+        let others = without_prober.iter().filter(|vantage| may_probe(vantage, placed));
         clients.extend(others.copied().cloned());
         clients.retain(|vantage| placed.target.must_answer(vantage));
         (id, clients)

@@ -192,20 +192,20 @@ fn who_must_get_no_answer_asks_for_silence_and_an_address_that_must_be_silent_is
         "mustNotAnswerAt": ["10.0.0.8", "203.0.113.10"], "mustNotAnswerFrom": ["internet"]}]))
     .unwrap();
     let topology = Topology::try_from(spec).unwrap();
-    let asked = |vantage: &str| {
+    let planned = |vantage: &str| {
         let plan = assignments(&topology, &config(), &vantage.parse().unwrap());
         let own = plan.iter().filter(|a| a.id.as_str().contains("wiki"));
         own.map(|a| a.id.as_str().replace("http://wiki.example.test/", ""))
             .collect::<Vec<_>>()
     };
-    let everywhere = [
+    let silent_checks = [
         "forbidden|#silent-at=10.0.0.8:80",
         "forbidden|#silent-at=203.0.113.10:80",
     ];
-    assert_eq!(asked("n0/pod"), [&everywhere[..], &["vip|"]].concat());
-    assert_eq!(asked("vpc:bastion"), [&everywhere[..], &["vip|"]].concat());
+    assert_eq!(planned("n0/pod"), [&silent_checks[..], &["vip|"]].concat());
+    assert_eq!(planned("vpc:bastion"), [&silent_checks[..], &["vip|"]].concat());
     assert_eq!(
-        asked("internet:laptop"),
+        planned("internet:laptop"),
         [
             "forbidden|#silent-at=203.0.113.10:80",
             "forbidden|#silent-from=internet"

@@ -111,8 +111,8 @@ impl RegionKind {
     }
 
     /// Returns all regions of the kind for a subject. Their number is the look-elsewhere divisor of the prior.
-    pub(crate) fn members(self, scene: &SubjectPaths) -> Vec<Region> {
-        let clients = || scene.client_nodes();
+    pub(crate) fn members(self, paths: &SubjectPaths) -> Vec<Region> {
+        let clients = || paths.client_nodes();
         match self {
             Self::Healthy => vec![Region::Healthy],
             Self::Target => vec![Region::Target],
@@ -128,9 +128,9 @@ impl RegionKind {
             Self::OutsideAll => vec![Region::OutsideAll],
             Self::LbOwnNode => vec![Region::LbOwnNode],
             Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
-            Self::Backend => scene.backends.iter().copied().map(Region::Backend).collect(),
-            Self::Bnode => scene.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
-            Self::BnodeRemote => scene
+            Self::Backend => paths.backends.iter().copied().map(Region::Backend).collect(),
+            Self::Bnode => paths.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
+            Self::BnodeRemote => paths
                 .mesh
                 .node_set
                 .iter()
@@ -140,10 +140,10 @@ impl RegionKind {
             Self::Client => clients().iter().copied().map(Region::Client).collect(),
             Self::ClientVip => clients().iter().copied().map(Region::ClientVip).collect(),
             Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
-            Self::DnsName => scene.names.iter().copied().map(Region::DnsName).collect(),
-            Self::Pair => pairs(scene).map(|(c, n)| Region::Pair(c, n)).collect(),
+            Self::DnsName => paths.names.iter().copied().map(Region::DnsName).collect(),
+            Self::Pair => pairs(paths).map(|(c, n)| Region::Pair(c, n)).collect(),
             Self::Zone => {
-                let zones = scene.zone_set();
+                let zones = paths.zone_set();
                 zones
                     .iter()
                     .flat_map(|a| {
@@ -165,9 +165,9 @@ impl fmt::Display for RegionKind {
 }
 
 /// Returns all ordered pairs of a client node and another node.
-fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
-    let nodes = &scene.mesh.node_set;
-    scene.client_nodes().iter().flat_map(|&c| {
+fn pairs(paths: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
+    let nodes = &paths.mesh.node_set;
+    paths.client_nodes().iter().flat_map(|&c| {
         nodes
             .iter()
             .copied()
@@ -177,8 +177,8 @@ fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
 }
 
 /// Returns the number of pairs without listing them: a large mesh has millions.
-pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
-    let clients = scene.client_nodes();
-    let own = clients.intersection(&scene.mesh.node_set).count();
-    clients.len() * scene.mesh.node_set.len() - own
+pub(crate) fn pair_count(paths: &SubjectPaths) -> usize {
+    let clients = paths.client_nodes();
+    let own = clients.intersection(&paths.mesh.node_set).count();
+    clients.len() * paths.mesh.node_set.len() - own
 }

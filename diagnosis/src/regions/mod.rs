@@ -131,7 +131,7 @@ impl Region {
     }
 
     /// Reports whether a path crosses the region.
-    pub(crate) fn contains(self, path: ProbePath, scene: &SubjectPaths) -> bool {
+    pub(crate) fn contains(self, path: ProbePath, paths: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
         let into = |node: NodeIx| path.node == Some(node);
         // An outside vantage is in no region inside the cluster.
@@ -151,8 +151,8 @@ impl Region {
             Self::Pair(client, node) => path.is_net() && from(client) && into(node),
             Self::NoLocal => {
                 path.is_vip()
-                    && !scene.local_nodes.is_empty()
-                    && path.client.is_some_and(|node| !scene.local_nodes.contains(&node))
+                    && !paths.local_nodes.is_empty()
+                    && path.client.is_some_and(|node| !paths.local_nodes.contains(&node))
             }
             Self::Cross => path.is_net() && inside && arrived && apart,
             Self::Same => path.is_net() && inside && arrived && !apart,
@@ -160,7 +160,7 @@ impl Region {
             Self::SelfPod => path.is_net() && path.is_self,
             Self::SelfVip => path.is_vip() && path.is_self,
             Self::Zone(a, b) => {
-                let zone = |node: Option<NodeIx>| node.and_then(|n| scene.mesh.zones.get(&n)).copied();
+                let zone = |node: Option<NodeIx>| node.and_then(|n| paths.mesh.zones.get(&n)).copied();
                 path.is_net() && zone(path.client) == Some(a) && zone(path.node) == Some(b)
             }
             Self::ProtoVip => path.is_vip() && inside && path.channel != Channel::Proxied,
@@ -174,7 +174,7 @@ impl Region {
                     && !inside
                     && path
                         .receiver
-                        .is_some_and(|node| !scene.local_nodes.contains(&node))
+                        .is_some_and(|node| !paths.local_nodes.contains(&node))
             }
         }
     }

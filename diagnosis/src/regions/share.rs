@@ -54,8 +54,8 @@ impl PathShare {
 
 /// Returns the share of a cell's paths that cross any of the regions. The union is computed per path and averaged
 /// afterwards: the product of two shares would be too small if both depend on the same unobserved choice.
-pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> PathShare {
-    let client = scene.node_of_client(key.client);
+pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> PathShare {
+    let client = paths.node_of_client(key.client);
     let path = |backend: Option<PodIx>, node: Option<NodeIx>, name: Option<NameIx>| ProbePath {
         channel: key.channel,
         client,
@@ -63,21 +63,21 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
         node,
         receiver: None,
         is_self: backend
-            .is_some_and(|pod| client.is_some() && scene.mesh.prober_pods.get(&pod).copied() == client),
+            .is_some_and(|pod| client.is_some() && paths.mesh.prober_pods.get(&pod).copied() == client),
         name,
     };
-    if scene.balancer_pool.len() > 1 && regions.iter().any(|region| region.depends_on_receiver()) {
-        return alpha_over_pool(regions, key, scene, path);
+    if paths.balancer_pool.len() > 1 && regions.iter().any(|region| region.depends_on_receiver()) {
+        return alpha_over_pool(regions, key, paths, path);
     }
-    let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, scene));
-    let node_of = |pod: PodIx| scene.mesh.pod_nodes.get(&pod).copied();
+    let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
+    let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
     let sure = |yes: bool| PathShare::new(usize::from(yes), 1);
     match key.dest {
         Destination::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
         Destination::Peer(node) => sure(crosses(path(None, Some(node), None))),
         Destination::Name(name) => sure(crosses(path(None, None, Some(name)))),
         Destination::Unknown => {
-            let eligible = scene.eligible(key.client);
+            let eligible = paths.eligible(key.client);
             if eligible.is_empty() {
                 return sure(crosses(path(None, None, None)));
             }
@@ -89,9 +89,9 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
                 PathShare::new(hit, pods.len())
             };
             // If policy Local is observed (nodes without an endpoint fail), nodes with an endpoint use their own.
-            if scene.enforces_local
+            if paths.enforces_local
                 && regions.contains(&Region::NoLocal)
-                && client.is_some_and(|node| scene.local_nodes.contains(&node))
+                && client.is_some_and(|node| paths.local_nodes.contains(&node))
             {
                 let own: Vec<PodIx> = eligible
                     .iter()
@@ -111,16 +111,16 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
 fn alpha_over_pool(
     regions: &[Region],
     key: &CellKey,
-    scene: &SubjectPaths,
+    paths: &SubjectPaths,
     path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> ProbePath,
 ) -> PathShare {
-    let node_of = |pod: PodIx| scene.mesh.pod_nodes.get(&pod).copied();
+    let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
     let ends: Vec<ProbePath> = match key.dest {
         Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
         Destination::Peer(node) => vec![path(None, Some(node), None)],
         Destination::Name(name) => vec![path(None, None, Some(name))],
         Destination::Unknown => {
-            let eligible = scene.eligible(key.client).iter();
+            let eligible = paths.eligible(key.client).iter();
             let known: Vec<ProbePath> = eligible
                 .map(|pod| path(Some(*pod), node_of(*pod), None))
                 .collect();
@@ -136,10 +136,10 @@ fn alpha_over_pool(
     let mut hits = 0;
     let mut all = 0;
     for end in ends {
-        for node in &scene.balancer_pool {
+        for node in &paths.balancer_pool {
             let receiver = Some(*node);
             let path = ProbePath { receiver, ..end };
-            hits += usize::from(regions.iter().any(|region| region.contains(path, scene)));
+            hits += usize::from(regions.iter().any(|region| region.contains(path, paths)));
             all += 1;
         }
     }

@@ -131,11 +131,11 @@ impl RecordCounts {
     pub(super) fn write_requests<'a>(
         self,
         engine: &'a Engine,
-        said: &dyn Fn(&'a str) -> &'a str,
+        recorded_name: &dyn Fn(&'a str) -> &'a str,
         out: &mut Vec<String>,
     ) {
         for ask in engine.new_probe_requests() {
-            out.push(self.next_probe(ask, said));
+            out.push(self.next_probe(ask, recorded_name));
         }
     }
 
@@ -201,13 +201,13 @@ impl RecordCounts {
         (&region.region, members)
     }
 
-    /// Formats a request as a line; `said` maps a name to the name in the recording.
-    fn next_probe<'a>(self, ask: &'a ProbeRequest, said: &dyn Fn(&'a str) -> &'a str) -> String {
+    /// Formats a request as a line; `recorded_name` maps a name to the name in the recording.
+    fn next_probe<'a>(self, ask: &'a ProbeRequest, recorded_name: &dyn Fn(&'a str) -> &'a str) -> String {
         let (mut backend, mut dst_node, mut name) = (None, None, None);
         match &ask.destination {
             RequestDestination::Entry(pod) => backend = Some(pod),
             RequestDestination::Peer(node) => dst_node = Some(node),
-            RequestDestination::Name(asked) => name = Some(said(asked)),
+            RequestDestination::Name(queried) => name = Some(recorded_name(queried)),
             RequestDestination::Front(_) | RequestDestination::NodePort(_) => {}
         }
         OutputLine::NextProbe {

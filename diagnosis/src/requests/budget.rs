@@ -41,7 +41,11 @@ impl OutstandingRequests {
             }
             kept.push(live);
         }
-        let suspects = self.proposals.values().filter(|plea| plea.is_suspect).count();
+        let suspects = self
+            .proposals
+            .values()
+            .filter(|requests| requests.is_suspect)
+            .count();
         let most = (self.base_probes / BASE_PROBES_PER_REQUEST).max(suspects);
         // An unanswered request is still valid and still uses the budget.
         kept.truncate(most);
@@ -50,7 +54,7 @@ impl OutstandingRequests {
         let pleas = std::mem::take(&mut self.proposals);
         let mut order: Vec<(bool, &JudgementUnit)> = pleas
             .iter()
-            .map(|(unit, plea)| (!plea.is_suspect, unit))
+            .map(|(unit, requests)| (!requests.is_suspect, unit))
             .collect();
         order.sort();
         let mut next: BTreeMap<&JudgementUnit, usize> = BTreeMap::new();

@@ -92,11 +92,11 @@ impl NodePriority {
         }
     }
 
-    fn add_pod(&mut self, pod: PodIx, scene: &SubjectPaths) {
+    fn add_pod(&mut self, pod: PodIx, paths: &SubjectPaths) {
         if !self.pods.contains(&pod) {
             self.pods.push(pod);
         }
-        if let Some(node) = scene.mesh.pod_nodes.get(&pod) {
+        if let Some(node) = paths.mesh.pod_nodes.get(&pod) {
             self.add_node(*node);
         }
     }
@@ -104,10 +104,10 @@ impl NodePriority {
     /// Orders nodes and Pods: named by explanations, then failing clients, then endpoints, then others in
     /// rotation.
     fn new(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Self {
-        let (mut focus, scene) = (Self::default(), ground.paths);
+        let (mut focus, paths) = (Self::default(), ground.paths);
         for belief in &beliefs.explanations {
             match belief.region {
-                Region::Backend(pod) => focus.add_pod(pod, scene),
+                Region::Backend(pod) => focus.add_pod(pod, paths),
                 Region::Bnode(n)
                 | Region::BnodeRemote(n)
                 | Region::Client(n)
@@ -125,7 +125,7 @@ impl NodePriority {
         }
         let mut failing: Vec<(u64, NodeIx)> = Vec::new();
         for (key, counts) in ground.cells.iter().filter(|(_, c)| c.failures > 0) {
-            if let Some(node) = scene.node_of_client(key.client) {
+            if let Some(node) = paths.node_of_client(key.client) {
                 failing.push((counts.failures, node));
             }
         }
@@ -133,11 +133,11 @@ impl NodePriority {
         for (_, node) in failing.into_iter().take(MAX_FAILING_CLIENTS) {
             focus.add_node(node);
         }
-        for pod in shuffled_by_turn(scene.backends.iter().copied(), ground.round, |pod| pod.0) {
-            focus.add_pod(pod, scene);
+        for pod in shuffled_by_turn(paths.backends.iter().copied(), ground.round, |pod| pod.0) {
+            focus.add_pod(pod, paths);
         }
-        let rest = scene.client_nodes().iter().copied();
-        let rest = rest.filter(|node| !scene.local_nodes.contains(node));
+        let rest = paths.client_nodes().iter().copied();
+        let rest = rest.filter(|node| !paths.local_nodes.contains(node));
         for node in shuffled_by_turn(rest, ground.round, |node| node.0)
             .into_iter()
             .take(MAX_OTHER_NODES)
@@ -161,9 +161,9 @@ fn shuffled_by_turn<T: Copy>(items: impl Iterator<Item = T>, turn: i64, number: 
 /// Returns the possible paths without duplicates, in arbitrary order.
 pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Vec<CellKey> {
     let focus = NodePriority::new(beliefs, ground);
-    let scene = ground.paths;
+    let paths = ground.paths;
     let position = |node: NodeIx| focus.positions.get(&node).copied();
-    let mut clients: Vec<(usize, VantageIx, Option<NodeIx>)> = scene
+    let mut clients: Vec<(usize, VantageIx, Option<NodeIx>)> = paths
         .mesh
         .clients
         .iter()
@@ -175,7 +175,7 @@ pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilitie
         .collect();
     clients.sort_unstable();
     clients.truncate(MAX_CLIENTS);
-    let echoes: BTreeSet<NodeIx> = scene.mesh.prober_pods.values().copied().collect();
+    let echoes: BTreeSet<NodeIx> = paths.mesh.prober_pods.values().copied().collect();
     let mut found = Vec::new();
     for (_, client, node) in clients {
         let mut add = |channel, dest| {
@@ -195,7 +195,7 @@ pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilitie
             }
         }
         if ground.dns_possible {
-            for name in scene.names.iter().take(MAX_NAMES) {
+            for name in paths.names.iter().take(MAX_NAMES) {
                 add(Channel::Dns, Destination::Name(*name));
             }
         }
@@ -216,9 +216,9 @@ pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilitie
 
 /// Explains why no probe can separate two explanations.
 pub(crate) fn why_inseparable(ground: &ProbeCapabilities<'_>) -> String {
-    let scene = ground.paths;
-    let probers = scene.client_nodes();
-    let without: Vec<String> = scene
+    let paths = ground.paths;
+    let probers = paths.client_nodes();
+    let without: Vec<String> = paths
         .local_nodes
         .iter()
         .filter(|node| !probers.contains(node))
@@ -228,7 +228,7 @@ pub(crate) fn why_inseparable(ground: &ProbeCapabilities<'_>) -> String {
     if !without.is_empty() {
         reasons.push(format!("no prober on {}", crate::wording::join_names(&without)));
     }
-    let silent: Vec<String> = scene
+    let silent: Vec<String> = paths
         .mesh
         .clients
         .iter()
@@ -239,7 +239,7 @@ pub(crate) fn why_inseparable(ground: &ProbeCapabilities<'_>) -> String {
         reasons.push(format!("silent: {}", crate::wording::join_names(&silent)));
     }
     reasons.extend(ground.direct_unavailable.map(ToOwned::to_owned));
-    if scene.backends.len() == 1 {
+    if paths.backends.len() == 1 {
         reasons.push("there is no second endpoint to compare with".to_owned());
     }
     if reasons.is_empty() {

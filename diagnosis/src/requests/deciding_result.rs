@@ -24,7 +24,7 @@ pub(crate) fn deciding_result(
     judgement: &Judgement,
     finding: &ExplainedRegion,
     without: Option<&Judgement>,
-    asked: &RoundCells,
+    requested_cells: &RoundCells,
     world: &NameRegistry,
 ) -> Option<String> {
     let matching = without.and_then(|w| {
@@ -36,7 +36,7 @@ pub(crate) fn deciding_result(
         return None;
     }
     let rival = leading_alternative(finding, without);
-    let scene = &judgement.input.paths;
+    let paths = &judgement.input.paths;
     let others: Vec<Region> = judgement
         .findings
         .iter()
@@ -46,7 +46,7 @@ pub(crate) fn deciding_result(
     let fails = |region: Region, key: &CellKey| {
         let mut regions = others.clone();
         regions.push(region);
-        failure_probability(alpha(&regions, key, scene).as_f64(), BROKEN_RATE, BACKGROUND_RATE)
+        failure_probability(alpha(&regions, key, paths).as_f64(), BROKEN_RATE, BACKGROUND_RATE)
     };
     let weight = |key: &CellKey, counts: &CellCounts| {
         let (named, other) = (fails(finding.region, key), fails(rival, key));
@@ -56,12 +56,12 @@ pub(crate) fn deciding_result(
         );
         f * libm::log(named / other) + s * libm::log((1.0 - named) / (1.0 - other))
     };
-    let told = asked
+    let strongest = requested_cells
         .iter()
         .map(|(key, counts)| (weight(key, counts), key, counts))
         .filter(|(weight, ..)| *weight > 0.0)
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))?;
-    let (_, key, counts) = told;
+    let (_, key, counts) = strongest;
     let conclusion = if rival == Region::Healthy {
         "chance ruled out".to_owned()
     } else {

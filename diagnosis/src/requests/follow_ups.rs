@@ -31,21 +31,21 @@ pub(crate) fn pair_probes(
     beliefs: &ExplanationWeights,
     ground: &ProbeCapabilities<'_>,
 ) -> Vec<WantedProbe> {
-    let scene = ground.paths;
+    let paths = ground.paths;
     let recent: BTreeSet<CellKey> = failing
         .range(Round(round.0 - REPEAT_ROUNDS + 1)..)
         .flat_map(|(_, keys)| keys.iter().copied())
         .collect();
     let mut pairs: Vec<(u64, NodeIx, NodeIx, CellKey)> = recent
         .into_iter()
-        .filter(|key| alpha(explained, key, scene).is_zero())
+        .filter(|key| alpha(explained, key, paths).is_zero())
         .filter_map(|key| {
-            let from = scene.node_of_client(key.client)?;
+            let from = paths.node_of_client(key.client)?;
             let into = ground.paths.mesh.destination_node(key.dest)?;
             (from != into).then(|| (failing_cells_elsewhere(from, into, ground), from, into, key))
         })
         // If many paths of the client or into the destination fail, the pair is not suspected.
-        .filter(|(elsewhere, ..)| *elsewhere < MIN_FAILING_PATHS)
+        .filter(|(other_failures, ..)| *other_failures < MIN_FAILING_PATHS)
         .collect();
     pairs.sort();
     pairs.dedup_by_key(|(_, from, into, _)| (*from, *into));
@@ -54,12 +54,12 @@ pub(crate) fn pair_probes(
     // All repeats first: they carry the most information.
     for turn in turns {
         for (_, from, into, key) in pairs.iter().take(MAX_PAIRS) {
-            let Some(asked) = turn(*from, *into, key, ground) else {
+            let Some(candidate) = turn(*from, *into, key, ground) else {
                 continue;
             };
-            let shares = beliefs.shares(&asked, scene);
+            let shares = beliefs.shares(&candidate, paths);
             wants.push(WantedProbe {
-                key: asked,
+                key: candidate,
                 variant: ProbeVariant::Plain,
                 bits: beliefs.expected_gain(&shares),
                 separates: beliefs.best_separated_pair(&shares),
@@ -74,8 +74,8 @@ pub(crate) fn pair_probes(
 fn failing_cells_elsewhere(from: NodeIx, into: NodeIx, ground: &ProbeCapabilities<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
         let source = ground.paths.node_of_client(key.client);
-        let there = ground.paths.mesh.destination_node(key.dest);
-        2 * counts.failures >= counts.probes.max(1) && (source == Some(from)) != (there == Some(into))
+        let destination = ground.paths.mesh.destination_node(key.dest);
+        2 * counts.failures >= counts.probes.max(1) && (source == Some(from)) != (destination == Some(into))
     });
     u64::try_from(others.count()).unwrap_or(u64::MAX)
 }
@@ -91,13 +91,14 @@ fn new_control(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> 
 }
 
 fn vantage_on(node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<VantageIx> {
-    let mut here = ground
+    let mut vantages = ground
         .paths
         .mesh
         .clients
         .iter()
         .filter(|(_, n)| **n == Some(node));
-    here.find(|(client, _)| ground.reporting_vantages.contains(client))
+    vantages
+        .find(|(client, _)| ground.reporting_vantages.contains(client))
         .map(|(client, _)| client)
 }
 

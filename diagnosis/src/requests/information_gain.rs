@@ -47,7 +47,7 @@ const MAX_EXPLANATIONS: usize = 64;
 impl ExplanationWeights {
     pub(crate) fn new(
         data: &ComparisonData,
-        scene: &SubjectPaths,
+        paths: &SubjectPaths,
         given: &Posterior,
         fixed: &[Region],
         likelihood: &mut Likelihood,
@@ -55,8 +55,8 @@ impl ExplanationWeights {
         let mut regions = Vec::new();
         let mut shares = RegionShares::new();
         for region in fixed {
-            let own = data.shares(*region, scene);
-            shares = data.union((&shares, &regions), (&own, *region), scene);
+            let own = data.shares(*region, paths);
+            shares = data.union((&shares, &regions), (&own, *region), paths);
             regions.push(*region);
         }
         let mut heaviest: Vec<&ScoredRegion> = given
@@ -74,8 +74,8 @@ impl ExplanationWeights {
         let list = heaviest
             .into_iter()
             .map(|scored| {
-                let own = data.shares(scored.region, scene);
-                let union = data.union((&shares, &regions), (&own, scored.region), scene);
+                let own = data.shares(scored.region, paths);
+                let union = data.union((&shares, &regions), (&own, scored.region), paths);
                 let (background, caused) = likelihood.expected_rates(&data.groups(&union));
                 WeightedExplanation {
                     region: scored.region,
@@ -92,7 +92,7 @@ impl ExplanationWeights {
     }
 
     /// Returns the share of a cell's paths that each explanation breaks, including the fixed regions.
-    pub(crate) fn shares(&self, key: &CellKey, scene: &SubjectPaths) -> Vec<f64> {
+    pub(crate) fn shares(&self, key: &CellKey, paths: &SubjectPaths) -> Vec<f64> {
         let mut regions = self.fixed.clone();
         regions.push(Region::Healthy);
         let last = regions.len() - 1;
@@ -100,7 +100,7 @@ impl ExplanationWeights {
             .iter()
             .map(|belief| {
                 regions[last] = belief.region;
-                alpha(&regions, key, scene).as_f64()
+                alpha(&regions, key, paths).as_f64()
             })
             .collect()
     }

@@ -93,13 +93,13 @@ fn large_echoes(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
             FailureKind::FirstByteTimeout | FailureKind::BodyStalled | FailureKind::TlsTimeout
         )
     };
-    let scene = ground.paths;
+    let paths = ground.paths;
     for client in clients_failing_with(ground, &[Channel::Vip, Channel::Direct, Channel::Mesh], stalls) {
-        let own = scene.node_of_client(client);
-        let far = scene
+        let own = paths.node_of_client(client);
+        let far = paths
             .local_nodes
             .iter()
-            .find(|node| Some(**node) != own && scene.mesh.prober_pods.values().any(|n| n == *node));
+            .find(|node| Some(**node) != own && paths.mesh.prober_pods.values().any(|n| n == *node));
         let (Some(_), Some(node)) = (own, far) else {
             continue;
         };

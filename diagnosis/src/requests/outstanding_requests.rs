@@ -122,14 +122,14 @@ impl OutstandingRequests {
         self.last_report
             .extend(folded.clients().map(|client| (client, round)));
         self.last_report
-            .retain(|_, heard| round.0 - heard.0 < SILENCE_ROUNDS);
+            .retain(|_, reported| round.0 - reported.0 < SILENCE_ROUNDS);
         rows.retain(|row| !self.take_separate_result(row));
-        let asked: Vec<bool> = rows
+        let requested: Vec<bool> = rows
             .iter()
             .map(|row| self.match_request(row, routes, world))
             .collect();
-        self.base_probes = folded.probes() + asked.iter().filter(|asked| !**asked).count();
-        asked
+        self.base_probes = folded.probes() + requested.iter().filter(|requested| !**requested).count();
+        requested
     }
 
     /// Returns the vantages that reported recently; only these get requests.
@@ -203,8 +203,8 @@ impl OutstandingRequests {
     }
 
     /// Stores the proposed probes of a subject for this round.
-    pub(crate) fn set_proposals(&mut self, unit: &JudgementUnit, plea: ProbeRequests) {
-        self.proposals.insert(unit.clone(), plea);
+    pub(crate) fn set_proposals(&mut self, unit: &JudgementUnit, requests: ProbeRequests) {
+        self.proposals.insert(unit.clone(), requests);
     }
 
     /// Drops the requests and separate results of a healthy subject.

@@ -15,8 +15,8 @@ impl Topology {
         let mut topology = self.clone();
         let mut spec = self.spec().clone();
         for (name, node) in &mut topology.nodes {
-            if let Some(said) = reported.get(name) {
-                node.facts = node.facts.or_else_from(said);
+            if let Some(facts) = reported.get(name) {
+                node.facts = node.facts.or_else_from(facts);
             }
         }
         for node in &mut spec.nodes {

@@ -44,8 +44,8 @@ impl Service {
     /// Returns the endpoints for new connections from a node with policy `Local`.
     #[must_use]
     pub fn usable_on(&self, node: &NodeName) -> Vec<&Endpoint> {
-        let here = |endpoint: &Endpoint| endpoint.node.as_ref() == Some(node);
-        ready_else_draining(&self.endpoints, here, here)
+        let on_node = |endpoint: &Endpoint| endpoint.node.as_ref() == Some(node);
+        ready_else_draining(&self.endpoints, on_node, on_node)
     }
 
     /// Returns the endpoints for new connections from a node with policy `Cluster`.

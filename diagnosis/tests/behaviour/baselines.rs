@@ -175,7 +175,7 @@ fn rescheduled(status: impl Fn(i64, usize, usize) -> u16) -> Vec<(i64, Vec<&'sta
     }
     day.change(shop_spec(&[("shop-2", 1), ("shop-1", 3)]), 12 * INTERVAL);
     let rounds = 12..52;
-    let said = rounds.map(|round| {
+    let results = rounds.map(|round| {
         probe_controllers(&mut day, round, None, |node, controller| {
             status(round, node, controller)
         });
@@ -183,21 +183,21 @@ fn rescheduled(status: impl Fn(i64, usize, usize) -> u16) -> Vec<(i64, Vec<&'sta
         let findings = view.findings.iter().map(|finding| finding.kind.label()).collect();
         (round, findings, open_sentences(&view))
     });
-    said.collect()
+    results.collect()
 }
 
 /// An ingress controller that has just started responds 404 until it has read its routes. A drain moves it
 /// together with the application.
 #[test]
 fn a_404_of_a_controller_that_starts_while_the_application_is_rescheduled_is_not_the_applications() {
-    let said = rescheduled(|round, node, controller| {
+    let results = rescheduled(|round, node, controller| {
         if round == 13 && controller == 2 && node < 2 {
             404
         } else {
             200
         }
     });
-    for (round, findings, incidents) in said {
+    for (round, findings, incidents) in results {
         assert_eq!(
             (findings.len(), incidents.len()),
             (0, 0),
@@ -208,13 +208,13 @@ fn a_404_of_a_controller_that_starts_while_the_application_is_rescheduled_is_not
 
 #[test]
 fn a_controller_without_its_routes_is_an_outage_although_the_application_was_rescheduled() {
-    let said = rescheduled(|_, _, controller| if controller == 2 { 404 } else { 200 });
-    let findings: Vec<_> = said
+    let results = rescheduled(|_, _, controller| if controller == 2 { 404 } else { 200 });
+    let findings: Vec<_> = results
         .iter()
         .flat_map(|(_, findings, _)| findings.clone())
         .collect();
     assert_eq!(findings, [""; 0]);
-    let opened = said.iter().find(|(_, _, incidents)| !incidents.is_empty());
+    let opened = results.iter().find(|(_, _, incidents)| !incidents.is_empty());
     let (round, _, incidents) = opened.expect("half of the answers are wrong for three minutes");
     assert!(*round < 34, "opened in round {round}");
     assert!(incidents[0].contains("controller-2"), "{incidents:?}");
@@ -223,11 +223,11 @@ fn a_controller_without_its_routes_is_an_outage_although_the_application_was_res
 #[test]
 fn an_application_that_answers_otherwise_pod_by_pod_is_a_finding_when_all_of_it_does() {
     // The rollout replaces one Pod at once and the other after half a minute.
-    let said = rescheduled(|round, node, _| {
+    let results = rescheduled(|round, node, _| {
         let new = round >= 18 || (node + usize::try_from(round).unwrap()) % 2 == 0;
         if new { 401 } else { 200 }
     });
-    for (round, findings, incidents) in said {
+    for (round, findings, incidents) in results {
         assert_eq!(incidents, [""; 0], "round {round}");
         match round {
             ..18 => assert_eq!(findings, [""; 0], "round {round}"),
@@ -240,11 +240,11 @@ fn an_application_that_answers_otherwise_pod_by_pod_is_a_finding_when_all_of_it_
 
 #[test]
 fn an_answer_that_gets_worse_long_after_a_roll_out_is_an_outage() {
-    let said = rescheduled(|round, _, _| if round < 32 { 200 } else { 404 });
-    let findings: Vec<_> = said
+    let results = rescheduled(|round, _, _| if round < 32 { 200 } else { 404 });
+    let findings: Vec<_> = results
         .iter()
         .flat_map(|(_, findings, _)| findings.clone())
         .collect();
     assert_eq!(findings, [""; 0]);
-    assert_eq!(said.last().unwrap().2.len(), 1);
+    assert_eq!(results.last().unwrap().2.len(), 1);
 }

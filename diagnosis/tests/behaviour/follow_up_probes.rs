@@ -192,10 +192,10 @@ fn asked_probes_stay_within_a_tenth_of_the_base_and_end_with_the_question() {
     }
     for round in 2..10 {
         run.round(round, &dead);
-        let asked = run.requests.last().map_or(0, Vec::len);
+        let requested = run.requests.last().map_or(0, Vec::len);
         assert!(
-            asked * 10 <= run.base_probes,
-            "{asked} requested probes next to {} planned ones",
+            requested * 10 <= run.base_probes,
+            "{requested} requested probes next to {} planned ones",
             run.base_probes
         );
     }
@@ -231,9 +231,9 @@ fn where_no_probe_can_settle_a_tie_the_verdict_says_why() {
             .flat_map(|i| i.verdict.separating_probes)
             .collect();
     }
-    let said = separating.join("\n");
-    assert!(said.contains("cannot be requested"), "{said}");
-    assert!(said.contains("no prober on n4"), "{said}");
+    let text = separating.join("\n");
+    assert!(text.contains("cannot be requested"), "{text}");
+    assert!(text.contains("no prober on n4"), "{text}");
 }
 
 #[test]

@@ -222,15 +222,15 @@ impl OrdinaryNight {
                 random_loss(random)
             }
         });
-        let there = self.addresses();
+        let addresses = self.addresses();
         let stale = self
             .cached
             .as_ref()
             .filter(|(_, until)| from.is_multiple_of(2) && round < *until);
-        let known = stale.map_or_else(|| there.clone(), |(old, _)| old.clone());
+        let known = stale.map_or_else(|| addresses.clone(), |(old, _)| old.clone());
         let gone: Vec<&str> = known
             .iter()
-            .filter(|address| !there.contains(address))
+            .filter(|address| !addresses.contains(address))
             .map(String::as_str)
             .collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();

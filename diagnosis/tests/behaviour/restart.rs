@@ -175,9 +175,9 @@ fn what_worked_before_does_not_wait_to_have_worked() {
     let mut after = restarted(&before, 40, (0, 0));
     let views = observe_rounds(&mut after, 40..46, |_| true);
     assert!(!views[5].incidents.is_empty(), "{:?}", views[5].investigations);
-    let mut nothing = ScriptedMesh::without_topology();
-    nothing.change(spec(), round_start(40).0);
-    let views = observe_rounds(&mut nothing, 40..46, |_| true);
+    let mut without_topology = ScriptedMesh::without_topology();
+    without_topology.change(spec(), round_start(40).0);
+    let views = observe_rounds(&mut without_topology, 40..46, |_| true);
     assert!(views[5].incidents.is_empty(), "never worked");
 }
 

@@ -219,8 +219,8 @@ impl Cluster {
 /// Returns the verdict of the only incident.
 fn only_verdict(view: &View) -> &Verdict {
     let open: Vec<&Incident> = view.incidents.iter().collect();
-    let said: Vec<&str> = open.iter().map(|i| i.verdict.sentence.as_str()).collect();
-    assert_eq!(open.len(), 1, "{said:?} {:?}", view.investigations);
+    let sentences: Vec<&str> = open.iter().map(|i| i.verdict.sentence.as_str()).collect();
+    assert_eq!(open.len(), 1, "{sentences:?} {:?}", view.investigations);
     &open[0].verdict
 }
 

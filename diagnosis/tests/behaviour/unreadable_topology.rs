@@ -61,11 +61,11 @@ fn an_endpoint_that_only_direct_probes_miss_is_named_once_the_cluster_can_be_rea
     let mut mesh = mesh_without_topology(4);
     let view = rounds(&mut mesh, 3..9, &pod_gone);
     assert_eq!(regions(&view), [""; 0]);
-    let said = &view.investigations[0].sentence;
+    let sentence = &view.investigations[0].sentence;
     // From the tenth second, the last read of the topology, to the end of the ninth round.
     assert!(
-        said.ends_with("; but the topology is 35 s old: the endpoint ingress-2 may be gone"),
-        "{said}"
+        sentence.ends_with("; but the topology is 35 s old: the endpoint ingress-2 may be gone"),
+        "{sentence}"
     );
     mesh.engine.set_topology_unreadable(None);
     let view = rounds(&mut mesh, 9..11, &pod_gone);

@@ -65,10 +65,10 @@ impl SegmentFolder {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let file = entry.file_name();
-            let ours = file
+            let is_segment = file
                 .to_str()
                 .is_some_and(|file| file.starts_with(FILE_PREFIX) && file.ends_with(FILE_SUFFIX));
-            if ours {
+            if is_segment {
                 kept.push((entry.path(), entry.metadata()?.len()));
             }
         }

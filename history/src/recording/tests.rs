@@ -232,19 +232,19 @@ fn decompress(file: &Path) -> String {
 
 fn replay(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
     let mut replay = Replay::new();
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for file in files {
         for (i, line) in decompress(file).lines().enumerate() {
-            said.extend(replay.read_line(i + 1, line));
+            output.extend(replay.read_line(i + 1, line));
         }
     }
     let view = replay.view(now).unwrap();
-    said.extend(replay.finish());
-    let said = said
+    output.extend(replay.finish());
+    let output = output
         .iter()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    (view, said)
+    (view, output)
 }
 
 fn rendered(view: &View) -> String {

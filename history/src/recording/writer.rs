@@ -63,14 +63,14 @@ impl RecordWriter {
             dir: options.dir.clone(),
             source,
         };
-        let veil = options.pseudonyms.then(Pseudonymizer::new).transpose()?;
+        let pseudonymizer = options.pseudonyms.then(Pseudonymizer::new).transpose()?;
         let name = settings.recording.clone().unwrap_or_default();
         let segments = SegmentFolder::open(&options.dir, name, options.max_bytes).map_err(refused)?;
         let mut writer = Self {
             entries,
             segments,
             settings,
-            pseudonymizer: veil,
+            pseudonymizer,
             metrics,
             written_topology: topology,
             written_unread: None,
@@ -202,7 +202,7 @@ impl RecordWriter {
             let line = RecordBaselineReset {
                 at: entry.at,
                 target: match &mut self.pseudonymizer {
-                    Some(veil) => veil.target(target),
+                    Some(pseudonymizer) => pseudonymizer.target(target),
                     None => target.clone(),
                 },
             };
@@ -215,8 +215,8 @@ impl RecordWriter {
         {
             for recorded in observations {
                 match &mut self.pseudonymizer {
-                    Some(veil) => {
-                        let recorded = veil.recorded_observation(recorded);
+                    Some(pseudonymizer) => {
+                        let recorded = pseudonymizer.recorded_observation(recorded);
                         self.write_line(&RecordLine::Observation(&recorded))?;
                     }
                     None => self.write_line(&RecordLine::Observation(recorded))?,
@@ -225,7 +225,7 @@ impl RecordWriter {
             if let Some(progress) = progress {
                 let veiled = RecordProgress {
                     vantage: match &mut self.pseudonymizer {
-                        Some(veil) => veil.vantage(&progress.vantage),
+                        Some(pseudonymizer) => pseudonymizer.vantage(&progress.vantage),
                         None => progress.vantage.clone(),
                     },
                     complete: progress.complete,
@@ -257,12 +257,14 @@ impl RecordWriter {
     fn write_topology(&mut self, topology: &Topology, at: EventTime, again: bool) -> io::Result<()> {
         let mut line = RecordTopology::of(topology, at);
         line.repeated = again;
-        if let Some(veil) = &mut self.pseudonymizer {
-            line.spec = Some(std::borrow::Cow::Owned(veil.topology_spec(topology.spec())));
+        if let Some(pseudonymizer) = &mut self.pseudonymizer {
+            line.spec = Some(std::borrow::Cow::Owned(
+                pseudonymizer.topology_spec(topology.spec()),
+            ));
             line.vantages = topology
                 .extra_vantages()
                 .iter()
-                .map(|vantage| veil.vantage(vantage))
+                .map(|vantage| pseudonymizer.vantage(vantage))
                 .collect();
         }
         self.write_line(&RecordLine::TopologySpec(line))

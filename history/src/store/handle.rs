@@ -57,20 +57,20 @@ impl StoreHandle {
         question: impl FnOnce(&mut dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, QueryError> {
         let waiting = self.queue.as_ref().ok_or(QueryError::NotConfigured)?;
-        let (tell, told) = oneshot::channel();
-        let asked = waiting.push_query(Box::new(move |store| {
+        let (sender, receiver) = oneshot::channel();
+        let queued = waiting.push_query(Box::new(move |store| {
             let answer = question(store);
-            let trouble = answer.as_ref().err().cloned();
+            let error = answer.as_ref().err().cloned();
             // The caller may have timed out.
-            let _ = tell.send(answer);
-            trouble
+            let _ = sender.send(answer);
+            error
         }));
-        if !asked {
+        if !queued {
             return Err(QueryError::Busy);
         }
-        match tokio::time::timeout(QUERY_TIMEOUT, told).await {
+        match tokio::time::timeout(QUERY_TIMEOUT, receiver).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
-            Ok(Ok(Err(trouble))) => Err(QueryError::Unavailable(trouble.message)),
+            Ok(Ok(Err(error))) => Err(QueryError::Unavailable(error.message)),
             Ok(Err(_)) => Err(QueryError::Unavailable(match &self.state.borrow().status {
                 Status::Down { reason, .. } => reason.clone(),
                 Status::Off | Status::Opening | Status::Up => "it is being opened".to_owned(),

@@ -172,22 +172,22 @@ impl HistoryWriter {
 
     fn write_incidents(&mut self, view: &View) {
         for incident in &view.incidents {
-            let told = WrittenIncidentKey::of(incident);
+            let key = WrittenIncidentKey::of(incident);
             let before = self.written.get(&incident.id);
             let is_open = !matches!(incident.state, IncidentState::Closed { .. });
             let stale = before
-                .is_none_or(|(before, at)| *before != told || is_open && view.at - *at >= REFRESH_INTERVAL);
+                .is_none_or(|(before, at)| *before != key || is_open && view.at - *at >= REFRESH_INTERVAL);
             if !stale {
                 continue;
             }
-            if before.is_none_or(|(before, _)| before.verdict != told.verdict) {
+            if before.is_none_or(|(before, _)| before.verdict != key.verdict) {
                 self.queue.push_change(VerdictRow {
                     incident: incident.id.clone(),
                     changed_at: view.at,
                     verdict: incident.verdict.clone(),
                 });
             }
-            self.written.insert(incident.id.clone(), (told, view.at));
+            self.written.insert(incident.id.clone(), (key, view.at));
             self.queue.push_incident(IncidentRow {
                 incident: incident.clone(),
                 seen_at: view.at,

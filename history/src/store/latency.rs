@@ -116,10 +116,10 @@ mod tests {
             times.sort_unstable();
             #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank among 200")]
             let exact = times[(times.len() as f64 * q).ceil() as usize - 1];
-            let told = sketch.quantile(q).unwrap().as_secs_f64();
+            let estimate = sketch.quantile(q).unwrap().as_secs_f64();
             let exact = Micros(exact).as_secs_f64();
             // Rounding to whole microseconds is off by half a microsecond, which is 5 % of the smallest time.
-            prop_assert!((told / exact - 1.0).abs() < 0.05 || (told - exact).abs() <= 1e-6, "{told} for {exact}");
+            prop_assert!((estimate / exact - 1.0).abs() < 0.05 || (estimate - exact).abs() <= 1e-6, "{estimate} for {exact}");
         }
 
         #[test]

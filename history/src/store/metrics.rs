@@ -38,23 +38,27 @@ impl StoreMetrics {
             dropped: Family::default(),
             surplus_failures: Counter::default(),
         };
-        for what in PendingKind::ALL.map(PendingKind::label) {
-            drop(metrics.written.get_or_create(&PendingKindLabel { what }));
-            drop(metrics.dropped.get_or_create(&PendingKindLabel { what }));
+        for label in PendingKind::ALL.map(PendingKind::label) {
+            drop(metrics.written.get_or_create(&PendingKindLabel { what: label }));
+            drop(metrics.dropped.get_or_create(&PendingKindLabel { what: label }));
         }
         metrics
     }
 
     /// Adds to the number of rows written.
-    pub(crate) fn add_written(&self, what: PendingKind, n: u64) {
-        let what = what.label();
-        self.written.get_or_create(&PendingKindLabel { what }).inc_by(n);
+    pub(crate) fn add_written(&self, kind: PendingKind, n: u64) {
+        let kind = kind.label();
+        self.written
+            .get_or_create(&PendingKindLabel { what: kind })
+            .inc_by(n);
     }
 
     /// Adds to the number of rows dropped.
-    pub(crate) fn add_dropped(&self, what: PendingKind, n: u64) {
-        let what = what.label();
-        self.dropped.get_or_create(&PendingKindLabel { what }).inc_by(n);
+    pub(crate) fn add_dropped(&self, kind: PendingKind, n: u64) {
+        let kind = kind.label();
+        self.dropped
+            .get_or_create(&PendingKindLabel { what: kind })
+            .inc_by(n);
     }
 
     /// Counts a raw failure beyond the limit.
@@ -64,8 +68,8 @@ impl StoreMetrics {
 
     /// The value of the counter.
     #[cfg(test)]
-    pub(crate) fn dropped_by_store(&self, what: PendingKind) -> u64 {
-        let what = what.label();
-        self.dropped.get_or_create(&PendingKindLabel { what }).get()
+    pub(crate) fn dropped_by_store(&self, kind: PendingKind) -> u64 {
+        let kind = kind.label();
+        self.dropped.get_or_create(&PendingKindLabel { what: kind }).get()
     }
 }

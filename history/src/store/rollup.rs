@@ -75,14 +75,14 @@ impl ProbeRollup {
 
     /// The number of probes made, and of failures among them.
     pub fn totals(&self) -> (u64, u64) {
-        let asked: u64 = self
+        let probes: u64 = self
             .results
             .iter()
             .filter(|(result, _)| *result != NOT_ASKED_RESULT)
             .map(|(_, n)| n)
             .sum();
         let ok = self.results.get(OK_RESULT).copied().unwrap_or(0);
-        (asked, asked.saturating_sub(ok))
+        (probes, probes.saturating_sub(ok))
     }
 }
 

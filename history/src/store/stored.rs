@@ -111,14 +111,14 @@ impl StoredIncident {
     #[must_use]
     pub fn into_json(self) -> Value {
         let mut value = self.incident;
-        let (at, how) = match &self.summary.end {
+        let (at, ending) = match &self.summary.end {
             Some(end) => (end.ended_at, serde_json::to_value(&end.ending).ok()),
             None => (self.summary.seen, Some(serde_json::json!({"how": "interrupted"}))),
         };
         if let Some(fields) = value.as_object_mut() {
             fields.insert("state".to_owned(), "closed".into());
             fields.insert("closed".to_owned(), at.0.into());
-            fields.insert("ended".to_owned(), how.unwrap_or_default());
+            fields.insert("ended".to_owned(), ending.unwrap_or_default());
         }
         value
     }

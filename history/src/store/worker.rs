@@ -87,9 +87,9 @@ impl StoreWorker {
         opener: Box<dyn StoreOpener>,
         clock: Clock,
         metrics: &StoreMetrics,
-        room: usize,
+        capacity: usize,
     ) -> (HistoryWriter, Self, StoreHandle) {
-        let waiting = WriteQueue::new(room, metrics.clone());
+        let waiting = WriteQueue::new(capacity, metrics.clone());
         let (state, state_out) = watch::channel(Arc::new(StoreState::opening(opener.location())));
         let now = Instant::now();
         let worker = Self {
@@ -133,11 +133,11 @@ impl StoreWorker {
         for question in work.queries {
             // Without a store the query is dropped; the caller then gets the store's error.
             if let Some(store) = &mut self.store
-                && let Some(trouble) = question(store.as_mut())
+                && let Some(error) = question(store.as_mut())
                 // One unreadable row is no reason to stop writing.
-                && trouble.kind != StoreErrorKind::Other
+                && error.kind != StoreErrorKind::Other
             {
-                self.close_after_error(now, trouble);
+                self.close_after_error(now, error);
             }
         }
         self.write(now, work.batch);
@@ -151,19 +151,19 @@ impl StoreWorker {
 
     fn open(&mut self, now: Instant) {
         match self.opener.open(self.clock.now()) {
-            Ok((store, said)) => {
+            Ok((store, notices)) => {
                 self.store = Some(store);
                 self.retention_at = now;
-                self.error.take_if(|trouble| !trouble.write_failed);
-                for text in said {
+                self.error.take_if(|error| !error.write_failed);
+                for text in notices {
                     tracing::warn!("{text}");
                     self.add_notice(text);
                 }
-                if let Err(trouble) = self.load_state() {
-                    self.close_after_error(now, trouble);
+                if let Err(error) = self.load_state() {
+                    self.close_after_error(now, error);
                 }
             }
-            Err(trouble) => self.close_after_error(now, trouble),
+            Err(error) => self.close_after_error(now, error),
         }
     }
 
@@ -192,10 +192,10 @@ impl StoreWorker {
                 .iter()
                 .flat_map(|former| former.values().cloned()),
         );
-        let trouble = self.error.is_some();
+        let has_error = self.error.is_some();
         self.update_state(|state| {
             // After a failed write, opening the store does not prove that it works.
-            if !trouble {
+            if !has_error {
                 state.status = Status::Up;
             }
             state.bytes = bytes;
@@ -227,22 +227,22 @@ impl StoreWorker {
                     }
                 }
                 // The cause is unknown; the same batch would fail again.
-                Err(trouble) if trouble.kind == StoreErrorKind::Other => {
+                Err(error) if error.kind == StoreErrorKind::Other => {
                     self.count_rows(&portion, StoreMetrics::add_dropped);
                     self.queue.return_batch(batch);
-                    self.close_after_error(now, trouble);
+                    self.close_after_error(now, error);
                     return;
                 }
-                Err(trouble) => {
+                Err(error) => {
                     self.queue.return_batch(batch);
                     self.queue.return_batch(portion);
-                    self.close_after_error(now, trouble);
+                    self.close_after_error(now, error);
                     return;
                 }
             }
         }
-        if !shown && let Err(trouble) = self.publish_state() {
-            self.close_after_error(now, trouble);
+        if !shown && let Err(error) = self.publish_state() {
+            self.close_after_error(now, error);
         }
     }
 
@@ -272,12 +272,12 @@ impl StoreWorker {
 
     fn write_ends(&mut self, now: Instant, batch: &WriteBatch) {
         let Some(store) = &mut self.store else { return };
-        if let Err(trouble) = store.write(batch) {
+        if let Err(error) = store.write(batch) {
             // They are read again, without an end, when the store is reopened.
             self.interrupted = None;
-            self.close_after_error(now, trouble);
-        } else if let Err(trouble) = self.publish_state() {
-            self.close_after_error(now, trouble);
+            self.close_after_error(now, error);
+        } else if let Err(error) = self.publish_state() {
+            self.close_after_error(now, error);
         }
     }
 
@@ -291,17 +291,17 @@ impl StoreWorker {
             Ok(true) => {}
             Ok(false) => {
                 self.retention_at = now + RETENTION_INTERVAL;
-                if let Err(trouble) = self.publish_state() {
-                    self.close_after_error(now, trouble);
+                if let Err(error) = self.publish_state() {
+                    self.close_after_error(now, error);
                 }
             }
-            Err(trouble) => self.close_after_error(now, trouble),
+            Err(error) => self.close_after_error(now, error),
         }
     }
 
-    fn close_after_error(&mut self, now: Instant, trouble: StoreError) {
+    fn close_after_error(&mut self, now: Instant, error: StoreError) {
         // Deleting old data may make room; other errors require reopening the store.
-        if trouble.kind == StoreErrorKind::Full
+        if error.kind == StoreErrorKind::Full
             && let Some(store) = &mut self.store
             && matches!(store.prune_step(self.clock.now()), Ok(true))
         {
@@ -311,7 +311,7 @@ impl StoreWorker {
         let opened = self.store.take().is_some();
         self.retry_at = now + self.retry_delay;
         self.retry_delay = (self.retry_delay * 2).min(RETRY_DELAY.1);
-        let reason = trouble.message;
+        let reason = error.message;
         let before = self.error.take();
         if before.as_ref().is_none_or(|before| before.reason != reason) {
             tracing::error!(%reason, "the store is unavailable; probing and judging continue without it, and it is retried");
@@ -337,8 +337,8 @@ impl StoreWorker {
     }
 
     fn count_rows(&self, batch: &WriteBatch, count: fn(&StoreMetrics, PendingKind, u64)) {
-        for what in PendingKind::ALL {
-            count(&self.metrics, what, batch.count(what) as u64);
+        for kind in PendingKind::ALL {
+            count(&self.metrics, kind, batch.count(kind) as u64);
         }
     }
 }

@@ -77,12 +77,12 @@ impl WriteBatch {
     fn weight(&self) -> usize {
         PendingKind::ALL
             .iter()
-            .map(|what| self.count(*what) * what.weight())
+            .map(|kind| self.count(*kind) * kind.weight())
             .sum()
     }
 
-    pub(crate) fn count(&self, what: PendingKind) -> usize {
-        match what {
+    pub(crate) fn count(&self, kind: PendingKind) -> usize {
+        match kind {
             PendingKind::Failure => self.failures.len(),
             PendingKind::Rollup => self.rollups.len(),
             PendingKind::Verdict => self.changes.len(),
@@ -91,12 +91,12 @@ impl WriteBatch {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty() && PendingKind::ALL.iter().all(|what| self.count(*what) == 0)
+        self.ends.is_empty() && PendingKind::ALL.iter().all(|kind| self.count(*kind) == 0)
     }
 
     fn drop_least_valuable(&mut self) -> Option<PendingKind> {
-        let what = *PendingKind::ALL.iter().find(|what| self.count(**what) > 0)?;
-        match what {
+        let kind = *PendingKind::ALL.iter().find(|kind| self.count(**kind) > 0)?;
+        match kind {
             PendingKind::Failure => drop(self.failures.pop_front()),
             PendingKind::Rollup => drop(self.rollups.pop_first()),
             PendingKind::Verdict => drop(self.changes.pop_front()),
@@ -106,7 +106,7 @@ impl WriteBatch {
                 self.incidents.remove(&oldest);
             }
         }
-        Some(what)
+        Some(kind)
     }
 
     /// Takes at most `most` roll-ups and failures, and everything else, so that transactions stay short.
@@ -180,11 +180,11 @@ impl fmt::Debug for WriteQueue {
 }
 
 impl WriteQueue {
-    pub(super) fn new(room: usize, metrics: StoreMetrics) -> Arc<Self> {
+    pub(super) fn new(capacity: usize, metrics: StoreMetrics) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::default(),
             ready: Condvar::new(),
-            capacity: room,
+            capacity,
             metrics,
         })
     }
@@ -203,10 +203,10 @@ impl WriteQueue {
     fn drop_excess(&self, batch: &mut WriteBatch) {
         let mut over = batch.weight().saturating_sub(self.capacity);
         while over > 0
-            && let Some(what) = batch.drop_least_valuable()
+            && let Some(kind) = batch.drop_least_valuable()
         {
-            over = over.saturating_sub(what.weight());
-            self.metrics.add_dropped(what, 1);
+            over = over.saturating_sub(kind.weight());
+            self.metrics.add_dropped(kind, 1);
         }
     }
 

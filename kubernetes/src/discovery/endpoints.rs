@@ -73,10 +73,10 @@ pub(super) fn endpoints(
     });
     let (mut addresses, mut pods) = (BTreeSet::new(), BTreeSet::new());
     found.retain(|e| addresses.insert(e.address) && pods.insert(e.pod.clone()));
-    let mut strangers = BTreeSet::new();
+    let mut unknown_nodes = BTreeSet::new();
     for endpoint in &mut found {
         if let Some(node) = endpoint.node.take_if(|node| !nodes.contains(node)) {
-            strangers.insert(node);
+            unknown_nodes.insert(node);
             // The Pod was removed with its Node. Its endpoint remains until the Pod garbage collector runs,
             // 20 to 40 s later.
             (endpoint.ready, endpoint.serving, endpoint.terminating) = (false, Some(false), true);
@@ -85,7 +85,7 @@ pub(super) fn endpoints(
     found.sort_by(|a, b| a.pod.cmp(&b.pod));
     ServiceEndpoints {
         endpoints: found,
-        unknown_nodes: strangers,
+        unknown_nodes,
     }
 }
 

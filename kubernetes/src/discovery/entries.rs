@@ -62,15 +62,19 @@ impl<'a> IngressEntries<'a> {
             default,
             by_class: BTreeMap::new(),
         };
-        let mut told: BTreeMap<String, BTreeMap<ServiceKey, usize>> = BTreeMap::new();
+        let mut entry_counts: BTreeMap<String, BTreeMap<ServiceKey, usize>> = BTreeMap::new();
         for ingress in cluster.ingresses.values() {
             if let (Some(class), Some(entry)) =
                 (entries.class_of(ingress), entry_by_status(ingress, services))
             {
-                *told.entry(class.name).or_default().entry(entry).or_default() += 1;
+                *entry_counts
+                    .entry(class.name)
+                    .or_default()
+                    .entry(entry)
+                    .or_default() += 1;
             }
         }
-        for (class, counts) in told {
+        for (class, counts) in entry_counts {
             let most = counts
                 .into_iter()
                 .max_by_key(|(key, n)| (*n, std::cmp::Reverse(key.clone())));
@@ -162,8 +166,8 @@ fn entry_by_labels(
     words.retain(|word| !matches!(*word, "" | "k8s" | "ingress-controller" | "controller"));
     let likeness = |found: &ConvertedService<'_>| -> u8 {
         let label = |label: &str| found.object.metadata.label(label);
-        let told = class.and_then(|class| class.metadata.label(NAME));
-        if told.is_some() && told == label(NAME) {
+        let app_name = class.and_then(|class| class.metadata.label(NAME));
+        if app_name.is_some() && app_name == label(NAME) {
             let instance = class.and_then(|class| class.metadata.label(INSTANCE));
             return if instance == label(INSTANCE) { 3 } else { 0 };
         }

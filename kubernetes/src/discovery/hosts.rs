@@ -122,7 +122,7 @@ fn note_conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
         let differ = others
             .iter()
             .any(|claim| (&claim.entry, &claim.class) != (&first.entry, &first.class));
-        let how = if differ {
+        let difference = if differ {
             "with another class or entry (the controllers decide which of them serves it)"
         } else {
             "too"
@@ -130,7 +130,7 @@ fn note_conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
         notes.add(
             format_args!("host {host}"),
             format_args!(
-                "claimed by {}, and by {} {how}; it is probed once, with the settings of the first",
+                "claimed by {}, and by {} {difference}; it is probed once, with the settings of the first",
                 first.owner,
                 names.join(", ")
             ),
@@ -179,13 +179,13 @@ pub(super) fn sample_hosts(
         .cloned()
         .collect();
     if covered.is_empty() {
-        let what = if host.is_empty() {
+        let rule_text = if host.is_empty() {
             "a rule for every host".to_owned()
         } else {
             format!("the wildcard host {host}")
         };
         let text = format!(
-            "{what} cannot be probed; name a host that it covers in the annotation parallax.dev/sample"
+            "{rule_text} cannot be probed; name a host that it covers in the annotation parallax.dev/sample"
         );
         notes.add(owner, text);
     }

@@ -88,8 +88,8 @@ fn is_pod_of(pod: &str, job: &str) -> bool {
 }
 
 /// Truncates a name to a number of bytes. Kubernetes names are ASCII.
-fn truncate(name: &str, room: usize) -> &str {
-    name.get(..room).unwrap_or(name)
+fn truncate(name: &str, max_len: usize) -> &str {
+    name.get(..max_len).unwrap_or(name)
 }
 
 fn has_failed(job: &Job) -> bool {
@@ -151,11 +151,11 @@ mod tests {
             let cluster = cluster(&format!("{SERVICE}{objects}"));
             let spec = discover(&cluster, TargetDefaults::Published, &mut job_services, &mut notes);
             let probed = spec.services[0].probe.enabled != Some(false);
-            let said = notes
+            let reported = notes
                 .finish()
                 .iter()
                 .any(|note| note.text.contains("belong to a Job"));
-            assert_eq!(said, !probed);
+            assert_eq!(reported, !probed);
             probed
         };
         times.iter().map(&mut at).collect()

@@ -86,7 +86,7 @@ fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], collect
             blind.entry(missing_prober_reason(node)).or_default().push(name);
         }
     }
-    for (why, names) in blind {
+    for (reason, names) in blind {
         let (shown, more) = names.split_at(names.len().min(MAX_NAMED_NODES));
         let more = match more.len() {
             0 => String::new(),
@@ -95,7 +95,7 @@ fn note_nodes_without_prober(cluster: &ClusterState, nodes: &[NodeSpec], collect
         collector.add(
             "Nodes without a vantage",
             format!(
-                "{}{more}: {why}; endpoints there are probed, but nothing is probed from there",
+                "{}{more}: {reason}; endpoints there are probed, but nothing is probed from there",
                 shown.join(", ")
             ),
         );
@@ -148,8 +148,8 @@ fn addresses(node: &Node) -> Vec<std::net::IpAddr> {
 /// Version of kube-proxy if the Node reports it (until Kubernetes 1.32), otherwise of the kubelet.
 fn kube_proxy_version(node: &Node) -> Option<ObjectName> {
     let info = &node.status.node_info;
-    let said = [&info.kube_proxy_version, &info.kubelet_version];
-    let version = said.into_iter().find(|version| !version.is_empty())?;
+    let versions = [&info.kube_proxy_version, &info.kubelet_version];
+    let version = versions.into_iter().find(|version| !version.is_empty())?;
     ObjectName::new(version.as_str()).ok()
 }
 

@@ -37,12 +37,12 @@ pub(super) fn selecting_policies(
     key: &Key,
     service: &Service,
 ) -> Option<BTreeSet<ObjectName>> {
-    let here = policies
+    let in_namespace = policies
         .get(key.namespace.as_str())
         .map_or(&[][..], Vec::as_slice);
     let mut certain = BTreeSet::new();
     let mut perhaps = false;
-    for policy in here {
+    for policy in in_namespace {
         match selects(policy, &service.spec.selector) {
             Some(true) => certain.extend(ObjectName::new(policy.metadata.name.as_str())),
             Some(false) => {}

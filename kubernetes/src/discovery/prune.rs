@@ -15,9 +15,9 @@ pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut 
     places.dedup_by(|(a, _), (b, _)| a == b);
     let mut pruned = false;
     for (place, problem) in places {
-        if let Some(what) = remove(spec, &place) {
+        if let Some(removed) = remove(spec, &place) {
             notes.add(
-                what,
+                removed,
                 format_args!("skipped: {}", quote(&problem.message).trim_matches('"')),
             );
             pruned = true;

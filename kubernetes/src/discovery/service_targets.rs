@@ -29,9 +29,9 @@ pub(super) fn targets(
             );
             continue;
         }
-        let asked = selection.explicit_choice(&found.annotations, namespace);
-        found.spec.probe.enabled = match asked {
-            Some(asked) => Some(asked),
+        let choice = selection.explicit_choice(&found.annotations, namespace);
+        found.spec.probe.enabled = match choice {
+            Some(choice) => Some(choice),
             None if selection.by_default => None,
             None => Some(false),
         };
@@ -46,9 +46,9 @@ pub(super) fn targets(
                 add_load_balancer(found, &mut published);
             }
         }
-        add_headless(found, asked == Some(true), &mut published);
+        add_headless(found, choice == Some(true), &mut published);
         let probed = published.len() > before
-            || asked == Some(true)
+            || choice == Some(true)
             || (!found.spec.cluster_ips.is_empty() && found.spec.ports.iter().any(speaks_http));
         if probed && !found.has_endpoints() {
             notes.add(found.label(), "it is probed but has no serving endpoint");
@@ -76,8 +76,8 @@ pub(super) fn api_server(services: &ServiceIndex<'_>) -> Vec<TargetSpec> {
 }
 
 fn note_pending(found: &ConvertedService<'_>, notes: &mut NoteCollector) {
-    let said = &found.object.status.load_balancer.ingress;
-    if said.is_empty() && found.spec.load_balancer.is_empty() {
+    let ingress = &found.object.status.load_balancer.ingress;
+    if ingress.is_empty() && found.spec.load_balancer.is_empty() {
         notes.add(found.label(), "its load balancer has no address yet");
     }
 }

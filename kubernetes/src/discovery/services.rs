@@ -355,12 +355,14 @@ fn load_balancer(object: &Service) -> Vec<LoadBalancerSpec> {
 
 fn port(port: &ServicePort, slices: &[&EndpointSlice]) -> Option<PortSpec> {
     let number = u16::try_from(port.port).ok()?;
-    let said = match &port.target_port {
+    let declared_port = match &port.target_port {
         PortRef::Number(target) => u16::try_from(*target).ok(),
         PortRef::Name(_) | PortRef::Unset => None,
     };
     // Only EndpointSlices resolve a named target port; the Service's own number is the fallback.
-    let target_port = target_port(slices, &port.name).or(said).unwrap_or(number);
+    let target_port = target_port(slices, &port.name)
+        .or(declared_port)
+        .unwrap_or(number);
     let word = |text: &str| ObjectName::new(text).ok();
     Some(PortSpec {
         name: word(&port.name),

@@ -237,17 +237,17 @@ proptest! {
     #[test]
     fn objects_with_nonsense_in_them_cost_themselves_at_most(
         changes in prop::collection::vec((any::<usize>(), prop::collection::vec(0..8_usize, 1..8), nonsense()), 1..12),
-        which in 0..4_usize,
+        fixture in 0..4_usize,
     ) {
-        let mut objects = objects([SHOP, ODD, GATEWAY, BARE_METAL][which]);
+        let mut objects = objects([SHOP, ODD, GATEWAY, BARE_METAL][fixture]);
         for (i, turns, by) in changes {
             let n = objects.len();
             replace(&mut objects[i % n].1, &turns, by);
         }
         let mut cluster = ClusterState::default();
         for (resource, value) in objects {
-            if let Ok(thing) = ClusterObject::parse(resource, value) {
-                cluster.put(thing);
+            if let Ok(object) = ClusterObject::parse(resource, value) {
+                cluster.put(object);
             }
         }
         let mut notes = NoteCollector::default();
@@ -326,8 +326,8 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
         - {path: /app, backend: {service: {name: web}}}
 ";
     let notes = discovered(&format!("{SHOP}{objects}{edited}"), TargetDefaults::Published).notes;
-    let said: Vec<String> = notes.iter().map(ToString::to_string).collect();
-    assert!(!said.iter().any(|note| note.contains("solver")), "{said:?}");
+    let texts: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    assert!(!texts.iter().any(|note| note.contains("solver")), "{texts:?}");
 }
 
 #[test]

@@ -223,29 +223,29 @@ proptest! {
         let mut server = FakeLease::default();
         let (mut now, mut last) = (0_u64, 0_u64);
         // Each candidate has its own clock, up to a tenth slow or fast, with its own origin.
-        let own = |who: usize, now: u64| Duration::from_millis((now * speeds[who]) / 100 + 1_000 * who as u64);
+        let own = |replica: usize, now: u64| Duration::from_millis((now * speeds[replica]) / 100 + 1_000 * replica as u64);
         for turn in turns {
             let until = now + turn.after;
             // Pending calls complete in order in the meantime.
             loop {
-                let next = (0..3).filter_map(|who| Some((ways[who].as_ref()?.at(), who))).min();
-                let Some((at, who)) = next.filter(|(at, _)| *at <= until) else { break };
-                match ways[who].take() {
+                let next = (0..3).filter_map(|replica| Some((ways[replica].as_ref()?.at(), replica))).min();
+                let Some((at, replica)) = next.filter(|(at, _)| *at <= until) else { break };
+                match ways[replica].take() {
                     Some(CallInFlight::Write { action, begun, rests_on, then, lost, .. }) => {
                         let (LeaseAction::Create { epoch } | LeaseAction::Acquire { epoch } | LeaseAction::Renew { epoch }) = action
                         else { continue };
-                        if let Some(version) = server.write(names[who], epoch, rests_on.as_deref()) {
+                        if let Some(version) = server.write(names[replica], epoch, rests_on.as_deref()) {
                             prop_assert!(epoch >= last);
                             last = epoch;
                             if !lost {
-                                ways[who] = Some(CallInFlight::Word { at: at + then, epoch, version, begun });
+                                ways[replica] = Some(CallInFlight::Word { at: at + then, epoch, version, begun });
                             }
                         }
                     }
-                    Some(CallInFlight::Word { epoch, version, begun, .. }) => candidates[who].record_write(begun, epoch, version),
+                    Some(CallInFlight::Word { epoch, version, begun, .. }) => candidates[replica].record_write(begun, epoch, version),
                     None => {}
                 }
-                let leaders = (0..3).filter(|who| candidates[*who].leadership(own(*who, at)).is_some()).count();
+                let leaders = (0..3).filter(|replica| candidates[*replica].leadership(own(*replica, at)).is_some()).count();
                 prop_assert!(leaders <= 1, "{leaders} lead at {at}");
             }
             now = until;
@@ -260,7 +260,7 @@ proptest! {
                     });
                 }
             }
-            let leaders = (0..3).filter(|who| candidates[*who].leadership(own(*who, now)).is_some()).count();
+            let leaders = (0..3).filter(|replica| candidates[*replica].leadership(own(*replica, now)).is_some()).count();
             prop_assert!(leaders <= 1, "{leaders} lead at {now}");
         }
     }

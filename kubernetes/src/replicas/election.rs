@@ -105,7 +105,7 @@ impl LeaderElection {
 
     /// Runs until cancelled, then releases the Lease so that the other replica need not wait.
     pub async fn run(mut self, cancelled: CancellationToken) {
-        let mut held = None;
+        let mut last_lease = None;
         loop {
             let begun = Instant::now();
             let turned = tokio::select! {
@@ -115,21 +115,21 @@ impl LeaderElection {
             match turned {
                 Ok(lease) => {
                     self.last_error = None;
-                    held = Some(lease);
+                    last_lease = Some(lease);
                 }
                 Err(ElectionError::Conflict) => {}
-                Err(trouble) => self.log_failure(&trouble.to_string()),
+                Err(error) => self.log_failure(&error.to_string()),
             }
             let end = self.current_term().map(|term| self.start + term.until);
-            self.publish(held.as_ref());
+            self.publish(last_lease.as_ref());
             let next = begun + self.timing.retry;
             tokio::select! {
                 () = cancelled.cancelled() => break,
                 () = sleep_until(end.map_or(next, |end| next.min(end))) => {}
             }
-            self.publish(held.as_ref());
+            self.publish(last_lease.as_ref());
         }
-        self.release(held).await;
+        self.release(last_lease).await;
     }
 
     fn elapsed_at(&self, at: Instant) -> Duration {
@@ -155,7 +155,7 @@ impl LeaderElection {
         let read = match self.with_deadline("get", patience, api.get(&name)).await {
             Ok(lease) => Some(lease),
             Err(ElectionError::Missing) => None,
-            Err(trouble) => return Err(trouble),
+            Err(error) => return Err(error),
         };
         let record = read.as_ref().map(record);
         let (begun, wall) = (self.elapsed_at(Instant::now()), Timestamp::now().as_second());
@@ -266,11 +266,11 @@ impl LeaderElection {
     }
 
     /// Gives up leadership immediately and releases the Lease.
-    async fn release(&mut self, held: Option<Lease>) {
+    async fn release(&mut self, last_lease: Option<Lease>) {
         let led = self.current_term().is_some();
         self.candidate.resign();
         self.publish(None);
-        let Some(mut lease) = held.filter(|_| led) else {
+        let Some(mut lease) = last_lease.filter(|_| led) else {
             return;
         };
         if let Some(spec) = &mut lease.spec {
@@ -285,15 +285,15 @@ impl LeaderElection {
             .await;
         match given {
             Ok(_) => tracing::info!(lease = %self.lease, "released the Lease"),
-            Err(trouble) => {
-                tracing::warn!(lease = %self.lease, reason = %trouble, "cannot release the Lease; the other aggregator acquires it when it expires");
+            Err(error) => {
+                tracing::warn!(lease = %self.lease, reason = %error, "cannot release the Lease; the other aggregator acquires it when it expires");
             }
         }
     }
 
     async fn with_deadline<T>(
         &self,
-        what: &'static str,
+        action: &'static str,
         deadline: Instant,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ElectionError> {
@@ -301,7 +301,7 @@ impl LeaderElection {
             Err(_) => Err(ElectionError::Timeout),
             Ok(Ok(value)) => Ok(value),
             Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-                403 => ElectionError::Forbidden(what, self.lease.namespace.to_string()),
+                403 => ElectionError::Forbidden(action, self.lease.namespace.to_string()),
                 404 => ElectionError::Missing,
                 409 => ElectionError::Conflict,
                 _ => ElectionError::Other(kube::Error::Api(status)),

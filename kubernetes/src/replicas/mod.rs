@@ -125,13 +125,13 @@ impl ReplicaState {
     /// Creates the only replica, which starts when the sender sets its role.
     #[must_use]
     pub fn starting() -> (Self, watch::Sender<ReplicaRole>) {
-        let (told, part) = watch::channel(ReplicaRole::Starting);
+        let (role_sender, part) = watch::channel(ReplicaRole::Starting);
         let replica = Self {
             name: Arc::from(""),
             role: part,
             leads_until: Arc::default(),
         };
-        (replica, told)
+        (replica, role_sender)
     }
 
     /// Creates a replica for tests, whose role the caller sets and whose Lease does not expire for an hour.

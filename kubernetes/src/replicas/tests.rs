@@ -33,7 +33,7 @@ fn start(api: &ApiServer, name: &str) -> Running {
 }
 
 impl Running {
-    async fn becomes(&self, what: &str, is: impl Fn(&ReplicaRole) -> bool) -> ReplicaRole {
+    async fn becomes(&self, description: &str, is: impl Fn(&ReplicaRole) -> bool) -> ReplicaRole {
         let mut changes = self.replica.changes();
         let waiting = async {
             loop {
@@ -46,7 +46,7 @@ impl Running {
         };
         timeout(PATIENCE, waiting)
             .await
-            .unwrap_or_else(|_| panic!("{} never {what}", self.replica.name()))
+            .unwrap_or_else(|_| panic!("{} never {description}", self.replica.name()))
     }
 
     async fn leads(&self) -> (u64, Arc<str>) {

@@ -26,7 +26,7 @@ pub enum ApiServerAccess {
     },
 }
 
-/// Creates a client of the API server, retrying until it succeeds. Reports each failure to `trouble`.
+/// Creates a client of the API server, retrying until it succeeds. Reports each failure to `on_error`.
 pub async fn connect(access: &ApiServerAccess, timing: WatchTiming, on_error: impl Fn(String)) -> Client {
     let mut backoff = WatchBackoff::new(timing.first_retry_delay, timing.max_retry_delay);
     loop {

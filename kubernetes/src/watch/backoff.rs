@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_for_is_heeded_within_reason() {
+    fn the_servers_retry_after_is_honoured_up_to_a_limit() {
         let mut backoff = WatchBackoff::new(Duration::from_millis(200), Duration::from_secs(5));
         assert_eq!(backoff.next(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(

@@ -224,10 +224,10 @@ impl<S: WatchedResource> Reflector<S> {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.record_version(&object, version);
-                    let told = self.parse(object).map_or(WatchUpdate::Unreadable, |thing| {
-                        WatchUpdate::Applied(Box::new(thing))
+                    let update = self.parse(object).map_or(WatchUpdate::Unreadable, |parsed| {
+                        WatchUpdate::Applied(Box::new(parsed))
                     });
-                    self.send(told).await?;
+                    self.send(update).await?;
                 }
                 WatchEvent::Deleted(object) => {
                     self.record_version(&object, version);

@@ -73,12 +73,12 @@ impl CaaVerdict {
     /// `None` if it would issue.
     #[must_use]
     pub fn problem(&self, name: &str) -> Option<(&'static str, String)> {
-        let (class, said) = match self {
+        let (class, detail) = match self {
             Self::Unrestricted | Self::Allowed { .. } => return None,
             Self::Forbidden { name: at, .. } => ("caa", format!("CAA record for {at} prevents issuance")),
             Self::Unknown { name: at, kind } => ("dns", lookup_problem(kind, "CAA", at)),
         };
-        Some((class, format!("While processing CAA for {name}: {said}")))
+        Some((class, format!("While processing CAA for {name}: {detail}")))
     }
 }
 
@@ -124,7 +124,7 @@ impl CaaRefusal {
 /// The detail that Boulder reports for a failed lookup (`bdns.Error`).
 #[must_use]
 pub fn lookup_problem(kind: &FailureKind, record: &str, host: &str) -> String {
-    let (what, hint) = match kind {
+    let (rcode, hint) = match kind {
         FailureKind::NxDomain => ("NXDOMAIN", " - check that a DNS record exists for this domain"),
         FailureKind::ServFail => ("SERVFAIL", " - the domain's nameservers may be malfunctioning"),
         FailureKind::DnsRefused => ("REFUSED", ""),
@@ -132,7 +132,7 @@ pub fn lookup_problem(kind: &FailureKind, record: &str, host: &str) -> String {
         FailureKind::ResolverUnreachable => ("networking error", ""),
         _ => ("server failure at resolver", ""),
     };
-    format!("DNS problem: {what} looking up {record} for {host}{hint}")
+    format!("DNS problem: {rcode} looking up {record} for {host}{hint}")
 }
 
 /// The names whose CAA records are relevant, from the name itself up to its top-level domain. The closest
@@ -153,7 +153,7 @@ pub fn caa_names(name: &str) -> Vec<String> {
     names
 }
 
-/// Evaluates whether the authority may issue. `climbed` contains the answers for [`caa_names`], in that
+/// Evaluates whether the authority may issue. `answers` contains the answers for [`caa_names`], in that
 /// order.
 #[must_use]
 pub fn evaluate_caa(answers: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
@@ -177,11 +177,8 @@ pub fn evaluate_caa(answers: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
 fn evaluate_records(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
     let at = name.to_owned();
     if let Some(unknown) = records.iter().find(|record| is_unsupported_critical(record)) {
-        let why = CaaRefusal::CriticalTag(unknown.tag.clone());
-        return CaaVerdict::Forbidden {
-            name: at,
-            reason: why,
-        };
+        let reason = CaaRefusal::CriticalTag(unknown.tag.clone());
+        return CaaVerdict::Forbidden { name: at, reason };
     }
     let of = |tag: &str| -> Vec<&CaaRecord> {
         records
@@ -232,17 +229,14 @@ fn evaluate_records(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVe
     if !accounts.is_empty() {
         return CaaVerdict::Allowed { name: at, accounts };
     }
-    let why = if !other_methods.is_empty() {
+    let reason = if !other_methods.is_empty() {
         CaaRefusal::OtherMethod(other_methods)
     } else if !other_accounts.is_empty() {
         CaaRefusal::OtherAccount(other_accounts)
     } else {
         CaaRefusal::OtherIssuers(others)
     };
-    CaaVerdict::Forbidden {
-        name: at,
-        reason: why,
-    }
+    CaaVerdict::Forbidden { name: at, reason }
 }
 
 /// Many configurations set bit 1 to mean "critical", so Boulder treats it as critical too.

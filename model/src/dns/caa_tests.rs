@@ -29,9 +29,9 @@ fn climbed(sets: Vec<CaaAnswer>) -> Vec<CaaAt> {
 
 /// Whether issuance is allowed with these records at the name itself.
 fn allows(records: &[CaaRecord], ask: CaaAsk<'_>) -> bool {
-    let climbed = climbed(vec![CaaAnswer::Records(records.to_vec())]);
+    let chain = climbed(vec![CaaAnswer::Records(records.to_vec())]);
     matches!(
-        evaluate_caa(&climbed, ask),
+        evaluate_caa(&chain, ask),
         CaaVerdict::Allowed { .. } | CaaVerdict::Unrestricted
     )
 }
@@ -55,7 +55,7 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
         ..LE
     };
     let issue = |value: &str| record(0, "issue", value);
-    for (what, records, ask, allowed) in [
+    for (case, records, ask, allowed) in [
         ("the authority", vec![issue("letsencrypt.org")], LE, true),
         (
             "a tag in capitals",
@@ -199,7 +199,7 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             false,
         ),
     ] {
-        assert_eq!(allows(&records, ask), allowed, "{what}");
+        assert_eq!(allows(&records, ask), allowed, "{case}");
     }
 }
 
@@ -241,9 +241,9 @@ fn an_account_that_is_not_known_is_a_condition_and_no_refusal() {
         "issue",
         "letsencrypt.org; accounturi=https://acme.example/acct/1",
     );
-    let climbed = climbed(vec![CaaAnswer::Records(vec![bound])]);
+    let chain = climbed(vec![CaaAnswer::Records(vec![bound])]);
     assert_eq!(
-        evaluate_caa(&climbed, LE),
+        evaluate_caa(&chain, LE),
         CaaVerdict::Allowed {
             name: "shop.example.org".to_owned(),
             accounts: vec!["https://acme.example/acct/1".to_owned()]

@@ -60,14 +60,14 @@ pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
     ];
     records
         .into_iter()
-        .filter_map(|(record, says)| {
+        .filter_map(|(record, format)| {
             let mut opinions: BTreeMap<String, DnsOpinion> = BTreeMap::new();
             for view in views {
-                let Some(says) = says(view) else { continue };
-                let opinion = opinions.entry(says.clone()).or_insert_with(|| DnsOpinion {
+                let Some(text) = format(view) else { continue };
+                let opinion = opinions.entry(text.clone()).or_insert_with(|| DnsOpinion {
                     owners: Vec::new(),
                     servers: Vec::new(),
-                    answer: says,
+                    answer: text,
                 });
                 if !opinion.owners.contains(&view.owner) {
                     opinion.owners.push(view.owner.clone());
@@ -110,10 +110,10 @@ fn caa_text(answer: &CaaAnswer) -> String {
         CaaAnswer::None => "none".to_owned(),
         CaaAnswer::Failed(kind) => format!("no answer ({})", kind.label()),
         CaaAnswer::Records(records) => {
-            let mut said: Vec<String> = records.iter().map(ToString::to_string).collect();
-            said.sort_unstable();
-            said.dedup();
-            said.join(", ")
+            let mut texts: Vec<String> = records.iter().map(ToString::to_string).collect();
+            texts.sort_unstable();
+            texts.dedup();
+            texts.join(", ")
         }
     }
 }
@@ -165,12 +165,12 @@ mod tests {
         ];
         let [difference] = name_differences(&views).try_into().unwrap();
         assert_eq!(difference.record, ComparedRecord::A);
-        let said: Vec<_> = difference
+        let opinions: Vec<_> = difference
             .answers
             .iter()
             .map(|one| (one.answer.as_str(), one.servers.len()))
             .collect();
-        assert_eq!(said, [("10.0.0.1", 1), ("9.0.0.1", 2)]);
+        assert_eq!(opinions, [("10.0.0.1", 1), ("9.0.0.1", 2)]);
     }
 
     #[test]

@@ -83,13 +83,13 @@ impl ProbeSpec {
     /// The C library whose resolver behaviour the probe follows; glibc by default.
     #[must_use]
     pub fn search(&self) -> SearchManner {
-        let asked = match self {
+        let manner = match self {
             Self::Http(probe) => probe.search,
             Self::Tcp(probe) => probe.search,
             Self::Dns(probe) => probe.search,
             Self::Echo { .. } | Self::Challenge(_) | Self::Names(_) => None,
         };
-        asked.unwrap_or(SearchManner::Glibc)
+        manner.unwrap_or(SearchManner::Glibc)
     }
 
     /// The addresses that the probe may connect to; `None` for no restriction.

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn whatever_else_is_refused_with_what_was_expected() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", "got none"),
             ("/etc/ssl/ca.crt", "got none"),
             ("-----BEGIN CERTIFICATE-----\nMAMC", "cannot be read"),
@@ -126,7 +126,7 @@ mod tests {
             (&" ".repeat(40_000), "at most 32768 bytes, got 40000"),
         ] {
             let error = read(text).unwrap_err().to_string();
-            assert!(error.contains(said), "{text:?}: {error}");
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
 }

@@ -52,8 +52,8 @@ fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
         ("tcp://db:5432/path", "no path"),
         ("tls://db", "tls:// target needs a port"),
     ] {
-        let said = target(url).unwrap_err().to_string();
-        assert!(said.contains(words), "{url}: {said}");
+        let error = target(url).unwrap_err().to_string();
+        assert!(error.contains(words), "{url}: {error}");
     }
     let mut spec = TargetSpec::new("dns://a.example.test");
     spec.expect_body_contains = Some("x".into());
@@ -120,7 +120,7 @@ fn extra_roots_reach_probes_over_tls_and_no_others() {
         };
         assert_eq!(roots.unwrap().certificates().len(), 1, "{url}");
     }
-    for (spec, said) in [
+    for (spec, expected) in [
         (
             json!({"url": "http://a.test/", "extraRoots": pem}),
             "extraRoots: only for https and tls targets",
@@ -135,7 +135,7 @@ fn extra_roots_reach_probes_over_tls_and_no_others() {
         ),
     ] {
         let error = checked(spec).unwrap_err();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -259,8 +259,8 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
             "unknown field `expectStatsu`",
         ),
     ] {
-        let said = checked(spec.clone()).unwrap_err();
-        assert!(said.contains(words), "{spec}: {said}");
+        let error = checked(spec.clone()).unwrap_err();
+        assert!(error.contains(words), "{spec}: {error}");
     }
 }
 

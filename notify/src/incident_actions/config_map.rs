@@ -89,7 +89,7 @@ impl ActionConfigMap {
     /// Keeps memory and `ConfigMap` in sync until cancelled.
     pub(super) async fn run(&self, actions: &Arc<ActionManager>, cancelled: CancellationToken) {
         let mut changes = self.replica.changes();
-        let mut said = None;
+        let mut last_error = None;
         loop {
             let turned = tokio::select! {
                 () = cancelled.cancelled() => return,
@@ -97,24 +97,24 @@ impl ActionConfigMap {
             };
             match turned {
                 Ok(()) => {
-                    if said.take().is_some() {
+                    if last_error.take().is_some() {
                         tracing::info!(configmap = %self.key, "actions on incidents are shared with the other replicas again");
                     }
                 }
-                Err(trouble) => {
-                    let text = trouble.to_string();
-                    if said.as_ref() != Some(&text) {
+                Err(error) => {
+                    let text = error.to_string();
+                    if last_error.as_ref() != Some(&text) {
                         tracing::warn!(configmap = %self.key, reason = %text, "actions on incidents are in the memory of this aggregator only; retrying");
-                        said = Some(text);
+                        last_error = Some(text);
                     }
                 }
             }
-            self.metrics.set_unshared(said.is_some());
+            self.metrics.set_unshared(last_error.is_some());
             let next = Instant::now() + POLL_INTERVAL;
             tokio::select! {
                 () = cancelled.cancelled() => return,
                 // While writes fail, requests run into their timeout and do not trigger more attempts.
-                () = self.write_requested.notified(), if said.is_none() => {}
+                () = self.write_requested.notified(), if last_error.is_none() => {}
                 () = changes.next() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
@@ -133,13 +133,13 @@ impl ActionConfigMap {
             let epoch = self.replica.role().plan_identity().map(|(epoch, _)| epoch);
             let mut map = with_timeout(API_SERVER_TIMEOUT, GET_DENIED, api.get(name)).await?;
             let lines = map.data.take().unwrap_or_default();
-            let there = ActionDocument::parse(&lines);
-            let (all, change) = actions.merge(there.clone());
+            let stored = ActionDocument::parse(&lines);
+            let (all, change) = actions.merge(stored.clone());
             if epoch.is_none() {
                 return Ok(());
             }
             self.read_in_epoch.send_replace(epoch);
-            if !all.has_same_versions(&there) {
+            if !all.has_same_versions(&stored) {
                 // Lines of a newer version stay as they are.
                 let foreign = lines
                     .into_iter()

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_versions_the_later_one_holds_whoever_joins_whom() {
+    fn of_two_versions_the_later_one_wins_in_either_merge_order() {
         let older = sheet([("i-1", acknowledged("ann", 5)), ("i-2", acknowledged("ann", 9))]);
         let newer = sheet([("i-1", acknowledged("ben", 7))]);
         let (mut one, mut other) = (older.clone(), newer.clone());
@@ -211,11 +211,11 @@ mod tests {
         lines.insert("README".to_owned(), "hands off".to_owned());
         let read = ActionDocument::parse(&lines);
         assert!(read.has_same_versions(&sheet) && read.incidents["i-1"].value.persisted);
-        let ours: Vec<_> = lines
+        let own_lines: Vec<_> = lines
             .iter()
             .filter(|(key, line)| ActionDocument::can_parse(key, line))
             .collect();
-        assert_eq!(ours.len(), 1);
+        assert_eq!(own_lines.len(), 1);
     }
 
     #[test]

@@ -116,11 +116,11 @@ impl ActionManagerState {
 impl ActionManager {
     /// A manager without actions.
     #[must_use]
-    pub fn new(clock: Clock, store: StoreHandle, ledger: Option<ActionConfigMap>) -> Self {
+    pub fn new(clock: Clock, store: StoreHandle, config_map: Option<ActionConfigMap>) -> Self {
         Self {
             clock,
             store,
-            config_map: ledger,
+            config_map,
             inner: Mutex::default(),
         }
     }
@@ -128,8 +128,8 @@ impl ActionManager {
     /// Reads the actions of the previous process, then keeps memory and `ConfigMap` in sync until cancelled.
     pub async fn run(self: Arc<Self>, cancelled: CancellationToken) {
         let shared = async {
-            if let Some(ledger) = &self.config_map {
-                ledger.run(&self, cancelled.clone()).await;
+            if let Some(config_map) = &self.config_map {
+                config_map.run(&self, cancelled.clone()).await;
             }
         };
         tokio::join!(self.load_from_store(&cancelled), shared);
@@ -147,14 +147,14 @@ impl ActionManager {
 
     /// Why an incident currently triggers no notification, as text.
     pub fn quiet_reason(&self, incident: &str, targets: &[TargetId]) -> Option<String> {
-        let (standing, by) = self.state_and_user(incident, targets)?;
-        Some(format!("{} by {by}", standing.label()))
+        let (state, by) = self.state_and_user(incident, targets)?;
+        Some(format!("{} by {by}", state.label()))
     }
 
     /// Which action, if any, keeps an incident from notifying.
     pub fn state(&self, incident: &str, targets: &[TargetId]) -> ActionState {
         self.state_and_user(incident, targets)
-            .map_or(ActionState::None, |(standing, _)| standing)
+            .map_or(ActionState::None, |(state, _)| state)
     }
 
     /// The action that keeps an incident from notifying, and its user.

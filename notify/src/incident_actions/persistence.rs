@@ -19,13 +19,13 @@ impl ActionManager {
     /// Reads the actions in the store as soon as it is available; actions taken since then take precedence.
     pub(super) async fn load_from_store(&self, cancelled: &CancellationToken) {
         loop {
-            let asked = tokio::select! {
+            let result = tokio::select! {
                 () = cancelled.cancelled() => return,
-                asked = self.store.query(|store| {
+                result = self.store.query(|store| {
                     Ok((store.documents(DocumentKind::IncidentActions, MAX_INCIDENTS)?, store.documents(DocumentKind::MaintenanceWindow, MAX_INCIDENTS)?))
-                }) => asked,
+                }) => result,
             };
-            match asked {
+            match result {
                 Ok((handled, windows)) => {
                     let mut kept = ActionDocument {
                         incidents: parse_documents(handled).collect(),
@@ -65,22 +65,22 @@ impl ActionManager {
             let same = sheet
                 .incidents
                 .get(id)
-                .is_some_and(|there| there.changed_at == entry.changed_at);
+                .is_some_and(|current| current.changed_at == entry.changed_at);
             entry.value.persisted |= same;
         }
         for (id, entry) in &mut inner.document.windows {
             let same = sheet
                 .windows
                 .get(id)
-                .is_some_and(|there| there.changed_at == entry.changed_at);
+                .is_some_and(|current| current.changed_at == entry.changed_at);
             entry.value.persisted |= same;
         }
     }
 
     /// Waits until the actions of the previous leader are known, for a bounded time.
     pub(super) async fn wait_until_ready(&self) {
-        if let Some(ledger) = &self.config_map {
-            ledger.wait_until_read().await;
+        if let Some(config_map) = &self.config_map {
+            config_map.wait_until_read().await;
         }
     }
 
@@ -103,7 +103,7 @@ impl ActionManager {
         };
         let shared = async {
             match &self.config_map {
-                Some(ledger) => ledger.persisted(number).await,
+                Some(config_map) => config_map.persisted(number).await,
                 None => false,
             }
         };

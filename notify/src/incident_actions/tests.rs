@@ -16,9 +16,9 @@ fn target(host: &str) -> TargetId {
 
 #[tokio::test]
 async fn an_action_has_user_and_time_and_is_not_persisted_without_a_store() {
-    let desk = manager();
-    let before = desk.clock.now();
-    let handling = desk
+    let actions = manager();
+    let before = actions.clock.now();
+    let handling = actions
         .acknowledge("i-1", "ann", Some(" rolling\nback ".to_owned()))
         .await
         .unwrap();
@@ -29,80 +29,86 @@ async fn an_action_has_user_and_time_and_is_not_persisted_without_a_store() {
     );
     assert!(mark.at >= before && !handling.persisted);
     assert_eq!(
-        desk.quiet_reason("i-1", &[]),
+        actions.quiet_reason("i-1", &[]),
         Some("acknowledged by ann".to_owned())
     );
-    assert_eq!(desk.quiet_reason("i-2", &[]), None);
+    assert_eq!(actions.quiet_reason("i-2", &[]), None);
 }
 
 #[tokio::test]
 async fn a_silence_has_an_end_and_can_be_ended_before() {
-    let desk = manager();
-    let handling = desk.silence("i-1", "ann", 3_600, None).await.unwrap();
+    let actions = manager();
+    let handling = actions.silence("i-1", "ann", 3_600, None).await.unwrap();
     let silence = handling.silenced.unwrap();
     assert_eq!(silence.until - silence.author.at, Micros::from_secs(3_600));
-    assert_eq!(desk.quiet_reason("i-1", &[]), Some("silenced by ann".to_owned()));
-    desk.unsilence("i-1", "ben").await.unwrap();
-    assert_eq!(desk.quiet_reason("i-1", &[]), None);
+    assert_eq!(
+        actions.quiet_reason("i-1", &[]),
+        Some("silenced by ann".to_owned())
+    );
+    actions.unsilence("i-1", "ben").await.unwrap();
+    assert_eq!(actions.quiet_reason("i-1", &[]), None);
     for seconds in [0, 59, 31 * 86_400, u64::MAX] {
-        let said = desk
+        let error = actions
             .silence("i-1", "ann", seconds, None)
             .await
             .unwrap_err()
             .to_string();
         assert!(
-            said.contains("duration_s: expected 60 to 2592000 seconds"),
-            "{said}"
+            error.contains("duration_s: expected 60 to 2592000 seconds"),
+            "{error}"
         );
     }
     let long = Some("x".repeat(501));
     assert!(matches!(
-        desk.silence("i-1", "ann", 60, long).await,
+        actions.silence("i-1", "ann", 60, long).await,
         Err(ActionError::NoteTooLong(501))
     ));
 }
 
 #[tokio::test]
 async fn a_maintenance_window_covers_its_targets_while_it_lasts() {
-    let desk = manager();
+    let actions = manager();
     let request = |from, targets: Option<&str>| WindowRequest {
         from,
         duration_s: 60,
         targets: targets.map(ToOwned::to_owned),
         note: None,
     };
-    let window = desk
+    let window = actions
         .open_window("ann", request(None, Some("shop.")))
         .await
         .unwrap();
     let (shop, blog) = (target("shop"), target("blog"));
-    let said = desk.quiet_reason("i-1", std::slice::from_ref(&shop));
-    assert_eq!(said, Some("maintenance by ann".to_owned()));
+    let reason = actions.quiet_reason("i-1", std::slice::from_ref(&shop));
+    assert_eq!(reason, Some("maintenance by ann".to_owned()));
     assert_eq!(
-        desk.quiet_reason("i-1", &[shop.clone(), blog]),
+        actions.quiet_reason("i-1", &[shop.clone(), blog]),
         None,
         "another target fails too"
     );
-    assert_eq!(desk.quiet_reason("i-1", &[]), None);
-    desk.end_window(&window.id, "ben").await.unwrap();
-    assert_eq!(desk.quiet_reason("i-1", std::slice::from_ref(&shop)), None);
-    assert!(desk.windows().is_empty());
-    let all = desk.open_window("ann", request(None, None)).await.unwrap();
+    assert_eq!(actions.quiet_reason("i-1", &[]), None);
+    actions.end_window(&window.id, "ben").await.unwrap();
+    assert_eq!(actions.quiet_reason("i-1", std::slice::from_ref(&shop)), None);
+    assert!(actions.windows().is_empty());
+    let all = actions.open_window("ann", request(None, None)).await.unwrap();
     assert!(
-        desk.quiet_reason("i-1", &[]).is_some(),
+        actions.quiet_reason("i-1", &[]).is_some(),
         "a window for everything covers a node's failure too"
     );
-    desk.end_window(&all.id, "ann").await.unwrap();
-    let later = desk.clock.now().plus(Micros::from_secs(600));
-    desk.open_window("ann", request(Some(later), None)).await.unwrap();
-    assert_eq!(desk.quiet_reason("i-1", &[shop]), None, "not yet");
-    assert_eq!(desk.windows().len(), 1);
+    actions.end_window(&all.id, "ann").await.unwrap();
+    let later = actions.clock.now().plus(Micros::from_secs(600));
+    actions
+        .open_window("ann", request(Some(later), None))
+        .await
+        .unwrap();
+    assert_eq!(actions.quiet_reason("i-1", &[shop]), None, "not yet");
+    assert_eq!(actions.windows().len(), 1);
     assert!(matches!(
-        desk.end_window("m-none", "ann").await,
+        actions.end_window("m-none", "ann").await,
         Err(ActionError::UnknownWindow(_))
     ));
     assert!(matches!(
-        desk.open_window("ann", request(None, Some(" "))).await,
+        actions.open_window("ann", request(None, Some(" "))).await,
         Err(ActionError::EmptyTargetFilter)
     ));
 }
@@ -113,9 +119,9 @@ async fn with_store<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<Acti
     let (keeper, worker, handle) =
         StoreWorker::new(file, Clock::starting_at(EventTime(5)), &StoreMetrics::new());
     let keeping = std::thread::spawn(move || worker.run());
-    let desk = Arc::new(ActionManager::new(Clock::system(), handle, None));
-    desk.clone().run(CancellationToken::new()).await;
-    let done = doing(&desk).await;
+    let actions = Arc::new(ActionManager::new(Clock::system(), handle, None));
+    actions.clone().run(CancellationToken::new()).await;
+    let done = doing(&actions).await;
     drop(keeper);
     tokio::task::spawn_blocking(move || keeping.join().unwrap())
         .await
@@ -127,20 +133,29 @@ async fn with_store<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<Acti
 async fn actions_survive_a_restart_with_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    with_store(&path, async |desk| {
-        assert!(desk.silence("i-1", "ann", 3_600, None).await.unwrap().persisted);
+    with_store(&path, async |actions| {
+        assert!(
+            actions
+                .silence("i-1", "ann", 3_600, None)
+                .await
+                .unwrap()
+                .persisted
+        );
         let request = WindowRequest {
             from: None,
             duration_s: 600,
             targets: None,
             note: Some("upgrade".to_owned()),
         };
-        assert!(desk.open_window("ann", request).await.unwrap().persisted);
+        assert!(actions.open_window("ann", request).await.unwrap().persisted);
     })
     .await;
-    with_store(&path, async |desk| {
-        assert_eq!(desk.actions_on("i-1").unwrap().silenced.unwrap().author.by, "ann");
-        assert_eq!(desk.windows()[0].author.note.as_deref(), Some("upgrade"));
+    with_store(&path, async |actions| {
+        assert_eq!(
+            actions.actions_on("i-1").unwrap().silenced.unwrap().author.by,
+            "ann"
+        );
+        assert_eq!(actions.windows()[0].author.note.as_deref(), Some("upgrade"));
     })
     .await;
 }

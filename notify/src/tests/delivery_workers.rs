@@ -50,7 +50,7 @@ impl ScriptedTransport {
     }
 
     fn messages(&self) -> Vec<DueMessage> {
-        self.calls().into_iter().map(|(_, what, _)| what).collect()
+        self.calls().into_iter().map(|(_, message, _)| message).collect()
     }
 }
 
@@ -63,12 +63,12 @@ impl NotificationTransport for ScriptedTransport {
         self.mode
     }
 
-    async fn send(&self, errand: &Delivery) -> DeliveryOutcome {
+    async fn send(&self, delivery: &Delivery) -> DeliveryOutcome {
         let now = Instant::now();
         self.calls
             .lock()
             .unwrap()
-            .push((now, errand.message, errand.notification.thread.clone()));
+            .push((now, delivery.message, delivery.notification.thread.clone()));
         sleep(self.duration).await;
         (self.result)(self.count.fetch_add(1, Ordering::Relaxed))
     }
@@ -84,12 +84,12 @@ fn failed(_: usize) -> DeliveryOutcome {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_delivery_is_retried_forever_with_backoff_up_to_five_minutes() {
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, failed);
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    office.show(open());
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, failed);
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_hours(2)).await;
-    let asked = courier.calls();
-    let gaps: Vec<f64> = asked
+    let calls = transport.calls();
+    let gaps: Vec<f64> = calls
         .windows(2)
         .map(|pair| (pair[1].0 - pair[0].0).as_secs_f64())
         .collect();
@@ -99,10 +99,10 @@ async fn a_failed_delivery_is_retried_forever_with_backoff_up_to_five_minutes() 
         assert!((whole * 0.5..=whole + 1.1).contains(gap), "{i}: {gaps:?}");
     }
     assert!(gaps.iter().all(|gap| *gap <= 301.1), "{gaps:?}");
-    assert!(asked.len() > 25, "it is still retried after two hours: {gaps:?}");
+    assert!(calls.len() > 25, "it is still retried after two hours: {gaps:?}");
     let distinct: std::collections::BTreeSet<u64> = gaps.iter().skip(10).map(|gap| gap.to_bits()).collect();
     assert!(distinct.len() > 3, "the delays have jitter: {gaps:?}");
-    let shown = office.state.status();
+    let shown = harness.state.status();
     assert_eq!(shown.receivers[0].pending, 1);
     let ReceiverState::Failing { reason, since } = &shown.receivers[0].state else {
         panic!("{shown:?}");
@@ -111,51 +111,51 @@ async fn a_failed_delivery_is_retried_forever_with_backoff_up_to_five_minutes() 
         reason == "the receiver responded with status 500"
             && *since < NOW.plus(parallax_model::Micros::from_secs(5))
     );
-    office.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, |n| match n {
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, |n| match n {
         0 => DeliveryOutcome::Retry {
             why: "the receiver responded with status 429".to_owned(),
             after: Some(Duration::from_secs(90)),
         },
         _ => delivered(n),
     });
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    office.show(open());
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_mins(5)).await;
-    let asked = courier.calls();
-    assert_eq!(asked.len(), 2, "{asked:?}");
-    let gap = (asked[1].0 - asked[0].0).as_secs_f64();
+    let calls = transport.calls();
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    let gap = (calls[1].0 - calls[0].0).as_secs_f64();
     assert!((90.0..=91.1).contains(&gap), "{gap}");
-    assert_eq!(office.state.status().receivers[0].state, ReceiverState::Healthy);
-    office.stop().await;
+    assert_eq!(harness.state.status().receivers[0].state, ReceiverState::Healthy);
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rejected_message_is_dropped_and_shown_and_the_next_one_is_sent() {
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, |n| match n {
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, |n| match n {
         0 => DeliveryOutcome::Rejected {
             why: "the receiver responded with status 400".to_owned(),
         },
         _ => delivered(n),
     });
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    office.show(open());
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(courier.messages().len(), 1, "only once");
-    let shown = office.state.status();
+    assert_eq!(transport.messages().len(), 1, "only once");
+    let shown = harness.state.status();
     assert_eq!(
         shown.receivers[0].rejected_because.as_deref(),
         Some("the receiver responded with status 400")
     );
     assert_eq!(shown.receivers[0].pending, 0);
-    office.show(closed());
+    harness.show(closed());
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(courier.messages().last(), Some(&DueMessage::Recovered));
-    office.stop().await;
+    assert_eq!(transport.messages().last(), Some(&DueMessage::Recovered));
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,15 +163,15 @@ async fn a_slow_receiver_does_not_delay_others() {
     let mut slow = ScriptedTransport::new(ReceiverMode::Messages, delivered);
     slow.duration = Duration::from_hours(24);
     let quick = ScriptedTransport::new(ReceiverMode::Messages, delivered);
-    let mut office = NotifierHarness::standalone();
-    office.start(|staff| {
-        staff.add_receiver("slow", slow.clone());
-        staff.add_receiver("quick", quick.clone());
+    let mut harness = NotifierHarness::standalone();
+    harness.start(|notifier| {
+        notifier.add_receiver("slow", slow.clone());
+        notifier.add_receiver("quick", quick.clone());
     });
     let begin = Instant::now();
-    office.show(open());
+    harness.show(open());
     sleep(Duration::from_secs(5)).await;
-    office.show(closed());
+    harness.show(closed());
     sleep(Duration::from_secs(5)).await;
     assert_eq!(
         quick.messages(),
@@ -181,23 +181,23 @@ async fn a_slow_receiver_does_not_delay_others() {
     assert_eq!(slow.messages().len(), 1);
     // A shutdown waits for it, for a bounded time.
     let stop = Instant::now();
-    office.stop().await;
+    harness.stop().await;
     assert!(stop.elapsed() < Duration::from_secs(5), "{:?}", stop.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delivery_under_way_at_shutdown_completes_and_no_other_starts() {
-    let mut courier = ScriptedTransport::new(ReceiverMode::Messages, delivered);
-    courier.duration = Duration::from_secs(2);
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    office.show(open());
+    let mut transport = ScriptedTransport::new(ReceiverMode::Messages, delivered);
+    transport.duration = Duration::from_secs(2);
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_secs(1)).await;
-    let desk = office.state.clone();
-    office.views.send_replace(Arc::new(closed()));
-    office.stop().await;
-    assert_eq!(courier.messages(), [DueMessage::Open { first: true }]);
+    let state = harness.state.clone();
+    harness.views.send_replace(Arc::new(closed()));
+    harness.stop().await;
+    assert_eq!(transport.messages(), [DueMessage::Open { first: true }]);
     assert!(
-        desk.status().receivers[0].last_delivered.is_some(),
+        state.status().receivers[0].last_delivered.is_some(),
         "the shutdown waited for its result"
     );
 }
@@ -205,70 +205,74 @@ async fn a_delivery_under_way_at_shutdown_completes_and_no_other_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_notification_does_not_delay_others() {
     // Every attempt but the second fails.
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, |n| {
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, |n| {
         if n == 1 { delivered(n) } else { failed(n) }
     });
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
     let mut two = open();
     let mut second = two.incidents[0].clone();
     second.id = "second".to_owned();
     two.incidents.push(second);
-    office.show(two);
+    harness.show(two);
     sleep(Duration::from_secs(10)).await;
-    let threads: Vec<String> = courier.calls().into_iter().map(|(_, _, thread)| thread).collect();
+    let threads: Vec<String> = transport
+        .calls()
+        .into_iter()
+        .map(|(_, _, thread)| thread)
+        .collect();
     assert_ne!(
         threads[0], threads[1],
         "after a failure it is the other notification's turn: {threads:?}"
     );
-    office.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silenced_incident_is_notified_when_the_silence_ends() {
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, delivered);
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, delivered);
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
     let id = open().incidents[0].id.clone();
-    office.actions.silence(&id, "ann", 600, None).await.unwrap();
-    office.show(open());
+    harness.actions.silence(&id, "ann", 600, None).await.unwrap();
+    harness.show(open());
     sleep(Duration::from_secs(590)).await;
-    assert_eq!(courier.messages(), []);
+    assert_eq!(transport.messages(), []);
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(courier.messages(), [DueMessage::Open { first: true }]);
-    office.actions.acknowledge(&id, "ann", None).await.unwrap();
-    office.show(closed());
+    assert_eq!(transport.messages(), [DueMessage::Open { first: true }]);
+    harness.actions.acknowledge(&id, "ann", None).await.unwrap();
+    harness.show(closed());
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(courier.messages().last(), Some(&DueMessage::Recovered));
-    office.stop().await;
+    assert_eq!(transport.messages().last(), Some(&DueMessage::Recovered));
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_incident_in_a_maintenance_window_is_not_notified() {
-    let courier = ScriptedTransport::new(ReceiverMode::Firing(Duration::from_mins(1)), delivered);
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
+    let transport = ScriptedTransport::new(ReceiverMode::Firing(Duration::from_mins(1)), delivered);
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
     let window = serde_json::from_value(serde_json::json!({"duration_s": 300})).unwrap();
-    office.actions.open_window("ann", window).await.unwrap();
-    office.show(open());
+    harness.actions.open_window("ann", window).await.unwrap();
+    harness.show(open());
     sleep(Duration::from_secs(290)).await;
-    office.show(closed());
+    harness.show(closed());
     sleep(Duration::from_mins(10)).await;
-    assert_eq!(courier.messages(), [], "neither its opening nor its recovery");
-    office.stop().await;
+    assert_eq!(transport.messages(), [], "neither its opening nor its recovery");
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_firing_alert_is_pushed_every_minute_until_it_resolves() {
-    let courier = ScriptedTransport::new(ReceiverMode::Firing(Duration::from_mins(1)), delivered);
-    let office = NotifierHarness::standalone().with_receiver("r", courier.clone());
-    office.show(open());
+    let transport = ScriptedTransport::new(ReceiverMode::Firing(Duration::from_mins(1)), delivered);
+    let harness = NotifierHarness::standalone().with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_secs(310)).await;
-    let told = courier.messages();
-    assert_eq!(told[0], DueMessage::Open { first: true });
-    assert_eq!(told.len(), 6, "{told:?}");
-    office.show(closed());
+    let messages = transport.messages();
+    assert_eq!(messages[0], DueMessage::Open { first: true });
+    assert_eq!(messages.len(), 6, "{messages:?}");
+    harness.show(closed());
     sleep(Duration::from_mins(5)).await;
-    assert_eq!(courier.messages().len(), 7);
-    assert_eq!(courier.messages().last(), Some(&DueMessage::Recovered));
-    office.stop().await;
+    assert_eq!(transport.messages().len(), 7);
+    assert_eq!(transport.messages().last(), Some(&DueMessage::Recovered));
+    harness.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,19 +288,19 @@ async fn only_the_leader_notifies() {
         nonce: Arc::from("n"),
     };
     let (part, parts) = watch::channel(by.clone());
-    let courier = ScriptedTransport::new(ReceiverMode::Messages, delivered);
-    let office = NotifierHarness::new(OutboxStore::Memory, ReplicaState::for_test(parts))
-        .with_receiver("r", courier.clone());
-    office.show(open());
+    let transport = ScriptedTransport::new(ReceiverMode::Messages, delivered);
+    let harness = NotifierHarness::new(OutboxStore::Memory, ReplicaState::for_test(parts))
+        .with_receiver("r", transport.clone());
+    harness.show(open());
     sleep(Duration::from_mins(2)).await;
-    assert_eq!(courier.messages(), []);
-    assert_eq!(office.state.status().receivers[0].pending, 0);
+    assert_eq!(transport.messages(), []);
+    assert_eq!(harness.state.status().receivers[0].pending, 0);
     part.send_replace(leads);
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(courier.messages(), [DueMessage::Open { first: true }]);
+    assert_eq!(transport.messages(), [DueMessage::Open { first: true }]);
     part.send_replace(by);
-    office.show(closed());
+    harness.show(closed());
     sleep(Duration::from_mins(2)).await;
-    assert_eq!(courier.messages().len(), 1);
-    timeout(Duration::from_secs(10), office.stop()).await.unwrap();
+    assert_eq!(transport.messages().len(), 1);
+    timeout(Duration::from_secs(10), harness.stop()).await.unwrap();
 }

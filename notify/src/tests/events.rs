@@ -19,25 +19,25 @@ use super::{
 };
 use crate::webhook::WebhookClient;
 
-fn delivery(what: DueMessage, view: &View) -> Delivery {
+fn delivery(message: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();
     update(&mut outbox, &open(), NOW, false, 0);
     update(&mut outbox, view, NOW, false, 0);
-    let mut letter = outbox.notifications.into_values().next().unwrap();
+    let mut notification = outbox.notifications.into_values().next().unwrap();
     let named = |kind, namespace: &str, name: &str| ObjectReference {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
-    letter.content.objects = vec![
+    notification.content.objects = vec![
         named(EventObjectKind::Node, "", "n1"),
         named(EventObjectKind::Service, "shop", "shop"),
         named(EventObjectKind::Service, "shop", "gone"),
     ];
-    letter.content.objects_total = 7;
+    notification.content.objects_total = 7;
     Delivery {
-        notification: letter,
-        message: what,
+        notification,
+        message,
         previous: None,
     }
 }
@@ -171,8 +171,8 @@ async fn a_restart_repeats_no_delivered_message_and_sends_pending_ones() {
         .with_receiver("r", webhook());
     second.show(open());
     second.show(closed());
-    let heard = receiver.wait_for_requests(3).await;
-    let told: Vec<String> = heard
+    let requests = receiver.wait_for_requests(3).await;
+    let deliveries: Vec<String> = requests
         .iter()
         .map(|one| {
             format!(
@@ -182,9 +182,12 @@ async fn a_restart_repeats_no_delivered_message_and_sends_pending_ones() {
             )
         })
         .collect();
-    assert!(told[0].starts_with("incident.opened"), "{told:?}");
-    assert_eq!(told[1], told[2], "the same message again, under the same id");
-    assert_eq!(heard[1].body, heard[2].body);
+    assert!(deliveries[0].starts_with("incident.opened"), "{deliveries:?}");
+    assert_eq!(
+        deliveries[1], deliveries[2],
+        "the same message again, under the same id"
+    );
+    assert_eq!(requests[1].body, requests[2].body);
     second.stop().await;
     let third = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(3, "n"))
         .with_receiver("r", webhook());
@@ -200,19 +203,19 @@ async fn an_unavailable_outbox_store_is_shown_and_delays_messages_only_briefly()
     let server = ApiServer::start(&[]).await;
     server.put("configmaps", config_map());
     let receiver = Receiver::with_responses([]).await;
-    let office = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(1, "n"))
+    let harness = NotifierHarness::new(outbox_store(&server), ReplicaState::standalone(1, "n"))
         .with_receiver("r", WebhookClient::new(receiver.webhook()).unwrap());
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.set_behaviour("configmaps", Behaviour::Status(500));
-    office.show(open());
+    harness.show(open());
     receiver.wait_for_requests(1).await;
-    let shown = office.state.status();
-    assert!(!shown.persisted && office.state.is_unpersisted(), "{shown:?}");
+    let shown = harness.state.status();
+    assert!(!shown.persisted && harness.state.is_unpersisted(), "{shown:?}");
     assert!(
         shown
             .not_persisted_because
             .unwrap()
             .contains("parallax/parallax-notifications")
     );
-    office.stop().await;
+    harness.stop().await;
 }

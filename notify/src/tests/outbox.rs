@@ -26,10 +26,10 @@ fn deliver(outbox: &mut Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     outbox
         .notifications
         .values_mut()
-        .for_each(|letter| letter.unpersisted = false);
-    let errand = outbox.next_delivery("r", manner, NOW, |_| Some(0))?;
-    outbox.record_delivery("r", &errand, Value::Null, NOW);
-    Some(errand.message)
+        .for_each(|notification| notification.unpersisted = false);
+    let delivery = outbox.next_delivery("r", manner, NOW, |_| Some(0))?;
+    outbox.record_delivery("r", &delivery, Value::Null, NOW);
+    Some(delivery.message)
 }
 
 /// The outbox as another process reads it.
@@ -43,10 +43,13 @@ fn an_incident_of_fifty_targets_is_one_notification_that_names_ten_of_them() {
     update(&mut outbox, &open(), NOW, false, 0);
     update(&mut outbox, &open(), NOW.plus(S), false, 0);
     assert_eq!(outbox.notifications.len(), 1);
-    let letter = outbox.notifications.values().next().unwrap();
-    assert_eq!((letter.revision, letter.content.targets.len()), (1, 10));
+    let notification = outbox.notifications.values().next().unwrap();
     assert_eq!(
-        letter.content.targets_total,
+        (notification.revision, notification.content.targets.len()),
+        (1, 10)
+    );
+    assert_eq!(
+        notification.content.targets_total,
         open().incidents[0].verdict.targets.len()
     );
 }
@@ -225,18 +228,18 @@ fn an_incident_with_another_id_after_a_restart_continues_its_thread() {
     renamed.incidents[0].id = "another".to_owned();
     update(&mut again, &renamed, NOW.plus(S), false, 0);
     assert_eq!((again.notifications.len(), due(&again, MESSAGES)), (1, None));
-    let letter = again.notifications.values().next().unwrap();
+    let notification = again.notifications.values().next().unwrap();
     assert_eq!(
-        (letter.content.incident.as_str(), &letter.thread),
+        (notification.content.incident.as_str(), &notification.thread),
         ("another", &open().incidents[0].id)
     );
     // Also if the evidence names another region meanwhile.
-    let mut elsewhere = restarted(&outbox);
+    let mut other_region = restarted(&outbox);
     let mut anew = renamed.clone();
     anew.incidents[0].verdict.region = fixtures::region("vip", &[]);
-    update(&mut elsewhere, &anew, NOW.plus(S), false, 0);
+    update(&mut other_region, &anew, NOW.plus(S), false, 0);
     assert_eq!(
-        (elsewhere.notifications.len(), due(&elsewhere, MESSAGES)),
+        (other_region.notifications.len(), due(&other_region, MESSAGES)),
         (1, None)
     );
     // In the same process it is another incident.
@@ -271,9 +274,9 @@ fn an_unobserved_end_is_sent_once_the_targets_are_observed_and_work() {
     assert_eq!(due(&again, MESSAGES), None, "its targets are not observed");
     update(&mut again, &healthy, NOW, false, 601);
     assert_eq!(due(&again, MESSAGES), Some(DueMessage::Recovered));
-    let letter = again.notifications.values().next().unwrap();
+    let notification = again.notifications.values().next().unwrap();
     assert_eq!(
-        letter.phase,
+        notification.phase,
         NotificationPhase::Ended {
             at: NOW,
             ending: NotificationEnding::Unobserved
@@ -336,8 +339,8 @@ fn beyond_the_limits_closed_notifications_are_dropped_first_and_losses_are_count
             update(&mut outbox, &view, at, false, 0);
         }
         // Each incident is in a view of its own; undo the ends of those that the current view lacks.
-        outbox.notifications.values_mut().for_each(|letter| {
-            letter.phase = match letter.phase {
+        outbox.notifications.values_mut().for_each(|notification| {
+            notification.phase = match notification.phase {
                 NotificationPhase::Ended {
                     ending: NotificationEnding::Unobserved,
                     ..

@@ -100,8 +100,8 @@ impl Receiver {
 
     /// Waits until `count` requests are recorded.
     pub(super) async fn wait_for_requests(&self, count: usize) -> Vec<RecordedRequest> {
-        let mut heard = self.state.requests.subscribe();
-        let all = heard.wait_for(|heard| heard.len() >= count);
+        let mut requests = self.state.requests.subscribe();
+        let all = requests.wait_for(|requests| requests.len() >= count);
         tokio::time::timeout(Duration::from_mins(1), all)
             .await
             .expect("the requests arrive in time")
@@ -115,12 +115,12 @@ impl Receiver {
 }
 
 async fn respond(State(inside): State<SharedState>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let heard = RecordedRequest {
+    let request = RecordedRequest {
         path: uri.to_string(),
         headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     };
-    inside.requests.send_modify(|all| all.push(heard));
+    inside.requests.send_modify(|all| all.push(request));
     let answer = inside.responses.lock().unwrap().pop_front();
     match answer.unwrap_or(ScriptedResponse::Status(204)) {
         ScriptedResponse::Status(code) => {

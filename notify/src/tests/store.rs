@@ -10,11 +10,11 @@ use super::{super::webhook::WebhookClient, receiver::Receiver, *};
 fn start_store(path: &std::path::Path) -> (HistoryWriter, JoinHandle<()>, OutboxStore) {
     let file = Box::new(SqliteFile::new(StoreOptions::with_defaults(path)));
     let (keeper, worker, store) = StoreWorker::new(file, Clock::system(), &StoreMetrics::new());
-    let vault = OutboxStore::Store {
+    let outbox_store = OutboxStore::Store {
         store,
         _hold: keeper.hold(),
     };
-    (keeper, std::thread::spawn(move || worker.run()), vault)
+    (keeper, std::thread::spawn(move || worker.run()), outbox_store)
 }
 
 #[tokio::test]
@@ -26,28 +26,30 @@ async fn the_store_persists_the_last_delivery_and_closes_after_the_last_hold() {
     let receiver = Receiver::with_responses([]).await;
     let webhook = || WebhookClient::new(receiver.webhook()).unwrap();
 
-    let (keeper, thread, vault) = start_store(&path);
-    let office = NotifierHarness::new(vault, ReplicaState::standalone(1, "n")).with_receiver("r", webhook());
-    office.show(open());
+    let (keeper, thread, outbox_store) = start_store(&path);
+    let harness =
+        NotifierHarness::new(outbox_store, ReplicaState::standalone(1, "n")).with_receiver("r", webhook());
+    harness.show(open());
     receiver.wait_for_requests(1).await;
     // The engine task ends first, as on shutdown.
     drop(keeper);
-    office.stop().await;
+    harness.stop().await;
     tokio::task::spawn_blocking(|| thread.join().unwrap())
         .await
         .unwrap();
 
-    let (keeper, thread, vault) = start_store(&path);
-    let office = NotifierHarness::new(vault, ReplicaState::standalone(2, "n")).with_receiver("r", webhook());
-    office.show(open());
+    let (keeper, thread, outbox_store) = start_store(&path);
+    let harness =
+        NotifierHarness::new(outbox_store, ReplicaState::standalone(2, "n")).with_receiver("r", webhook());
+    harness.show(open());
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(receiver.requests().len(), 1, "it was delivered before");
-    assert!(office.state.status().persisted);
-    office.show(closed());
-    let heard = receiver.wait_for_requests(2).await;
-    assert_eq!(heard[1].json()["type"], "incident.recovered");
+    assert!(harness.state.status().persisted);
+    harness.show(closed());
+    let requests = receiver.wait_for_requests(2).await;
+    assert_eq!(requests[1].json()["type"], "incident.recovered");
     drop(keeper);
-    office.stop().await;
+    harness.stop().await;
     tokio::task::spawn_blocking(|| thread.join().unwrap())
         .await
         .unwrap();

@@ -18,13 +18,13 @@ use super::{
     *,
 };
 
-fn delivery(what: DueMessage, view: &View) -> Delivery {
+fn delivery(message: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();
     update(&mut outbox, &open(), NOW, false, 0);
     update(&mut outbox, view, NOW, false, 0);
     Delivery {
         notification: outbox.notifications.into_values().next().unwrap(),
-        message: what,
+        message,
         previous: None,
     }
 }
@@ -58,9 +58,9 @@ async fn a_message_names_the_failure_and_the_number_of_targets() {
         send_webhook(&receiver).await,
         DeliveryOutcome::Delivered(Value::Null)
     );
-    let heard = &receiver.requests()[0];
-    assert_eq!(heard.path, "/hook?team=a");
-    let body = heard.json();
+    let request = &receiver.requests()[0];
+    assert_eq!(request.path, "/hook?team=a");
+    let body = request.json();
     let incident = &open().incidents[0];
     assert_eq!(body["type"], "incident.opened");
     let data = &body["data"];
@@ -70,7 +70,7 @@ async fn a_message_names_the_failure_and_the_number_of_targets() {
     assert_eq!(data["targets_total"], incident.verdict.targets.len());
     assert_eq!(data["severity"], "critical");
     assert!(data["opened"].as_str().unwrap().ends_with('Z'), "{data}");
-    assert_eq!(heard.header("webhook-id"), format!("msg_{}_1_1", incident.id));
+    assert_eq!(request.header("webhook-id"), format!("msg_{}_1_1", incident.id));
     let over = delivery(DueMessage::Recovered, &closed());
     let webhook = WebhookClient::new(receiver.webhook()).unwrap();
     assert!(matches!(
@@ -101,7 +101,7 @@ fn documented_code(language: &str) -> String {
 async fn a_receiver_verifies_the_signature_as_the_documentation_shows_and_a_forged_body_fails() {
     let receiver = Receiver::with_responses([]).await;
     send_webhook(&receiver).await;
-    let heard = receiver.requests().remove(0);
+    let request = receiver.requests().remove(0);
     let folder = tempfile::tempdir().unwrap();
     let (script, body) = (folder.path().join("verify.py"), folder.path().join("body"));
     std::fs::write(&script, documented_code("python")).unwrap();
@@ -111,9 +111,9 @@ async fn a_receiver_verifies_the_signature_as_the_documentation_shows_and_a_forg
             .arg(&script)
             .args([
                 secret,
-                heard.header("webhook-id"),
-                heard.header("webhook-timestamp"),
-                heard.header("webhook-signature"),
+                request.header("webhook-id"),
+                request.header("webhook-timestamp"),
+                request.header("webhook-signature"),
             ])
             .stdin(std::fs::File::open(&body).unwrap())
             .output()
@@ -123,30 +123,30 @@ async fn a_receiver_verifies_the_signature_as_the_documentation_shows_and_a_forg
             String::from_utf8_lossy(&run.stdout).trim().to_owned(),
         )
     };
-    assert_eq!(verify(&heard.body, SECRET), (true, "genuine".to_owned()));
+    assert_eq!(verify(&request.body, SECRET), (true, "genuine".to_owned()));
     assert_eq!(
-        verify(&heard.body.replace("critical", "harmless"), SECRET),
+        verify(&request.body.replace("critical", "harmless"), SECRET),
         (false, "forged".to_owned())
     );
     assert_eq!(
-        verify(&heard.body, "whsec_YW5vdGhlciBzZWNyZXQgb2YgdGhlbQ=="),
+        verify(&request.body, "whsec_YW5vdGhlciBzZWNyZXQgb2YgdGhlbQ=="),
         (false, "forged".to_owned())
     );
 
-    std::fs::write(&body, &heard.body).unwrap();
+    std::fs::write(&body, &request.body).unwrap();
     let shell = std::process::Command::new("sh")
         .arg("-c")
         .arg(documented_code("sh"))
         .env("SECRET", SECRET)
-        .env("ID", heard.header("webhook-id"))
-        .env("TIMESTAMP", heard.header("webhook-timestamp"))
+        .env("ID", request.header("webhook-id"))
+        .env("TIMESTAMP", request.header("webhook-timestamp"))
         .env("BODY", &body)
         .output()
         .unwrap();
     let signed = String::from_utf8_lossy(&shell.stdout).trim().to_owned();
     assert_eq!(
         signed,
-        heard.header("webhook-signature"),
+        request.header("webhook-signature"),
         "{}",
         String::from_utf8_lossy(&shell.stderr)
     );
@@ -197,9 +197,9 @@ async fn the_status_decides_between_retry_and_rejection() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Receiver::with_responses([]).await;
+    let redirect_target = Receiver::with_responses([]).await;
     for code in [301, 302, 307, 308] {
-        let to = format!("http://{}/", elsewhere.address);
+        let to = format!("http://{}/", redirect_target.address);
         let receiver =
             Receiver::with_responses([ScriptedResponse::StatusWithHeader(code, "location", to)]).await;
         let outcome = send_webhook(&receiver).await;
@@ -208,7 +208,7 @@ async fn a_redirect_is_not_followed() {
             "{outcome:?}"
         );
     }
-    assert!(elsewhere.requests().is_empty());
+    assert!(redirect_target.requests().is_empty());
 }
 
 #[tokio::test]
@@ -327,10 +327,10 @@ async fn a_pushed_alert_has_the_labels_of_the_rules_and_ends_in_the_future_while
     let DeliveryOutcome::Delivered(mark) = pushes.send(&delivery(FIRST, &open())).await else {
         panic!("expected a delivery");
     };
-    let heard = receiver.requests().remove(0);
-    assert_eq!(heard.path, "/am/api/v2/alerts");
-    assert_eq!(heard.header("authorization"), format!("Bearer {SECRET}"));
-    let alert = heard.json()[0].clone();
+    let request = receiver.requests().remove(0);
+    assert_eq!(request.path, "/am/api/v2/alerts");
+    assert_eq!(request.header("authorization"), format!("Bearer {SECRET}"));
+    let alert = request.json()[0].clone();
     let names: Vec<_> = alert["labels"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(
         names,

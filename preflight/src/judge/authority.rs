@@ -22,7 +22,7 @@ const fn is_server_response(kind: &FailureKind) -> bool {
 }
 
 /// Returns the suffix for a failure from outside that some fetches did not have.
-fn partial_success_suffix(input: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> String {
+fn partial_success_suffix(input: &CheckInput<'_>, from: &[&Vantage], passed_from_internet: bool) -> String {
     let fetches = input
         .answers
         .iter()
@@ -31,7 +31,7 @@ fn partial_success_suffix(input: &CheckInput<'_>, from: &[&Vantage], elsewhere: 
         .max()
         .unwrap_or(0);
     match fetches {
-        0 if !elsewhere => String::new(),
+        0 if !passed_from_internet => String::new(),
         0 => ", but not from every vantage outside".to_owned(),
         1 => ", but not always: an earlier fetch passed, and the CA fetches from several networks".to_owned(),
         more => {
@@ -69,8 +69,8 @@ pub(super) fn judge(
         .find(|group| group.vantages.iter().any(|v| internet(&v)));
     if let Some(group) = outside_failing {
         let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
-        let elsewhere = passed.iter().any(|vantage| internet(&vantage));
-        let sometimes = partial_success_suffix(input, &from, elsewhere);
+        let passed_from_internet = passed.iter().any(|vantage| internet(&vantage));
+        let sometimes = partial_success_suffix(input, &from, passed_from_internet);
         return (
             CheckState::Failed,
             format!(

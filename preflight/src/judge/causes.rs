@@ -325,14 +325,14 @@ pub(super) fn findings(input: &CheckInput<'_>) -> Vec<Finding> {
         .map(|dial| dial.address.ip().to_string())
         .collect();
     if !dead.is_empty() {
-        let whose = match input.check {
+        let consequence = match input.check {
             CheckKind::SelfCheck => "the self check races both address families and does not notice",
             CheckKind::Ca(_) => "the CA tries it first, and falls back to IPv4 only if it cannot connect",
         };
         found.push(Finding {
             id: "F17".into(),
             text: format!(
-                "{} does not respond: {whose}",
+                "{} does not respond: {consequence}",
                 dead.into_iter().collect::<Vec<_>>().join(", ")
             ),
         });

@@ -161,7 +161,7 @@ pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: 
         .into_iter()
         .flat_map(|judged| [judged.self_check.state, judged.ca.state])
         .collect();
-    let any = |standing| standings.contains(&standing);
+    let any = |state| standings.contains(&state);
     if any(CheckState::Failed) || (strict && any(CheckState::AtRisk)) {
         1
     } else if any(CheckState::Unknown) || standings.is_empty() {
@@ -182,13 +182,13 @@ pub fn judge_check(input: &CheckInput<'_>) -> Verdict {
     }));
     silent.sort();
     let mut caveats = Vec::new();
-    let (standing, sentence) = match input.check {
+    let (state, sentence) = match input.check {
         CheckKind::SelfCheck => self_check::judge(input, &passed, &failing, &silent, &mut caveats),
         CheckKind::Ca(_) => authority::judge(input, &passed, &failing, &silent, &mut caveats),
     };
     let mut verdict = Verdict {
         check: input.check,
-        state: standing,
+        state,
         sentence,
         passed,
         failure_groups: failing,
@@ -234,7 +234,7 @@ fn failure_groups(input: &CheckInput<'_>) -> Vec<FailureGroup> {
         .map(|((phase, kind, status, address), mut members)| {
             members.sort_by(|a, b| a.vantage.cmp(&b.vantage));
             let first = members[0];
-            let (theirs, words) = (
+            let (client_message, words) = (
                 client_message(input, first),
                 failure_reason(&kind, phase, status, address, first),
             );
@@ -246,7 +246,7 @@ fn failure_groups(input: &CheckInput<'_>) -> Vec<FailureGroup> {
                 kind,
                 status,
                 reason: words,
-                client_message: theirs,
+                client_message,
                 causes,
                 remedies,
             }
@@ -293,12 +293,12 @@ fn failure_reason(
         let noun = if redirects == 1 { "redirect" } else { "redirects" };
         text = format!("{text}, after {redirects} {noun}");
     }
-    let tells = matches!(
+    let has_detail = matches!(
         kind,
         FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::NoAddress
     );
     match &answer.sight.error {
-        Some(said) if tells => format!("{text}: {said}"),
+        Some(error) if has_detail => format!("{text}: {error}"),
         _ => text,
     }
 }

@@ -43,10 +43,10 @@ pub(super) fn judge(
     silent: &[Vantage],
     caveats: &mut Vec<String>,
 ) -> (CheckState, String) {
-    let seat = pod_vantage(input, passed, failing, caveats);
+    let pod_vantage = pod_vantage(input, passed, failing, caveats);
     let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
     let total = passed.len() + failed.len() + silent.len();
-    let what = failing.first().map_or("", |group| group.reason.as_str());
+    let reason = failing.first().map_or("", |group| group.reason.as_str());
     let counts = format!(
         "{} on {} of {total} vantages",
         if input.key_served {
@@ -56,23 +56,23 @@ pub(super) fn judge(
         },
         passed.len()
     );
-    let (standing, mut sentence) = match &seat {
+    let (state, mut sentence) = match &pod_vantage {
         _ if total == silent.len() => (
             CheckState::Unknown,
             "no vantage responded, so the result of the self check is unknown".to_owned(),
         ),
-        Some(seat) if failed.contains(&seat) => {
-            let group = failing.iter().find(|group| group.vantages.contains(seat));
-            let what = group.map_or(what, |group| group.reason.as_str());
+        Some(pod_vantage) if failed.contains(&pod_vantage) => {
+            let group = failing.iter().find(|group| group.vantages.contains(pod_vantage));
+            let reason = group.map_or(reason, |group| group.reason.as_str());
             (
                 CheckState::Failed,
                 format!(
-                    "cert-manager's Pod runs on {}, where the check fails: {what}; it {counts}",
-                    short_name(seat)
+                    "cert-manager's Pod runs on {}, where the check fails: {reason}; it {counts}",
+                    short_name(pod_vantage)
                 ),
             )
         }
-        Some(seat) if passed.contains(seat) && failed.is_empty() => {
+        Some(pod_vantage) if passed.contains(pod_vantage) && failed.is_empty() => {
             if !silent.is_empty() {
                 caveats.push(format!("{} did not answer", join_names(silent)));
             }
@@ -80,15 +80,15 @@ pub(super) fn judge(
                 CheckState::Passed,
                 format!(
                     "{counts}, including {}, where cert-manager's Pod runs",
-                    short_name(seat)
+                    short_name(pod_vantage)
                 ),
             )
         }
-        Some(seat) if passed.contains(seat) => (
+        Some(pod_vantage) if passed.contains(pod_vantage) => (
             CheckState::AtRisk,
             format!(
-                "{counts}: on {}, where cert-manager's Pod runs now, but not on {} ({what}); the result depends on the node of that Pod",
-                short_name(seat),
+                "{counts}: on {}, where cert-manager's Pod runs now, but not on {} ({reason}); the result depends on the node of that Pod",
+                short_name(pod_vantage),
                 join_name_refs(&failed)
             ),
         ),
@@ -96,11 +96,11 @@ pub(super) fn judge(
             CheckState::Passed,
             format!("{counts}, whichever node cert-manager's Pod runs on"),
         ),
-        Some(seat) if failed.is_empty() => (
+        Some(pod_vantage) if failed.is_empty() => (
             CheckState::Unknown,
             format!(
                 "{counts}, but cert-manager's Pod runs on {}, which did not respond",
-                short_name(seat)
+                short_name(pod_vantage)
             ),
         ),
         None if failed.is_empty() => (
@@ -110,26 +110,26 @@ pub(super) fn judge(
                 join_names(silent)
             ),
         ),
-        Some(seat) => (
+        Some(pod_vantage) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({what}); {}, where cert-manager's Pod runs, did not respond",
+                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, did not respond",
                 join_name_refs(&failed),
-                short_name(seat)
+                short_name(pod_vantage)
             ),
         ),
         None => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({what}); the node of cert-manager's Pod is unknown",
+                "{counts}, not on {} ({reason}); the node of cert-manager's Pod is unknown",
                 join_name_refs(&failed)
             ),
         ),
     };
     caveats.extend(input.path_differences.iter().cloned());
     // The Pod itself may get another result than the prober on the same node.
-    let standing = if input.path_differences.is_empty() {
-        standing
+    let state = if input.path_differences.is_empty() {
+        state
     } else {
         sentence = format!(
             "{sentence}. But cert-manager's own Pod {}",
@@ -137,5 +137,5 @@ pub(super) fn judge(
         );
         CheckState::Unknown
     };
-    (standing, sentence)
+    (state, sentence)
 }

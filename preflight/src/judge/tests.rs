@@ -125,7 +125,7 @@ fn ids(verdict: &Verdict) -> Vec<&str> {
 #[test]
 fn the_node_of_cert_managers_pod_decides_the_self_check() {
     let all = || vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")];
-    for (case, standing, says) in [
+    for (case, state, expected) in [
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]),
             Passed,
@@ -171,8 +171,8 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (nodes(vec![not_asked("n1/pod")]), Unknown, "no vantage responded"),
     ] {
         let verdict = case.judge();
-        assert_eq!(verdict.state, standing, "{}", verdict.sentence);
-        assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
+        assert_eq!(verdict.state, state, "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
     }
 }
 
@@ -215,7 +215,7 @@ fn what_differs_for_the_pod_makes_a_neighbours_answer_worth_nothing() {
 fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_way_out() {
     let out = "internet:laptop";
     let reserved = || failed("n1/pod", "resolve", "no_address", None);
-    for (answers, public, standing, says) in [
+    for (answers, public, state, expected) in [
         // I1: the CA does not use the nodes' network path.
         (
             vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
@@ -269,8 +269,8 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
         let mut case = Case::new(CA, answers);
         case.public_names = public;
         let verdict = case.judge();
-        assert_eq!(verdict.state, standing, "{}", verdict.sentence);
-        assert!(verdict.sentence.contains(says), "{}", verdict.sentence);
+        assert_eq!(verdict.state, state, "{}", verdict.sentence);
+        assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
     }
 }
 
@@ -294,8 +294,8 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
 #[test]
 fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     let judged = |self_check: CheckState, ca: CheckState| {
-        let verdict = |check, standing| Verdict {
-            state: standing,
+        let verdict = |check, state| Verdict {
+            state,
             ..Case::new(check, vec![]).judge()
         };
         HostVerdict {

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_stands_for_its_authority_by_its_whole_host_and_by_nothing_else() {
+    fn a_directory_identifies_its_authority_by_its_whole_host_only() {
         let of = |directory: &str| caa_identities(directory).join(",");
         assert_eq!(
             of("https://acme-v02.api.letsencrypt.org/directory"),

@@ -80,9 +80,9 @@ fn resolution_findings(facts: &NameFacts) -> Vec<Finding> {
         facts.addresses(ResolverSide::Inside),
         facts.addresses(ResolverSide::Public),
     );
-    let asked = facts.on_side(ResolverSide::Inside).next().is_some()
+    let both_sides = facts.on_side(ResolverSide::Inside).next().is_some()
         && facts.on_side(ResolverSide::Public).next().is_some();
-    if !asked || inside == public || (inside.is_empty() && public.is_empty()) {
+    if !both_sides || inside == public || (inside.is_empty() && public.is_empty()) {
         return Vec::new();
     }
     let list = |addresses: &[IpAddr]| {
@@ -160,10 +160,10 @@ fn judge_caa_chains(
     judged: &mut NameVerdict,
 ) {
     let verdicts = |public: bool| {
-        let climbs = facts.caa.iter().filter(move |climbed| climbed.public == public);
+        let climbs = facts.caa.iter().filter(move |chain| chain.public == public);
         let mut all: Vec<CaaVerdict> = Vec::new();
-        for climbed in climbs {
-            let verdict = judge_chain(&facts.name, &climbed.names, identities, account);
+        for chain in climbs {
+            let verdict = judge_chain(&facts.name, &chain.names, identities, account);
             if !all.contains(&verdict) {
                 all.push(verdict);
             }
@@ -178,13 +178,13 @@ fn judge_caa_chains(
         ([verdict], _) => apply_verdict(&facts.name, verdict, issuer, judged),
         (several, _) => {
             judged.caa = CaaState::Unknown;
-            let said: Vec<String> = several
+            let descriptions: Vec<String> = several
                 .iter()
                 .map(|verdict| describe(verdict, issuer).0)
                 .collect();
             judged.caa_description = format!(
                 "public servers disagree on the CAA records: {}",
-                said.join("; or ")
+                descriptions.join("; or ")
             );
             judged.unknown.push(judged.caa_description.clone());
         }
@@ -199,27 +199,28 @@ fn judge_inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict)
         CaaVerdict::Allowed { accounts, .. } => accounts.is_empty(),
         CaaVerdict::Forbidden { .. } | CaaVerdict::Unknown { .. } => false,
     };
-    let said: Vec<String> = own.iter().map(|verdict| describe(verdict, issuer).0).collect();
-    let said = said.join("; or ");
-    judged.caa_description =
-        format!("according to the probing machines' own resolvers (no public view was queried): {said}");
+    let descriptions: Vec<String> = own.iter().map(|verdict| describe(verdict, issuer).0).collect();
+    let descriptions = descriptions.join("; or ");
+    judged.caa_description = format!(
+        "according to the probing machines' own resolvers (no public view was queried): {descriptions}"
+    );
     if !own.iter().all(harmless) {
         judged.caa = CaaState::Unknown;
         judged.unknown.push(format!(
-            "{said}, according to the probing machines' own resolvers; the public CAA records are unknown (set resolvers.public in the aggregator's configuration)"
+            "{descriptions}, according to the probing machines' own resolvers; the public CAA records are unknown (set resolvers.public in the aggregator's configuration)"
         ));
     }
 }
 
 fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerdict) {
-    let (said, remedy) = describe(verdict, issuer);
-    judged.caa_description.clone_from(&said);
+    let (description, remedy) = describe(verdict, issuer);
+    judged.caa_description.clone_from(&description);
     let problem = |cause| {
-        let theirs = verdict.problem(name);
+        let ca_problem = verdict.problem(name);
         NameProblem {
             cause,
-            description: said.clone(),
-            ca_error: theirs.map_or_else(String::new, |(class, detail)| format!("{class}: {detail}")),
+            description: description.clone(),
+            ca_error: ca_problem.map_or_else(String::new, |(class, detail)| format!("{class}: {detail}")),
             remedy,
         }
     };
@@ -227,17 +228,17 @@ fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut Na
         CaaVerdict::Unrestricted => CaaState::Unrestricted,
         CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => CaaState::Allowed,
         CaaVerdict::Allowed { .. } => {
-            judged.unknown.push(said);
+            judged.unknown.push(description);
             CaaState::Unknown
         }
-        CaaVerdict::Forbidden { reason: why, .. } => {
-            let whoever = match why {
+        CaaVerdict::Forbidden { reason, .. } => {
+            let whoever = match reason {
                 CaaRefusal::CriticalTag(_) => true,
                 CaaRefusal::OtherIssuers(others) => others.is_empty(),
                 CaaRefusal::OtherAccount(_) | CaaRefusal::OtherMethod(_) => false,
             };
             if issuer.is_empty() && !whoever {
-                judged.unknown.push(said);
+                judged.unknown.push(description);
                 CaaState::Unknown
             } else {
                 judged.problems.push(problem(NameCause::Caa));
@@ -250,7 +251,7 @@ fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut Na
             if *kind == FailureKind::ServFail {
                 judged.problems.push(problem(NameCause::CaaLookup));
             } else {
-                judged.unknown.push(said);
+                judged.unknown.push(description);
             }
             CaaState::Unknown
         }
@@ -260,16 +261,16 @@ fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut Na
 /// Returns the description and the remedy.
 fn describe(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
     let known = !issuer.is_empty();
-    let who = if known { issuer } else { "the CA" };
+    let ca = if known { issuer } else { "the CA" };
     let none = String::new;
     match verdict {
         CaaVerdict::Unrestricted => ("no CAA records, so any CA may issue".to_owned(), none()),
         CaaVerdict::Allowed { name: at, accounts } if accounts.is_empty() => {
-            (format!("the CAA records of {at} allow {who} to issue"), none())
+            (format!("the CAA records of {at} allow {ca} to issue"), none())
         }
         CaaVerdict::Allowed { name: at, accounts } => (
             format!(
-                "the CAA records of {at} allow {who} only for the account {}, and the requesting account is unknown",
+                "the CAA records of {at} allow {ca} only for the account {}, and the requesting account is unknown",
                 accounts.join(", ")
             ),
             none(),
@@ -284,10 +285,7 @@ fn describe(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
             ),
             none(),
         ),
-        CaaVerdict::Forbidden {
-            name: at,
-            reason: why,
-        } => why.explain(at, who),
+        CaaVerdict::Forbidden { name: at, reason } => reason.explain(at, ca),
         CaaVerdict::Unknown { name: at, kind } => (
             format!(
                 "the CAA records of {at} cannot be looked up ({}), and CAs do not issue without this lookup",

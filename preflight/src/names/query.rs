@@ -63,8 +63,8 @@ impl NameAnswer {
     #[must_use]
     pub fn not_checked(&self) -> Vec<String> {
         match self {
-            Self::NotQueried(why) => vec![format!(
-                "CAA records, and the responses of resolvers other than the nodes' own: {why}"
+            Self::NotQueried(reason) => vec![format!(
+                "CAA records, and the responses of resolvers other than the nodes' own: {reason}"
             )],
             Self::Answered(found) => {
                 let mut all = Vec::new();

@@ -121,17 +121,17 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             "cannot be looked up",
         ),
     ];
-    for (identity, caa, standing, words) in table {
-        let said = judged(&shop(&caa), identity);
-        assert_eq!(said.caa, standing, "{identity} {caa:?}: {said:?}");
-        assert!(said.caa_description.contains(words), "{said:?}");
-        let refused = said.problems.iter().any(|problem| {
+    for (identity, caa, state, words) in table {
+        let verdict = judged(&shop(&caa), identity);
+        assert_eq!(verdict.caa, state, "{identity} {caa:?}: {verdict:?}");
+        assert!(verdict.caa_description.contains(words), "{verdict:?}");
+        let refused = verdict.problems.iter().any(|problem| {
             problem.cause == NameCause::Caa
                 && problem.ca_error
                     == "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance"
         });
-        assert_eq!(refused, standing == Forbidden, "{said:?}");
-        assert_eq!(said.unknown.is_empty(), standing != Unknown, "{said:?}");
+        assert_eq!(refused, state == Forbidden, "{verdict:?}");
+        assert_eq!(verdict.unknown.is_empty(), state != Unknown, "{verdict:?}");
     }
 }
 
@@ -155,9 +155,9 @@ fn one_of_an_authoritys_names_is_enough() {
 
 #[test]
 fn servfail_on_the_way_up_is_a_refusal_that_may_pass() {
-    let said = judged(&shop(&[json!({"failed": "servfail"})]), "letsencrypt.org");
-    let [problem] = said.problems.as_slice() else {
-        panic!("one problem: {said:?}")
+    let verdict = judged(&shop(&[json!({"failed": "servfail"})]), "letsencrypt.org");
+    let [problem] = verdict.problems.as_slice() else {
+        panic!("one problem: {verdict:?}")
     };
     assert_eq!(problem.cause, NameCause::CaaLookup);
     assert!(!problem.cause.is_certain());
@@ -206,7 +206,7 @@ fn a_vantage_on_the_internet_sees_what_the_public_sees_by_its_own_resolver() {
     let facts = name_facts(HOST, &sights, wanted);
     assert_eq!(judged(&facts, "letsencrypt.org").caa, CaaState::Forbidden);
     assert!(
-        !facts.not_queried.iter().any(|what| what.contains("public")),
+        !facts.not_queried.iter().any(|entry| entry.contains("public")),
         "{:?}",
         facts.not_queried
     );
@@ -219,11 +219,11 @@ fn views_of_the_public_that_do_not_agree_on_who_may_issue_prove_nothing() {
         of("internet:a", sight(&own, &[issue("pki.goog")])),
         of("internet:b", sight(&own, &[issue("letsencrypt.org")])),
     ];
-    let said = judged(&name_facts(HOST, &sights, BOTH), "letsencrypt.org");
-    assert_eq!(said.caa, CaaState::Unknown);
+    let verdict = judged(&name_facts(HOST, &sights, BOTH), "letsencrypt.org");
+    assert_eq!(verdict.caa, CaaState::Unknown);
     assert!(
-        said.problems.is_empty() && said.unknown[0].contains("disagree"),
-        "{said:?}"
+        verdict.problems.is_empty() && verdict.unknown[0].contains("disagree"),
+        "{verdict:?}"
     );
 }
 
@@ -232,13 +232,13 @@ fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_kno
     let inside = ("own", a(&["10.0.0.1"]), json!("none"));
     let gone = ("public", json!("no_name"), json!("no_name"));
     let facts = |views: &[(&str, Value, Value)]| name_facts(HOST, &[of("n1/pod", sight(views, &[]))], BOTH);
-    let said = judged(&facts(&[inside.clone(), gone.clone()]), "");
-    assert_eq!(said.problems[0].cause, NameCause::Nxdomain);
+    let verdict = judged(&facts(&[inside.clone(), gone.clone()]), "");
+    assert_eq!(verdict.problems[0].cause, NameCause::Nxdomain);
     assert_eq!(
-        said.problems[0].ca_error,
+        verdict.problems[0].ca_error,
         "dns: DNS problem: NXDOMAIN looking up A for shop.example.test - check that a DNS record exists for this domain"
     );
-    assert_eq!(said.findings[0].id, "F15");
+    assert_eq!(verdict.findings[0].id, "F15");
     let known = ("public", a(&["203.0.113.10"]), json!("none"));
     assert_eq!(judged(&facts(&[inside.clone(), gone, known]), "").problems, []);
     let empty = ("public", json!("none"), json!("no_name"));
@@ -251,8 +251,8 @@ fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_kno
         json!({"failed": "servfail"}),
         json!({"failed": "servfail"}),
     );
-    let said = judged(&facts(&[inside.clone(), broken]), "");
-    assert_eq!(said.problems[0].cause, NameCause::Servfail);
+    let verdict = judged(&facts(&[inside.clone(), broken]), "");
+    assert_eq!(verdict.problems[0].cause, NameCause::Servfail);
     let silent = ("public", json!({"failed": "resolve_timeout"}), json!("no_name"));
     assert_eq!(
         judged(&facts(&[inside, silent]), "").problems,
@@ -263,24 +263,28 @@ fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_kno
 
 #[test]
 fn a_climb_that_stops_before_the_top_allows_nothing() {
-    let said = judged(&shop(&[json!("none"), json!("none")]), "letsencrypt.org");
-    assert_eq!(said.caa, CaaState::Unknown);
+    let verdict = judged(&shop(&[json!("none"), json!("none")]), "letsencrypt.org");
+    assert_eq!(verdict.caa, CaaState::Unknown);
 }
 
 #[test]
-fn an_address_that_only_the_public_has_is_told() {
+fn an_address_that_only_public_resolvers_return_is_reported() {
     let views = [
         ("own", a(&["203.0.113.10"]), json!("none")),
         ("public", a(&["203.0.113.10"]), a(&["2001:db8::10"])),
     ];
-    let said = judged(&name_facts(HOST, &[of("n1/pod", sight(&views, &[]))], BOTH), "");
-    let ids: Vec<_> = said.findings.iter().map(|finding| finding.id.as_ref()).collect();
+    let verdict = judged(&name_facts(HOST, &[of("n1/pod", sight(&views, &[]))], BOTH), "");
+    let ids: Vec<_> = verdict
+        .findings
+        .iter()
+        .map(|finding| finding.id.as_ref())
+        .collect();
     assert_eq!(ids, ["F15", "F17"]);
-    assert!(said.findings[1].text.contains("2001:db8::10"), "{said:?}");
+    assert!(verdict.findings[1].text.contains("2001:db8::10"), "{verdict:?}");
 }
 
 #[test]
-fn what_two_nodes_are_told_alike_stands_once() {
+fn an_answer_that_two_nodes_share_is_listed_once() {
     let views = [("own", a(&["203.0.113.10"]), json!("none"))];
     let sights = [of("n1/pod", sight(&views, &[])), of("n2/pod", sight(&views, &[]))];
     assert_eq!(name_facts(HOST, &sights, BOTH).views.len(), 1);
@@ -327,14 +331,14 @@ proptest! {
     ) {
         let sights: Vec<_> = sights.into_iter().map(|(vantage, sight)| of(vantage, sight)).collect();
         let facts = name_facts(HOST, &sights, BOTH);
-        let said = judged(&facts, "letsencrypt.org");
-        if matches!(said.caa, CaaState::Unrestricted | CaaState::Allowed) {
-            let public: Vec<_> = facts.caa.iter().filter(|climbed| climbed.public).collect();
+        let verdict = judged(&facts, "letsencrypt.org");
+        if matches!(verdict.caa, CaaState::Unrestricted | CaaState::Allowed) {
+            let public: Vec<_> = facts.caa.iter().filter(|chain| chain.public).collect();
             prop_assert!(!public.is_empty());
-            for climbed in public {
-                let deciding = climbed.names.iter().position(|at| matches!(at.answer, parallax_model::dns::CaaAnswer::Records(_)));
-                let asked = &climbed.names[..deciding.unwrap_or(climbed.names.len())];
-                prop_assert!(asked.iter().all(|at| at.answer == parallax_model::dns::CaaAnswer::None));
+            for chain in public {
+                let deciding = chain.names.iter().position(|at| matches!(at.answer, parallax_model::dns::CaaAnswer::Records(_)));
+                let queried = &chain.names[..deciding.unwrap_or(chain.names.len())];
+                prop_assert!(queried.iter().all(|at| at.answer == parallax_model::dns::CaaAnswer::None));
             }
         }
     }

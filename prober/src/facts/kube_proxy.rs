@@ -82,10 +82,10 @@ pub(super) fn mode(body: &[u8]) -> Option<String> {
 
 /// Parses `{"service": {…}, "localEndpoints": 1, "serviceProxyHealthy": true}`; the last field since Kubernetes 1.28.
 pub(super) fn health_check(port: u16, body: &[u8]) -> Option<HealthCheck> {
-    let said: Value = serde_json::from_slice(body).ok()?;
+    let status: Value = serde_json::from_slice(body).ok()?;
     Some(HealthCheck {
         port,
-        local_endpoints: u32::try_from(said.get("localEndpoints")?.as_u64()?).ok()?,
-        proxy_healthy: said.get("serviceProxyHealthy").and_then(Value::as_bool),
+        local_endpoints: u32::try_from(status.get("localEndpoints")?.as_u64()?).ok()?,
+        proxy_healthy: status.get("serviceProxyHealthy").and_then(Value::as_bool),
     })
 }

@@ -29,8 +29,8 @@ pub(crate) struct FactDelivery {
 
 impl FactDelivery {
     /// Returns the facts for the next report, if any. Empty facts are sent only to revoke delivered ones.
-    pub(crate) fn next(&mut self, desk: &LatestFacts, now: Instant) -> Option<HostFacts> {
-        let latest = desk.0.lock().clone();
+    pub(crate) fn next(&mut self, latest_facts: &LatestFacts, now: Instant) -> Option<HostFacts> {
+        let latest = latest_facts.0.lock().clone();
         let due = latest.filter(|latest| match &self.delivered {
             Some((before, at)) => before != latest || now.duration_since(*at) >= REPEAT_INTERVAL,
             None => *latest != HostFacts::default(),

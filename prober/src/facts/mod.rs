@@ -81,7 +81,7 @@ impl FactCollector {
         })
     }
 
-    pub(crate) async fn run(mut self, desk: impl Fn(HostFacts), cancel: CancellationToken) {
+    pub(crate) async fn run(mut self, publish: impl Fn(HostFacts), cancel: CancellationToken) {
         let mut tick = interval(COLLECT_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Once the sender is dropped, the last questions stay in force.
@@ -96,7 +96,7 @@ impl FactCollector {
             }
             tokio::select! {
                 () = cancel.cancelled() => return,
-                facts = self.collect() => desk(facts),
+                facts = self.collect() => publish(facts),
             }
         }
     }

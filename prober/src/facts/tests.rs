@@ -152,8 +152,8 @@ fn addresses_of_both_families_are_taken_of_the_right_interface_until_the_dump_en
         ipvs::parse_messages(&bytes, 7, &mut found).unwrap(),
         "more may come"
     );
-    let said: Vec<String> = found.iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["10.0.0.1", "203.0.113.10", "2001:db8::7"]);
+    let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["10.0.0.1", "203.0.113.10", "2001:db8::7"]);
     assert!(!ipvs::parse_messages(&message(3, &[0; 4]), 7, &mut found).unwrap());
     assert!(ipvs::parse_messages(&message(2, &[0; 20]), 7, &mut found).is_err());
     assert!(
@@ -168,13 +168,13 @@ fn what_is_no_answer_of_kube_proxy_is_none() {
     for other in [&b""[..], b"<html>", b"\xff", &[b'a'; 33]] {
         assert_eq!(kube_proxy::mode(other), None);
     }
-    let said = br#"{"service":{"namespace":"a","name":"b"},"localEndpoints":2,"serviceProxyHealthy":false}"#;
+    let body = br#"{"service":{"namespace":"a","name":"b"},"localEndpoints":2,"serviceProxyHealthy":false}"#;
     let expected = HealthCheck {
         port: 30_123,
         local_endpoints: 2,
         proxy_healthy: Some(false),
     };
-    assert_eq!(kube_proxy::health_check(30_123, said), Some(expected));
+    assert_eq!(kube_proxy::health_check(30_123, body), Some(expected));
     assert_eq!(kube_proxy::health_check(1, br#"{"localEndpoints":-1}"#), None);
 }
 
@@ -206,7 +206,7 @@ proptest! {
 
 #[test]
 fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_each_minute() {
-    let desk = LatestFacts::default();
+    let latest_facts = LatestFacts::default();
     let mut telling = FactDelivery::default();
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
@@ -214,31 +214,35 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
         hairpin: Some(hairpin),
         ..HostFacts::default()
     };
-    assert_eq!(telling.next(&desk, at(0)), None);
-    desk.set(HostFacts::default());
-    assert_eq!(telling.next(&desk, at(0)), None, "empty facts are not sent");
-    desk.set(facts(true));
-    assert_eq!(telling.next(&desk, at(1)), Some(facts(true)));
+    assert_eq!(telling.next(&latest_facts, at(0)), None);
+    latest_facts.set(HostFacts::default());
     assert_eq!(
-        telling.next(&desk, at(2)),
+        telling.next(&latest_facts, at(0)),
+        None,
+        "empty facts are not sent"
+    );
+    latest_facts.set(facts(true));
+    assert_eq!(telling.next(&latest_facts, at(1)), Some(facts(true)));
+    assert_eq!(
+        telling.next(&latest_facts, at(2)),
         Some(facts(true)),
         "not acknowledged yet"
     );
     telling.acknowledge(at(2));
-    assert_eq!(telling.next(&desk, at(3)), None);
-    desk.set(facts(false));
-    assert_eq!(telling.next(&desk, at(4)), Some(facts(false)));
+    assert_eq!(telling.next(&latest_facts, at(3)), None);
+    latest_facts.set(facts(false));
+    assert_eq!(telling.next(&latest_facts, at(4)), Some(facts(false)));
     // A collection between request and response: facts that were not sent are not delivered.
-    desk.set(facts(true));
+    latest_facts.set(facts(true));
     telling.acknowledge(at(4));
-    assert_eq!(telling.next(&desk, at(5)), Some(facts(true)));
+    assert_eq!(telling.next(&latest_facts, at(5)), Some(facts(true)));
     telling.acknowledge(at(5));
-    assert_eq!(telling.next(&desk, at(64)), None);
-    assert_eq!(telling.next(&desk, at(65)), Some(facts(true)));
-    desk.set(HostFacts::default());
+    assert_eq!(telling.next(&latest_facts, at(64)), None);
+    assert_eq!(telling.next(&latest_facts, at(65)), Some(facts(true)));
+    latest_facts.set(HostFacts::default());
     telling.acknowledge(at(65));
     assert_eq!(
-        telling.next(&desk, at(66)),
+        telling.next(&latest_facts, at(66)),
         Some(HostFacts::default()),
         "facts that are no longer known are revoked"
     );
@@ -246,16 +250,16 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
 
 #[test]
 fn each_aggregator_gets_the_facts() {
-    let (desk, now) = (LatestFacts::default(), Instant::now());
+    let (latest_facts, now) = (LatestFacts::default(), Instant::now());
     let (mut one, mut other) = (FactDelivery::default(), FactDelivery::default());
     let facts = HostFacts {
         hairpin: Some(true),
         ..HostFacts::default()
     };
-    desk.set(facts.clone());
-    assert_eq!(one.next(&desk, now), Some(facts.clone()));
+    latest_facts.set(facts.clone());
+    assert_eq!(one.next(&latest_facts, now), Some(facts.clone()));
     one.acknowledge(now);
-    assert_eq!(other.next(&desk, now), Some(facts));
+    assert_eq!(other.next(&latest_facts, now), Some(facts));
 }
 
 /// A server that responds to every request by its path.
@@ -266,10 +270,10 @@ async fn kube_proxy_server() -> std::net::SocketAddr {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut buffer = [0; 1_024];
             let n = stream.read(&mut buffer).await.unwrap_or(0);
-            let asked = String::from_utf8_lossy(&buffer[..n]).into_owned();
-            let (status, body) = if asked.starts_with("GET /proxyMode ") {
+            let request = String::from_utf8_lossy(&buffer[..n]).into_owned();
+            let (status, body) = if request.starts_with("GET /proxyMode ") {
                 ("200 OK", "ipvs")
-            } else if asked.starts_with("GET /healthz ") {
+            } else if request.starts_with("GET /healthz ") {
                 ("503 Service Unavailable", "{}")
             } else {
                 (

@@ -30,7 +30,7 @@ pub(crate) async fn exchange<S>(
     request: HttpRequest,
     most: Option<u64>,
     deadline: Deadline,
-    laps: &mut PhaseTimer,
+    timer: &mut PhaseTimer,
 ) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -40,7 +40,7 @@ where
     let stop = run(stream, request, most, deadline, &mut stamps, &mut result)
         .await
         .err();
-    record_phases(laps, stamps, stop.as_ref().map(|stop| stop.phase));
+    record_phases(timer, stamps, stop.as_ref().map(|stop| stop.phase));
     result.failure = stop;
     result
 }
@@ -62,7 +62,7 @@ where
         .handshake(TokioIo::new(stream));
     let (mut sender, connection) = match deadline.timeout(shaking).await {
         Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
-        Ok(shaken) => shaken.map_err(|error| classify_http(&error, Phase::Request, false))?,
+        Ok(handshake) => handshake.map_err(|error| classify_http(&error, Phase::Request, false))?,
     };
     let connection = pin!(connection);
     let mut driver = ConnectionDriver::new(connection, tasks);

@@ -169,18 +169,18 @@ pub(crate) async fn exchange<S>(
     request: HttpRequest,
     manner: ExchangeOptions<'_>,
     deadline: Deadline,
-    laps: &mut PhaseTimer,
+    timer: &mut PhaseTimer,
 ) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let stamps = SharedStamps::default();
     let mut result = Exchange::default();
-    let stop = run(stream, request, manner, deadline, &stamps, laps, &mut result)
+    let stop = run(stream, request, manner, deadline, &stamps, timer, &mut result)
         .await
         .err();
     if let Some(stop) = &stop {
-        record_phases(laps, stamps.get(), Some(stop.phase));
+        record_phases(timer, stamps.get(), Some(stop.phase));
     }
     result.failure = stop;
     result.first_bytes = stamps.get().first_bytes;
@@ -189,7 +189,7 @@ where
 
 /// Records the phase times of an exchange that ends now; `failed` is the phase that ended it early. A failure of an
 /// earlier phase that is noticed later (such as a TLS alert after the handshake) gets all the time since.
-fn record_phases(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
+fn record_phases(timer: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
     let now = Instant::now();
     for (phase, end) in [
         (Phase::Request, stamps.last_write),
@@ -200,11 +200,11 @@ fn record_phases(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<P
         }
         // If the server sends first, the request phase takes no time.
         match end.or(stamps.first_read) {
-            Some(end) => laps.record_until(phase, end),
-            None => laps.record_until(phase, now),
+            Some(end) => timer.record_until(phase, end),
+            None => timer.record_until(phase, now),
         }
     }
-    laps.record_until(failed.unwrap_or(Phase::Body), now);
+    timer.record_until(failed.unwrap_or(Phase::Body), now);
 }
 
 /// Counts the interim responses before the final one.
@@ -241,7 +241,7 @@ async fn run<S>(
     manner: ExchangeOptions<'_>,
     deadline: Deadline,
     stamps: &SharedStamps,
-    laps: &mut PhaseTimer,
+    timer: &mut PhaseTimer,
     result: &mut Exchange,
 ) -> Result<(), EarlyEnd>
 where
@@ -267,7 +267,7 @@ where
         result,
     )
     .await?;
-    record_phases(laps, stamps.get(), None);
+    record_phases(timer, stamps.get(), None);
     if let Some(again) = manner.repeat {
         stamps.clear();
         let manner = ExchangeOptions {
@@ -296,9 +296,9 @@ where
         )
         .await?;
         if let Some(written) = stamps.get().last_write {
-            laps.record_until(Phase::Request, written);
+            timer.record_until(Phase::Request, written);
         }
-        laps.record_repeat();
+        timer.record_repeat();
     }
     Ok(())
 }

@@ -48,8 +48,8 @@ where
             Ok(Some(Err(error))) => return Err(explain(driver, &error)),
         };
         if let Some(data) = frame.data_ref() {
-            let room = MAX_KEPT.saturating_sub(result.kept.len()).min(data.len());
-            result.kept.extend_from_slice(&data[..room]);
+            let appended = MAX_KEPT.saturating_sub(result.kept.len()).min(data.len());
+            result.kept.extend_from_slice(&data[..appended]);
             result.bytes_read += data.len() as u64;
             check_size(result.bytes_read, most)?;
         }

@@ -114,7 +114,7 @@ async fn delegated_zone(
     deadline: Deadline,
 ) -> Option<ZoneServers> {
     for (_, address) in &zone.servers {
-        let asked = query_records(
+        let response = query_records(
             SocketAddr::new(*address, PORT),
             name,
             RecordType::A,
@@ -122,7 +122,7 @@ async fn delegated_zone(
             deadline,
         )
         .await;
-        let Ok(message) = asked else { continue };
+        let Ok(message) = response else { continue };
         if message.metadata.authoritative || !message.answers.is_empty() {
             return None;
         }

@@ -40,27 +40,27 @@ impl ConnectionFacts {
         address: SocketAddr,
         opening: ConnectionOpening<'_>,
         deadline: Deadline,
-        laps: &mut PhaseTimer,
+        timer: &mut PhaseTimer,
     ) -> Result<Stream, EarlyEnd> {
         let attempt = connect::connect(address, deadline).await;
-        laps.record_until(Phase::Connect, attempt.ended);
+        timer.record_until(Phase::Connect, attempt.ended);
         // The kernel's round trip is that of one handshake: the first one, with the target's front.
-        laps.times.kernel_rtt = laps.times.kernel_rtt.or(attempt.kernel_rtt());
+        timer.times.kernel_rtt = timer.times.kernel_rtt.or(attempt.kernel_rtt());
         if let Some(again) = attempt.syn_retransmits() {
-            laps.times.syn_retransmits = Some(laps.times.syn_retransmits.unwrap_or(0) + again);
+            timer.times.syn_retransmits = Some(timer.times.syn_retransmits.unwrap_or(0) + again);
         }
         let mut tcp = attempt.result?;
         if let Some(header) = opening.proxy_header {
             send_proxy_header(&mut tcp, header, deadline).await?;
-            laps.record(Phase::ProxyHeader);
+            timer.record(Phase::ProxyHeader);
         }
         let Some(handshake) = opening.tls else {
             return Ok(Either::Left(tcp));
         };
-        let shaken = context.tls.connect(handshake, tcp, deadline).await;
-        laps.record(Phase::Tls);
-        self.tls = shaken.facts;
-        let stream = shaken.result?;
+        let tls_result = context.tls.connect(handshake, tcp, deadline).await;
+        timer.record(Phase::Tls);
+        self.tls = tls_result.facts;
+        let stream = tls_result.result?;
         if let (Some(expected), Some(facts)) = (opening.expect_tls, &self.tls) {
             expectations::check_handshake(expected, facts)?;
         }

@@ -72,10 +72,10 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
         _ => {}
     }
     let mut result = probe.result;
-    let told = result.times.total;
+    let own_total = result.times.total;
     result.times = probe.timer.into_times();
     // A challenge measures the total of its fetches itself.
-    result.times.total = told.or(result.times.total);
+    result.times.total = own_total.or(result.times.total);
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
         Err(EndedProbe {
@@ -157,12 +157,12 @@ impl Probe<'_> {
     ) -> Result<Stream, EarlyEnd> {
         // Every connection of a probe is opened here, whatever name or redirect led to it. Nothing else about a refused
         // address is reported or probed (no front, so no TTL evidence either).
-        if let Some(why) = self.scope.and_then(|scope| scope.refusal(address.ip())) {
+        if let Some(range) = self.scope.and_then(|scope| scope.refusal(address.ip())) {
             return Err(
                 EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).with_detail(format!(
                     "{} is {}, which must not be probed",
                     address.ip(),
-                    why.description()
+                    range.description()
                 )),
             );
         }
@@ -185,7 +185,7 @@ impl Probe<'_> {
                 let none = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);
                 (name.answer, name.addresses.first().copied().ok_or(none))
             }
-            Err(nowhere) => (nowhere.answer.map(|answer| *answer), Err(nowhere.stop)),
+            Err(unresolved) => (unresolved.answer.map(|answer| *answer), Err(unresolved.stop)),
         };
         // A literal address has no resolve phase to time.
         if answer.is_some() || first.is_err() {
@@ -199,8 +199,8 @@ impl Probe<'_> {
     }
 
     /// The PROXY header to send: that of the probe, or the default for the channel `proxied`.
-    fn proxy_header(&self, asked: Option<ProxyHeader>) -> Option<ProxyHeader> {
-        asked.or_else(|| (self.channel == Channel::Proxied).then_some(ProxyHeader::Tcp))
+    fn proxy_header(&self, requested: Option<ProxyHeader>) -> Option<ProxyHeader> {
+        requested.or_else(|| (self.channel == Channel::Proxied).then_some(ProxyHeader::Tcp))
     }
 
     /// Records the response of an exchange and returns its head, or the failure that ended the exchange.

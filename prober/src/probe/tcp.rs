@@ -57,10 +57,10 @@ impl Probe<'_> {
 
     /// Reads until the expected bytes have arrived, or no longer can.
     async fn receive(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), EarlyEnd> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut buffer = [0; 1024];
         let ended = loop {
-            let phase = if heard.is_empty() {
+            let phase = if received.is_empty() {
                 Phase::FirstByte
             } else {
                 Phase::Body
@@ -68,27 +68,29 @@ impl Probe<'_> {
             let got = match self.deadline.timeout(stream.read(&mut buffer)).await {
                 Ok(Ok(got)) => got,
                 Ok(Err(error)) => break Err(EarlyEnd::io(phase, &error)),
-                Err(DeadlineExceeded) if heard.is_empty() => break Err(EarlyEnd::timeout(Phase::FirstByte)),
+                Err(DeadlineExceeded) if received.is_empty() => {
+                    break Err(EarlyEnd::timeout(Phase::FirstByte));
+                }
                 // The server sent something, but not the expected bytes.
                 Err(DeadlineExceeded) => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
             };
-            if heard.is_empty() && got > 0 {
+            if received.is_empty() && got > 0 {
                 self.timer.record(Phase::FirstByte);
             }
-            heard.extend_from_slice(&buffer[..got]);
-            if expectations::contains(&heard, expected) {
+            received.extend_from_slice(&buffer[..got]);
+            if expectations::contains(&received, expected) {
                 break Ok(());
             }
             match got {
-                0 if heard.is_empty() => break Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof)),
+                0 if received.is_empty() => break Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof)),
                 0 => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
-                _ if heard.len() >= MAX_RECEIVED => {
+                _ if received.len() >= MAX_RECEIVED => {
                     break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody));
                 }
                 _ => {}
             }
         };
-        if !heard.is_empty() {
+        if !received.is_empty() {
             self.timer.record(Phase::Body);
         }
         ended

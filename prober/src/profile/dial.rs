@@ -82,8 +82,8 @@ impl ChallengeFetch<'_> {
             verify: false,
             extra_roots: &[],
         };
-        let shaken = self.context.tls.connect(handshake, tcp, deadline).await;
-        Ok(Stream::Right(shaken.result?))
+        let tls_result = self.context.tls.connect(handshake, tcp, deadline).await;
+        Ok(Stream::Right(tls_result.result?))
     }
 }
 
@@ -145,11 +145,11 @@ async fn dial_sequentially(dialling: DialContext<'_>, addresses: &[IpAddr]) -> D
 
 /// Returns the fault for an address outside the scope, whatever name or redirect led to it.
 fn out_of_scope(address: IpAddr, scope: Option<&Scope>) -> Option<EarlyEnd> {
-    let why = scope?.refusal(address)?;
+    let range = scope?.refusal(address)?;
     Some(
         EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).with_detail(format!(
             "{address} is {}, which must not be probed",
-            why.description()
+            range.description()
         )),
     )
 }

@@ -31,9 +31,7 @@ pub(super) fn alert_name(detail: &str) -> Option<&'static str> {
         ("UserCanceled", "user canceled"),
     ];
     let (_, name) = detail.rsplit_once("alert: ")?;
-    NAMES
-        .iter()
-        .find_map(|(ours, gos)| (*ours == name).then_some(*gos))
+    NAMES.iter().find_map(|(own, gos)| (*own == name).then_some(*gos))
 }
 
 /// Whether the bytes start with a SETTINGS frame on stream 0, by Boulder's test: it compares the text that Go quotes,

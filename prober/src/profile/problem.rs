@@ -116,7 +116,7 @@ pub(super) fn problem_for(
     stop: &EarlyEnd,
     status: Option<u16>,
     refusal: Option<&RedirectRefusal>,
-    scene: &FetchStage,
+    stage: &FetchStage,
 ) -> Option<AcmeProblem> {
     let FailureOrigin::Target(kind) = &stop.origin else {
         return None;
@@ -127,7 +127,7 @@ pub(super) fn problem_for(
         detail: stop.detail.as_deref().unwrap_or_default(),
         status: status.unwrap_or_default(),
         refusal,
-        stage: scene,
+        stage,
     };
     match client {
         ClientProfile::Boulder => Some(failure.boulder_problem()),
@@ -150,19 +150,19 @@ const OTHER_TEXT: &str = "Error getting validation data";
 
 impl FetchFailure<'_> {
     fn boulder_problem(&self) -> AcmeProblem {
-        let scene = self.stage;
-        let at = scene
+        let stage = self.stage;
+        let at = stage
             .address
             .map_or_else(String::new, |address| format!("{}: ", address.ip()));
         match (self.phase, self.kind) {
             (Phase::Resolve, _) => {
-                let said = self.boulder_lookup_error();
+                let detail = self.boulder_lookup_error();
                 // Boulder looks up the host of a redirect while it evaluates the redirect.
-                match &scene.location {
+                match &stage.location {
                     Some(location) => {
-                        AcmeProblem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {said}"))
+                        AcmeProblem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {detail}"))
                     }
-                    None => AcmeProblem::new(ProblemClass::Dns, &said),
+                    None => AcmeProblem::new(ProblemClass::Dns, &detail),
                 }
             }
             (Phase::Body, _) => AcmeProblem::new(
@@ -171,41 +171,41 @@ impl FetchFailure<'_> {
             ),
             (Phase::Check, FailureKind::Status) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
-                &format!("{at}Invalid response from {}: {}", scene.url, self.status),
+                &format!("{at}Invalid response from {}: {}", stage.url, self.status),
             ),
             (Phase::Check, FailureKind::BodyTooLarge) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
                     "{at}Invalid response from {}: {}",
-                    scene.url,
-                    quoted(&scene.content)
+                    stage.url,
+                    quoted(&stage.content)
                 ),
             ),
             (Phase::Check, FailureKind::WrongBody) => {
-                let got = scene.content.trim_ascii_end();
+                let got = stage.content.trim_ascii_end();
                 AcmeProblem::new(
                     ProblemClass::Unauthorized,
                     &format!(
                         "The key authorization file from the server did not match this challenge. Expected {} (got {})",
-                        quoted(scene.expected.as_bytes()),
+                        quoted(stage.expected.as_bytes()),
                         quoted(got)
                     ),
                 )
             }
             _ => {
-                let (class, said) = self.boulder_fetch_error();
+                let (class, detail) = self.boulder_fetch_error();
                 let url = match self.refusal {
-                    Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
-                    None => &scene.url,
+                    Some(_) => stage.location.as_deref().unwrap_or(&stage.url),
+                    None => &stage.url,
                 };
-                AcmeProblem::new(class, &format!("{at}Fetching {url}: {said}"))
+                AcmeProblem::new(class, &format!("{at}Fetching {url}: {detail}"))
             }
         }
     }
 
     /// Boulder's type and text for a failed request.
     fn boulder_fetch_error(&self) -> (ProblemClass, String) {
-        let connection = |said: &str| (ProblemClass::Connection, said.to_owned());
+        let connection = |detail: &str| (ProblemClass::Connection, detail.to_owned());
         if let Some(refusal) = self.refusal {
             return connection(&boulder_redirect_error(refusal));
         }
@@ -259,7 +259,7 @@ impl FetchFailure<'_> {
     }
 
     fn pebble_problem(&self) -> AcmeProblem {
-        let scene = self.stage;
+        let stage = self.stage;
         match (self.phase, self.kind) {
             (Phase::Body, FailureKind::BodyStalled) => AcmeProblem::new(
                 ProblemClass::ServerInternal,
@@ -270,38 +270,38 @@ impl FetchFailure<'_> {
                 ProblemClass::Unauthorized,
                 &format!(
                     "Non-200 status code from HTTP: {} returned {}",
-                    scene.first_url, self.status
+                    stage.first_url, self.status
                 ),
             ),
             (Phase::Check, FailureKind::WrongBody | FailureKind::BodyTooLarge) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
                     "The key authorization file from the server did not match this challenge {} != {}",
-                    quoted(scene.expected.as_bytes()),
-                    quoted(trim_line_ends(&scene.content))
+                    quoted(stage.expected.as_bytes()),
+                    quoted(trim_line_ends(&stage.content))
                 ),
             ),
             _ => {
                 let url = match self.refusal {
-                    Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
-                    None => &scene.url,
+                    Some(_) => stage.location.as_deref().unwrap_or(&stage.url),
+                    None => &stage.url,
                 };
-                let said = self.pebble_fetch_error();
+                let detail = self.pebble_fetch_error();
                 AcmeProblem::new(
                     ProblemClass::Connection,
-                    &format!("Get {}: {said}", quoted(url.as_bytes())),
+                    &format!("Get {}: {detail}", quoted(url.as_bytes())),
                 )
             }
         }
     }
 
     fn pebble_fetch_error(&self) -> String {
-        let scene = self.stage;
-        let dialling = |why: &str| {
-            let address = scene
+        let stage = self.stage;
+        let dialling = |reason: &str| {
+            let address = stage
                 .address
                 .map_or_else(String::new, |address| format!(" {address}"));
-            format!("dial tcp{address}: connect: {why}")
+            format!("dial tcp{address}: connect: {reason}")
         };
         match self.refusal {
             Some(RedirectRefusal::TooMany(_)) => return "stopped after 10 redirects".to_owned(),
@@ -319,10 +319,10 @@ impl FetchFailure<'_> {
                 | FailureKind::NxDomain
                 | FailureKind::ServFail
                 | FailureKind::DnsRefused,
-            ) => format!("could not resolve URL {}", quoted(scene.first_url.as_bytes())),
+            ) => format!("could not resolve URL {}", quoted(stage.first_url.as_bytes())),
             (Phase::Resolve, _) => format!(
                 "error occurred while resolving URL {}: i/o timeout",
-                quoted(scene.first_url.as_bytes())
+                quoted(stage.first_url.as_bytes())
             ),
             (_, FailureKind::Refused) => dialling("connection refused"),
             (_, FailureKind::Unreachable) if self.detail.contains("Network is unreachable") => {

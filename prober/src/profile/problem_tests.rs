@@ -21,9 +21,9 @@ fn boulder_problem(
     client: ClientProfile,
     stop: &EarlyEnd,
     status: Option<u16>,
-    scene: &FetchStage,
+    stage: &FetchStage,
 ) -> (ProblemClass, String) {
-    let problem = problem_for(client, stop, status, None, scene).unwrap();
+    let problem = problem_for(client, stop, status, None, stage).unwrap();
     (problem.class, problem.detail)
 }
 
@@ -154,12 +154,19 @@ fn refused_redirect_has_boulders_problem_with_written_location() {
         (RedirectRefusal::TooLong, "Redirect target too long"),
         (RedirectRefusal::Loop(AT.to_owned()), "Redirect loop detected"),
     ] {
-        let scene = FetchStage {
+        let fetch_stage = FetchStage {
             location: Some("/there".to_owned()),
             ..stage()
         };
         let stop = EarlyEnd::new(Phase::Check, FailureKind::RedirectRefused);
-        let problem = problem_for(ClientProfile::Boulder, &stop, Some(301), Some(&refusal), &scene).unwrap();
+        let problem = problem_for(
+            ClientProfile::Boulder,
+            &stop,
+            Some(301),
+            Some(&refusal),
+            &fetch_stage,
+        )
+        .unwrap();
         assert_eq!(
             (problem.class, problem.detail),
             (
@@ -192,7 +199,7 @@ fn failed_lookup_names_both_families() {
              DNS problem: query timed out looking up AAAA for shop.example.org",
         ),
     ] {
-        let scene = FetchStage {
+        let fetch_stage = FetchStage {
             resolution: Some(Resolution {
                 addresses: Vec::new(),
                 a,
@@ -202,13 +209,13 @@ fn failed_lookup_names_both_families() {
             ..stage()
         };
         let stop = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);
-        let got = boulder_problem(ClientProfile::Boulder, &stop, None, &scene);
+        let got = boulder_problem(ClientProfile::Boulder, &stop, None, &fetch_stage);
         assert_eq!(got, (ProblemClass::Dns, expected.to_owned()), "of the first name");
-        let scene = FetchStage {
+        let fetch_stage = FetchStage {
             location: Some("http://shop.example.org/x".to_owned()),
-            ..scene
+            ..fetch_stage
         };
-        let got = boulder_problem(ClientProfile::Boulder, &stop, Some(301), &scene);
+        let got = boulder_problem(ClientProfile::Boulder, &stop, Some(301), &fetch_stage);
         let fetching = format!("192.0.2.7: Fetching http://shop.example.org/x: {expected}");
         assert_eq!(got, (ProblemClass::Dns, fetching), "of one a redirect leads to");
     }
@@ -224,12 +231,12 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
         ([0, 0, 0x0c, 4, 0, 0, 0, 0, 0], false),
         (*b"SSH-2.0-O", false),
     ] {
-        let scene = FetchStage {
+        let fetch_stage = FetchStage {
             first_bytes: first,
             ..stage()
         };
         let stop = EarlyEnd::new(Phase::FirstByte, FailureKind::Malformed);
-        let (_, detail) = boulder_problem(ClientProfile::Boulder, &stop, None, &scene);
+        let (_, detail) = boulder_problem(ClientProfile::Boulder, &stop, None, &fetch_stage);
         assert_eq!(
             detail.ends_with("Server is speaking HTTP/2 over HTTP"),
             is,

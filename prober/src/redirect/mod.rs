@@ -224,16 +224,16 @@ pub(crate) fn written_authority(location: &str) -> Option<(&str, &str)> {
 }
 
 /// Resolves a location against the current URL, as Go does: after three slashes Go reads a path, browsers a host.
-fn resolve_location(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
+fn resolve_location(mut current: Url, location: &str) -> Result<Url, url::ParseError> {
     if !location.starts_with("///") {
-        return here.join(location);
+        return current.join(location);
     }
     let (path, query) = location
         .split_once('?')
         .map_or((location, None), |(path, query)| (path, Some(query)));
-    here.set_path(path);
-    here.set_query(query);
-    Ok(here)
+    current.set_path(path);
+    current.set_query(query);
+    Ok(current)
 }
 
 /// The URLs that a probe has requested so far.
@@ -255,7 +255,7 @@ impl RedirectTrail {
         rules: &FollowRules,
     ) -> Result<Option<RequestDestination>, RefusedRedirect> {
         let status = head.status.as_u16();
-        let refused = |why| Err(RefusedRedirect { status, reason: why });
+        let refused = |reason| Err(RefusedRedirect { status, reason });
         if !rules.statuses.contains(&status) {
             return Ok(None);
         }
@@ -272,7 +272,7 @@ impl RedirectTrail {
         if written_authority(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
             return refused(RedirectRefusal::NoHost);
         }
-        let target = Url::parse(&at.url()).and_then(|here| resolve_location(here, &location));
+        let target = Url::parse(&at.url()).and_then(|current| resolve_location(current, &location));
         let Ok(url) = target else {
             return refused(RedirectRefusal::NoUrl);
         };
@@ -281,7 +281,7 @@ impl RedirectTrail {
         };
         rules
             .check(&url, &to)
-            .map_err(|why| RefusedRedirect { status, reason: why })?;
+            .map_err(|reason| RefusedRedirect { status, reason })?;
         let next = to.url();
         if rules.detects_loops && self.seen.contains(&next) {
             return refused(RedirectRefusal::Loop(next));

@@ -132,10 +132,10 @@ impl Resolver {
             deadline,
             family_delay: (manner == SearchManner::Glibc).then_some(FAMILY_DELAY),
         };
-        let asked = walk.run(name).await;
-        match asked.last() {
-            Some(last) if last.failure(manner).is_none() => Ok(resolved_name(last, &asked)),
-            _ => Err(search_failure(&asked, name, &walk)),
+        let answers = walk.run(name).await;
+        match answers.last() {
+            Some(last) if last.failure(manner).is_none() => Ok(resolved_name(last, &answers)),
+            _ => Err(search_failure(&answers, name, &walk)),
         }
     }
 }
@@ -151,11 +151,11 @@ pub(crate) fn without_query(name: &str) -> Option<Vec<IpAddr>> {
 }
 
 /// Returns the addresses from the server that answered, with its earlier unanswered queries.
-fn resolved_name(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
-    let mut answer = merge_families(asked);
-    let mut earlier = all.iter().filter(|other| other.server == asked.server);
+fn resolved_name(server_answer: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
+    let mut answer = merge_families(server_answer);
+    let mut earlier = all.iter().filter(|other| other.server == server_answer.server);
     answer.unanswered = earlier.find_map(ServerAnswer::unanswered);
-    let addresses = [&asked.a, &asked.aaaa]
+    let addresses = [&server_answer.a, &server_answer.aaaa]
         .into_iter()
         .flatten()
         .flatten()
@@ -168,8 +168,13 @@ fn resolved_name(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
 }
 
 /// Merges both families of one server into one answer.
-fn merge_families(asked: &ServerAnswer) -> DnsAnswer {
-    let replies = || [&asked.a, &asked.aaaa].into_iter().flatten().flatten();
+fn merge_families(server_answer: &ServerAnswer) -> DnsAnswer {
+    let replies = || {
+        [&server_answer.a, &server_answer.aaaa]
+            .into_iter()
+            .flatten()
+            .flatten()
+    };
     let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -177,25 +182,25 @@ fn merge_families(asked: &ServerAnswer) -> DnsAnswer {
     let decides = |reply: &&dns::DnsReply| addresses.is_empty() || !reply.addresses.is_empty();
     let ttl_s = replies().filter(decides).filter_map(|reply| reply.ttl).min();
     DnsAnswer {
-        resolver: asked.server,
-        name: asked.name.clone(),
+        resolver: server_answer.server,
+        name: server_answer.name.clone(),
         addresses,
         ttl_s,
         tcp: replies().any(|reply| reply.over_tcp),
-        unanswered: asked.unanswered(),
+        unanswered: server_answer.unanswered(),
     }
 }
 
 /// Picks the failure of a search that the client reports: the one that ended the search; otherwise an existing name
 /// without address, a failed resolver, or the failure of the name without a search domain, in this order.
-fn search_failure(asked: &[ServerAnswer], name: &str, walk: &NameSearch<'_>) -> UnresolvedName {
+fn search_failure(answers: &[ServerAnswer], name: &str, walk: &NameSearch<'_>) -> UnresolvedName {
     let failed = |one: &ServerAnswer| {
         one.failure(walk.libc).map(|stop| UnresolvedName {
             stop,
             answer: Some(Box::new(merge_families(one))),
         })
     };
-    let Some(last) = asked.last().and_then(failed) else {
+    let Some(last) = answers.last().and_then(failed) else {
         return no_server().into();
     };
     if !walk.continues_after(&last.stop.origin) {
@@ -203,7 +208,7 @@ fn search_failure(asked: &[ServerAnswer], name: &str, walk: &NameSearch<'_>) -> 
     }
     let plain = name.trim_end_matches('.');
     let with = |kind: FailureKind| {
-        asked
+        answers
             .iter()
             .rev()
             .filter_map(failed)
@@ -211,7 +216,13 @@ fn search_failure(asked: &[ServerAnswer], name: &str, walk: &NameSearch<'_>) -> 
     };
     with(FailureKind::NoAddress)
         .or_else(|| with(FailureKind::ServFail))
-        .or_else(|| asked.iter().rev().find(|one| one.name == plain).and_then(failed))
+        .or_else(|| {
+            answers
+                .iter()
+                .rev()
+                .find(|one| one.name == plain)
+                .and_then(failed)
+        })
         .unwrap_or(last)
 }
 
@@ -233,15 +244,15 @@ pub(crate) async fn query(
         RecordType::A => (Some(reply), None),
         RecordType::Aaaa => (None, Some(reply)),
     };
-    let asked = ServerAnswer {
+    let server_answer = ServerAnswer {
         name: name.to_owned(),
         server,
         a,
         aaaa,
         recheck,
     };
-    let answer = merge_families(&asked);
-    match asked.failure(SearchManner::Glibc) {
+    let answer = merge_families(&server_answer);
+    match server_answer.failure(SearchManner::Glibc) {
         None => Ok(answer),
         Some(stop) => Err(UnresolvedName {
             stop,

@@ -104,18 +104,18 @@ pub(crate) struct NameSearch<'a> {
 impl NameSearch<'_> {
     /// Returns the answers to all queries, in order. If the last one has an address, it is the result.
     pub(crate) async fn run(self, name: &str) -> Vec<ServerAnswer> {
-        let mut asked = Vec::new();
+        let mut answers = Vec::new();
         for candidate in self.conf.candidates_for(name, self.libc) {
             match self.libc {
-                SearchManner::Glibc => self.query_sequentially(&candidate, &mut asked).await,
-                SearchManner::Musl => self.query_concurrently(&candidate, &mut asked).await,
+                SearchManner::Glibc => self.query_sequentially(&candidate, &mut answers).await,
+                SearchManner::Musl => self.query_concurrently(&candidate, &mut answers).await,
             }
-            let failure = asked.last().and_then(|last| last.failure(self.libc));
+            let failure = answers.last().and_then(|last| last.failure(self.libc));
             if !failure.is_some_and(|stop| self.continues_after(&stop.origin)) {
                 break;
             }
         }
-        asked
+        answers
     }
 
     /// Whether the search continues with the next name after this failure.
@@ -130,14 +130,14 @@ impl NameSearch<'_> {
     }
 
     /// Queries one server after the other, as often as configured, until one answers conclusively.
-    async fn query_sequentially(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
+    async fn query_sequentially(&self, name: &str, answers: &mut Vec<ServerAnswer>) {
         for _ in 0..self.conf.attempts {
             for server in &self.conf.servers {
                 let one = self.query_both(*server, name, self.conf.timeout).await;
                 let done = one
                     .failure(self.libc)
                     .is_none_or(|stop| is_conclusive(&stop.origin));
-                asked.push(one);
+                answers.push(one);
                 if done || self.deadline.remaining().is_zero() {
                     return;
                 }
@@ -146,7 +146,7 @@ impl NameSearch<'_> {
     }
 
     /// Queries all servers concurrently; the first conclusive answer counts.
-    async fn query_concurrently(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
+    async fn query_concurrently(&self, name: &str, tried: &mut Vec<ServerAnswer>) {
         let attempts = u32::try_from(self.conf.attempts).unwrap_or(1).max(1);
         for _ in 0..attempts {
             let turn = self.conf.timeout / attempts;
@@ -160,7 +160,7 @@ impl NameSearch<'_> {
                 let done = one
                     .failure(self.libc)
                     .is_none_or(|stop| is_conclusive(&stop.origin));
-                asked.push(one);
+                tried.push(one);
                 if done {
                     return;
                 }

@@ -178,9 +178,9 @@ async fn a_taken_port_is_named_with_what_to_do() {
         echo_listen,
         ..config(echo_listen)
     };
-    let said = Agent::bind(config).await.unwrap_err().to_string();
-    assert!(said.contains(&echo_listen.to_string()), "{said}");
-    assert!(said.contains("choose another address"), "{said}");
+    let error = Agent::bind(config).await.unwrap_err().to_string();
+    assert!(error.contains(&echo_listen.to_string()), "{error}");
+    assert!(error.contains("choose another address"), "{error}");
 }
 
 #[tokio::test]
@@ -189,10 +189,10 @@ async fn an_aggregator_that_is_no_http_url_is_refused_at_once() {
         aggregator: "ftp://agg".parse().unwrap(),
         ..config("127.0.0.1:1".parse().unwrap())
     };
-    let said = Agent::bind(config).await.unwrap_err().to_string();
+    let error = Agent::bind(config).await.unwrap_err().to_string();
     assert!(
-        said.contains("ftp://agg") && said.contains("http://HOST:PORT"),
-        "{said}"
+        error.contains("ftp://agg") && error.contains("http://HOST:PORT"),
+        "{error}"
     );
 }
 

@@ -94,12 +94,12 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
     let mut aggregator = Aggregator::start(plan, &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let mut observations = Vec::new();
-    let asked = |o: &&Observation| !matches!(o.outcome, Outcome::NotProbed { .. });
-    while observations.iter().filter(asked).count() < 2000 {
+    let probed = |o: &&Observation| !matches!(o.outcome, Outcome::NotProbed { .. });
+    while observations.iter().filter(probed).count() < 2000 {
         observations.extend(aggregator.observations(1).await);
     }
     observations.extend(aggregator.drain().await);
-    for observation in observations.iter().filter(asked) {
+    for observation in observations.iter().filter(probed) {
         assert_eq!(
             observation.outcome,
             Outcome::Failed {

@@ -44,13 +44,13 @@ async fn an_answer_is_sorted_with_its_smallest_ttl_and_who_said_so() {
 
 #[tokio::test]
 async fn each_refusal_of_a_resolver_has_its_own_kind() {
-    for (say, kind) in [
+    for (script, kind) in [
         (DnsScript::Code(ResponseCode::ServFail), FailureKind::ServFail),
         (DnsScript::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
         (DnsScript::Code(ResponseCode::NoError), FailureKind::NoAddress),
         (DnsScript::Code(ResponseCode::Refused), FailureKind::DnsRefused),
     ] {
-        let dns = Dns::start(move |_| say).await;
+        let dns = Dns::start(move |_| script).await;
         let result = question(&dns, AMPLE).await;
         assert_eq!(failure(&result), (Phase::Resolve, kind));
         assert_eq!(result.dns.unwrap().resolver, dns.addr, "the resolver is known");
@@ -60,12 +60,12 @@ async fn each_refusal_of_a_resolver_has_its_own_kind() {
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_nonsense_is_malformed() {
-    for (say, kind) in [
+    for (script, kind) in [
         (DnsScript::Nothing, FailureKind::ResolveTimeout),
         (DnsScript::WrongId, FailureKind::DnsMalformed),
         (DnsScript::Garbage, FailureKind::DnsMalformed),
     ] {
-        let dns = Dns::start(move |_| say).await;
+        let dns = Dns::start(move |_| script).await;
         assert_eq!(failure(&question(&dns, SHORT).await), (Phase::Resolve, kind));
         dns.join().await;
     }
@@ -150,10 +150,10 @@ async fn a_short_name_walks_the_search_list_and_takes_ipv4_first() {
     let answer = result.dns.unwrap();
     assert_eq!(answer.name, "cart.svc.test");
     assert_eq!(answer.addresses.len(), 2, "both families are known");
-    let mut asked = dns.queries.lock().clone();
-    asked.sort();
+    let mut queries = dns.queries.lock().clone();
+    queries.sort();
     assert_eq!(
-        asked,
+        queries,
         [
             "cart.shop.test A",
             "cart.shop.test AAAA",
@@ -182,13 +182,13 @@ async fn the_search_goes_on_after_servfail_as_glibc_does() {
 
 #[tokio::test]
 async fn a_name_that_exists_nowhere_is_nxdomain_and_one_that_exists_without_address_is_not() {
-    for (say, kind) in [
+    for (script, kind) in [
         (DnsScript::Code(ResponseCode::NXDomain), FailureKind::NxDomain),
         (DnsScript::Code(ResponseCode::NoError), FailureKind::NoAddress),
     ] {
         let dns = Dns::start(move |query| {
             if query.name().to_ascii().starts_with("cart.shop") {
-                say
+                script
             } else {
                 DnsScript::Code(ResponseCode::NXDomain)
             }
@@ -220,11 +220,11 @@ async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
     let dns = Dns::start(|_| DnsScript::Nothing).await;
     let result = connect(&conf(&dns, "search a.test b.test"), "cart", 1, SHORT).await;
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
-    let mut asked = dns.queries.lock().clone();
-    asked.sort();
+    let mut queries = dns.queries.lock().clone();
+    queries.sort();
     // Both families and a repeat over either transport, for the first name only.
     let expected = ["A", "A", "AAAA", "tcp"].map(|kind| format!("cart.a.test {kind}"));
-    assert_eq!(asked, expected, "the search stops at a silent resolver");
+    assert_eq!(queries, expected, "the search stops at a silent resolver");
     dns.join().await;
 }
 
@@ -303,11 +303,11 @@ async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_
         tcp_answered: Some(true),
     };
     assert_eq!(answer.unanswered, Some(unanswered));
-    let mut asked = dns.queries.lock().clone();
-    asked.sort();
+    let mut queries = dns.queries.lock().clone();
+    queries.sort();
     let name = "shop.example.test";
     assert_eq!(
-        asked,
+        queries,
         ["A", "A", "AAAA", "tcp"].map(|kind| format!("{name} {kind}"))
     );
     dns.join().await;

@@ -138,7 +138,7 @@ async fn a_target_that_must_not_answer_fails_when_it_does() {
 }
 
 #[tokio::test]
-async fn what_is_expected_of_a_handshake_is_booked_in_its_phase() {
+async fn a_handshake_expectation_fails_in_its_own_phase() {
     let ca = Ca::new();
     for (expected, kind) in [
         (
@@ -175,7 +175,7 @@ async fn what_is_expected_of_a_handshake_is_booked_in_its_phase() {
 }
 
 #[tokio::test]
-async fn a_certificate_nobody_vouches_for_is_accepted_only_where_that_is_asked_for() {
+async fn an_untrusted_certificate_is_accepted_only_on_request() {
     let server = https(Ca::new().server("other.example.test", VALID), HELLO).await;
     let change = json!({"scheme": "https", "port": 443, "any_certificate": true});
     // No roots are needed.

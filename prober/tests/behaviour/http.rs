@@ -333,7 +333,7 @@ async fn an_endless_body_is_read_only_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn a_backend_that_names_its_pod_is_booked_as_the_entry() {
+async fn a_backend_that_names_its_pod_is_recorded_as_the_entry() {
     let server = answering("HTTP/1.1 200 OK\r\nParallax-Pod: shop-7f9\r\nContent-Length: 0\r\n\r\n").await;
     let result = probe(&server, json!({}), AMPLE).await;
     assert_eq!(result.entry.unwrap().as_str(), "shop-7f9");
@@ -342,7 +342,7 @@ async fn a_backend_that_names_its_pod_is_booked_as_the_entry() {
 
 #[tokio::test]
 async fn a_dropped_probe_closes_its_connection() {
-    let (gone, told) = tokio::sync::oneshot::channel();
+    let (gone, closed) = tokio::sync::oneshot::channel();
     let gone = Arc::new(Mutex::new(Some(gone)));
     let (arrived, arrival) = tokio::sync::oneshot::channel();
     let arrived = Arc::new(Mutex::new(Some(arrived)));
@@ -362,7 +362,7 @@ async fn a_dropped_probe_closes_its_connection() {
         result = run(&assignment, &context) => panic!("the server never answers: {result:?}"),
         arrived = arrival => arrived.unwrap(),
     }
-    told.await.unwrap();
+    closed.await.unwrap();
     server.join().await;
 }
 

@@ -80,8 +80,8 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
         1,
         "they differ in the address only"
     );
-    let climbed: Vec<_> = sight.caa.iter().map(|at| at.name.as_str()).collect();
-    assert_eq!(climbed, ["shop.example.test", "example.test", "test"]);
+    let caa_names: Vec<_> = sight.caa.iter().map(|at| at.name.as_str()).collect();
+    assert_eq!(caa_names, ["shop.example.test", "example.test", "test"]);
     let CaaAnswer::Records(records) = &sight.caa[1].answer else {
         panic!("the parent has records: {sight:?}")
     };
@@ -115,10 +115,10 @@ async fn that_there_is_no_such_name_is_an_answer_and_silence_is_none() {
     );
     failing.join().await;
 
-    let nobody = collect(None, &probe).await;
+    let without_resolver = collect(None, &probe).await;
     let fault = OwnFault::NoResolver;
-    assert_eq!(nobody.outcome, Outcome::NotProbed { fault });
-    assert_eq!(nobody.names, None);
+    assert_eq!(without_resolver.outcome, Outcome::NotProbed { fault });
+    assert_eq!(without_resolver.names, None);
 }
 
 #[tokio::test]

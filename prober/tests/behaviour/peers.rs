@@ -55,7 +55,7 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
     let over_two = json!({"scheme": "https", "port": 443, "version": "2"});
     let request = |change: &Value| http(silent.addr, change, SHORT);
     let dialled = |probe: Value| assignment(&probe, &json!({"address": silent.addr}), SHORT);
-    let asked = |probe: Value| assignment(&probe, &json!("resolve"), SHORT);
+    let resolved = |probe: Value| assignment(&probe, &json!("resolve"), SHORT);
     let first_byte = (P::FirstByte, K::FirstByteTimeout);
     for (assignment, expected) in [
         (request(&json!({})), first_byte.clone()),
@@ -73,11 +73,11 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
         ),
         (dialled(json!({"kind": "echo", "nonce": "n"})), first_byte),
         (
-            asked(json!({"kind": "dns", "name": "a.test", "record": "A", "resolver": dns.addr})),
+            resolved(json!({"kind": "dns", "name": "a.test", "record": "A", "resolver": dns.addr})),
             (P::Resolve, K::ResolveTimeout),
         ),
         (
-            asked(
+            resolved(
                 json!({"kind": "dns", "name": "a.test", "record": "A", "resolver": silent.addr, "transport": "tcp"}),
             ),
             (P::Resolve, K::ResolveTimeout),
@@ -104,9 +104,9 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
 #[tokio::test]
 async fn one_lost_question_is_asked_again_and_is_no_failure_of_the_target() {
     let server = answering(OK).await;
-    let asked = Arc::new(AtomicUsize::new(0));
+    let queries = Arc::new(AtomicUsize::new(0));
     let dns = Dns::start(move |query| match query.query_type() {
-        RecordType::A if asked.fetch_add(1, Ordering::Relaxed) == 0 => DnsScript::Nothing,
+        RecordType::A if queries.fetch_add(1, Ordering::Relaxed) == 0 => DnsScript::Nothing,
         RecordType::A => DnsScript::Addresses(&["127.0.0.1"]),
         _ => DnsScript::Code(ResponseCode::NoError),
     })
@@ -239,14 +239,14 @@ async fn five_hundred_empty_answers_over_tls_leave_no_connection_open() {
 
 #[tokio::test]
 async fn an_expired_a_self_made_and_a_wrongly_named_certificate_are_told_apart_and_all_described() {
-    let (ca, stranger) = (Ca::new(), Ca::new());
+    let (ca, other_ca) = (Ca::new(), Ca::new());
     for (config, kind) in [
         (
             ca.server("shop.example.test", (2020, 2021)),
             FailureKind::CertificateExpired,
         ),
         (
-            stranger.server("shop.example.test", VALID),
+            other_ca.server("shop.example.test", VALID),
             FailureKind::CertificateUntrusted,
         ),
         (

@@ -262,22 +262,22 @@ async fn each_answer_of_a_redirect_is_timed_and_the_sum_is_still_the_total() {
 
 #[tokio::test]
 async fn an_answer_that_is_held_back_is_timed_as_long_as_it_was_held_back() {
-    let held = Arc::new(parking_lot::Mutex::new(std::time::Duration::ZERO));
+    let delay = Arc::new(parking_lot::Mutex::new(std::time::Duration::ZERO));
     let server = Server::start({
-        let held = Arc::clone(&held);
+        let delay = Arc::clone(&delay);
         move |mut stream| {
-            let held = Arc::clone(&held);
+            let delay = Arc::clone(&delay);
             async move {
                 for connection in ["keep-alive", "close"] {
                     request(&mut stream).await;
-                    let asked = std::time::Instant::now();
+                    let start = std::time::Instant::now();
                     let answer =
                         format!("HTTP/1.1 200 OK\r\nConnection: {connection}\r\nContent-Length: 2\r\n\r\n");
                     stream.write_all(answer.as_bytes()).await.unwrap();
                     if connection == "close" {
                         // Simulates a server that delays its last segment on a kept connection.
                         tokio::time::sleep(std::time::Duration::from_millis(40)).await;
-                        *held.lock() = asked.elapsed();
+                        *delay.lock() = start.elapsed();
                     }
                     stream.write_all(b"ok").await.unwrap();
                 }
@@ -293,7 +293,7 @@ async fn an_answer_that_is_held_back_is_timed_as_long_as_it_was_held_back() {
     let again = std::time::Duration::from(result.times.second_request.unwrap());
     // Rounding may take one microsecond.
     assert!(
-        again + std::time::Duration::from_micros(1) >= *held.lock(),
+        again + std::time::Duration::from_micros(1) >= *delay.lock(),
         "{again:?}"
     );
     world.dns.join().await;

@@ -15,8 +15,8 @@ use crate::servers::{
 
 /// A server that redirects `/N` to `/N+1` up to `/end`, and responds there.
 async fn chain(code: u16, end: usize) -> (Server, Arc<Mutex<Vec<String>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&requests);
     let server = Server::start(move |mut stream| {
         let seen = Arc::clone(&seen);
         async move {
@@ -40,7 +40,7 @@ async fn chain(code: u16, end: usize) -> (Server, Arc<Mutex<Vec<String>>>) {
         }
     })
     .await;
-    (server, asked)
+    (server, requests)
 }
 
 async fn probe(server: &Server, change: Value) -> ProbeResult {
@@ -86,7 +86,7 @@ async fn a_healthy_redirect_is_one_probe_without_a_failure_and_its_hops_are_evid
 }
 
 #[tokio::test]
-async fn more_hops_than_allowed_and_a_circle_have_their_own_kinds() {
+async fn too_many_hops_and_a_redirect_loop_have_their_own_kinds() {
     let (server, _) = chain(302, 99).await;
     let result = probe(&server, json!({"path": "/0", "redirects": {"max": 3}})).await;
     assert_eq!(
@@ -98,17 +98,17 @@ async fn more_hops_than_allowed_and_a_circle_have_their_own_kinds() {
         }
     );
     assert_eq!(server.join().await, 4);
-    let circle = answering("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n").await;
-    let result = probe(&circle, json!({"redirects": {"max": 3}})).await;
+    let redirect_loop = answering("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n").await;
+    let result = probe(&redirect_loop, json!({"redirects": {"max": 3}})).await;
     assert_eq!(failure(&result), (Phase::Check, FailureKind::RedirectLoop));
-    assert_eq!(circle.join().await, 1);
+    assert_eq!(redirect_loop.join().await, 1);
 }
 
 #[tokio::test]
 async fn a_redirect_to_a_third_party_or_another_scheme_is_refused_and_nobody_is_asked() {
-    let stranger = answering("HTTP/1.1 200 OK\r\n\r\n").await;
+    let third_party = answering("HTTP/1.1 200 OK\r\n\r\n").await;
     for location in [
-        format!("http://127.0.0.1:{}/", stranger.addr.port()),
+        format!("http://127.0.0.1:{}/", third_party.addr.port()),
         "ftp://shop.example.test/".to_owned(),
         "gopher://shop.example.test/".to_owned(),
         "http://shop.example.test:8080/".to_owned(),
@@ -125,7 +125,7 @@ async fn a_redirect_to_a_third_party_or_another_scheme_is_refused_and_nobody_is_
         );
         assert_eq!(server.join().await, 1);
     }
-    assert_eq!(stranger.join().await, 0);
+    assert_eq!(third_party.join().await, 0);
 }
 
 #[tokio::test]
@@ -136,13 +136,17 @@ async fn a_post_becomes_a_get_where_browsers_make_it_one_and_stays_a_post_where_
         (307, "POST /1 "),
         (308, "POST /1 "),
     ] {
-        let (server, asked) = chain(code, 1).await;
+        let (server, requests) = chain(code, 1).await;
         let change = json!({"path": "/0", "method": "POST", "body": "x", "redirects": {"max": 1}});
         assert_eq!(
             probe(&server, change).await.outcome,
             Outcome::Ok { status: Some(200) }
         );
-        assert!(asked.lock()[1].starts_with(second), "{code}: {:?}", asked.lock());
+        assert!(
+            requests.lock()[1].starts_with(second),
+            "{code}: {:?}",
+            requests.lock()
+        );
         server.join().await;
     }
 }

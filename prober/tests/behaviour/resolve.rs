@@ -66,7 +66,7 @@ async fn both_families_are_waited_for_and_each_address_says_where_it_came_from()
 
 #[tokio::test]
 async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_live_one() {
-    for (say, answer) in [
+    for (script, answer) in [
         (
             DnsScript::Code(ResponseCode::NoError),
             failed(FailureKind::NoAddress),
@@ -79,7 +79,7 @@ async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_liv
     ] {
         let dns = Dns::start(move |query| match query.query_type() {
             RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
-            _ => say,
+            _ => script,
         })
         .await;
         let context = context(TlsConfigs::with_roots([]));
@@ -92,7 +92,7 @@ async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_liv
 }
 
 #[tokio::test]
-async fn every_name_of_the_search_list_that_was_tried_is_told() {
+async fn every_name_of_the_search_list_that_was_tried_is_reported() {
     let dns = Dns::start(|query| match query.name().to_ascii().as_str() {
         "cart.svc.test." => DnsScript::Addresses(&["127.0.0.1"]),
         _ => DnsScript::Code(ResponseCode::NXDomain),
@@ -124,7 +124,7 @@ async fn glibc_goes_on_after_servfail_where_musl_stops() {
 }
 
 #[tokio::test]
-async fn a_name_whose_ipv6_question_fails_lives_in_glibc_and_fails_in_musl() {
+async fn a_name_whose_ipv6_query_fails_resolves_in_glibc_and_fails_in_musl() {
     let dns = Dns::start(|query| match query.query_type() {
         RecordType::A => DnsScript::Addresses(&["203.0.113.10"]),
         _ => DnsScript::Code(ResponseCode::ServFail),
@@ -170,9 +170,9 @@ async fn a_literal_address_asks_nobody_and_no_nameserver_is_our_own_fault() {
     let found = all(&context, "192.0.2.7").await;
     assert_eq!(found.addresses[0].address, "192.0.2.7".parse::<IpAddr>().unwrap());
     assert_eq!((found.tried.len(), found.aaaa), (0, FamilyAnswer::NotNeeded));
-    let nowhere = all(&context, "shop.test").await;
+    let unresolved = all(&context, "shop.test").await;
     assert!(matches!(
-        nowhere.failure(),
+        unresolved.failure(),
         Some(FamilyAnswer::NotQueried {
             own: OwnFault::NoResolver,
             ..

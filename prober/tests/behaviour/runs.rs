@@ -108,15 +108,15 @@ async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
 #[tokio::test]
 async fn a_redirect_out_of_scope_is_not_followed() {
     let secret = answering("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret").await;
-    let asked = Arc::new(Mutex::new(0));
+    let request_count = Arc::new(Mutex::new(0));
     let to = secret.addr;
     let front = Server::start({
-        let asked = Arc::clone(&asked);
+        let request_count = Arc::clone(&request_count);
         move |mut stream| {
-            let asked = Arc::clone(&asked);
+            let request_count = Arc::clone(&request_count);
             async move {
                 request(&mut stream).await;
-                *asked.lock() += 1;
+                *request_count.lock() += 1;
                 let answer = format!(
                     "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.2:{}/latest\r\nContent-Length: 0\r\n\r\n",
                     to.port()
@@ -144,7 +144,7 @@ async fn a_redirect_out_of_scope_is_not_followed() {
         "{:?}",
         result.detail
     );
-    assert_eq!((*asked.lock(), result.hops.len()), (1, 1));
+    assert_eq!((*request_count.lock(), result.hops.len()), (1, 1));
     front.join().await;
     assert_eq!(secret.join().await, 0, "the redirect was not followed");
 }
@@ -168,8 +168,8 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     };
     let context = context(TlsConfigs::with_roots([]));
     let ask = async |probe: &Value| run(&assignment(probe, &json!("resolve"), AMPLE), &context).await;
-    let here = json!({"allow": ["127.0.0.0/8"]});
-    let seen = ask(&probe("cert-manager", Some("t0ken.thumb"), here.clone())).await;
+    let local_scope = json!({"allow": ["127.0.0.0/8"]});
+    let seen = ask(&probe("cert-manager", Some("t0ken.thumb"), local_scope.clone())).await;
     assert_eq!(
         seen.outcome,
         Outcome::Ok { status: Some(200) },
@@ -182,7 +182,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!(sight.addresses, [target.addr.ip()]);
     assert!(seen.times.total.unwrap().0 > 0 && seen.times.connect.is_none());
     // An authority fetches as often as requested, sequentially.
-    let mut often = probe("pebble", Some("t0ken.thumb"), here.clone());
+    let mut often = probe("pebble", Some("t0ken.thumb"), local_scope.clone());
     often["passes"] = json!(3);
     let seen = ask(&often).await;
     assert_eq!(
@@ -192,7 +192,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
         seen.detail
     );
     assert_eq!(seen.challenge.unwrap().passes, 3);
-    let wrong = ask(&probe("cert-manager", Some("t0ken.other"), here.clone())).await;
+    let wrong = ask(&probe("cert-manager", Some("t0ken.other"), local_scope.clone())).await;
     assert!(matches!(
         wrong.outcome,
         Outcome::Failed {
@@ -200,14 +200,14 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
             ..
         }
     ));
-    let no_key = ask(&probe("cert-manager", None, here.clone())).await;
+    let no_key = ask(&probe("cert-manager", None, local_scope.clone())).await;
     assert_eq!(
         no_key.outcome,
         Outcome::Ok { status: Some(200) },
         "no content was expected"
     );
     // The authority does not use private addresses, even if the scope allows them.
-    let authority = ask(&probe("boulder", Some("t0ken.thumb"), here)).await;
+    let authority = ask(&probe("boulder", Some("t0ken.thumb"), local_scope)).await;
     assert!(matches!(
         authority.outcome,
         Outcome::Failed {

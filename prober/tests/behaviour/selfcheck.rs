@@ -99,7 +99,7 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
     cut_404.truncate(cut_404.len() - 2);
     let large = [KEY.as_bytes(), &vec![b'\n'; 2 << 20]].concat();
     let packed = "Content-Encoding: gzip\r\n";
-    for (what, answer, expected) in [
+    for (case, answer, expected) in [
         ("the key", answer(200, "", KEY.as_bytes()), None),
         (
             "a trailing newline",
@@ -178,7 +178,7 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
     ] {
         let server = answering(answer).await;
         let validation = fetch(&once(), server.addr.port()).await;
-        assert_eq!(kind(&validation), expected, "{what}: {:?}", validation.detail);
+        assert_eq!(kind(&validation), expected, "{case}: {:?}", validation.detail);
         assert_eq!(validation.problem, None, "the self check is not an authority");
         server.join().await;
     }

@@ -47,11 +47,11 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
 #[tokio::test]
 async fn an_aggregator_that_is_down_costs_the_other_nothing_and_its_queue_is_its_own() {
     let target = answering("").await;
-    let mut there = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
+    let mut reachable = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
     // Bound and dropped, so that nothing listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let agent = Running::among(config(closed), &[there.addr()]).await;
-    let seen = there.observations(20).await;
+    let agent = Running::among(config(closed), &[reachable.addr()]).await;
+    let seen = reachable.observations(20).await;
     let expected: Vec<u64> = (0..seen.len() as u64).collect();
     assert_eq!(seen.iter().map(|seen| seen.seq.0).collect::<Vec<_>>(), expected);
     let waiting = |n| format!("parallax_prober_replica_spool_reports{{replica=\"aggregator 0\"}} {n}");
@@ -60,6 +60,6 @@ async fn an_aggregator_that_is_down_costs_the_other_nothing_and_its_queue_is_its
         "the observations wait for it"
     );
     agent.stop().await;
-    there.join().await;
+    reachable.join().await;
     target.join().await;
 }

@@ -4,13 +4,13 @@ use super::*;
 
 #[tokio::test]
 async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the_cas_fetch_alone() {
-    let bench = Bench::new(RunOptions::default());
+    let harness = Bench::new(RunOptions::default());
     let ask = |client: &str| json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": client, "expected": "t0ken.thumb"}});
-    let run = bench.begin(ask("cert-manager")).unwrap();
+    let run = harness.begin(ask("cert-manager")).unwrap();
     assert_eq!((run.rounds, run.timeout), (1, Micros::from_secs(10)));
-    let told = bench.told();
+    let assignments = harness.told();
     let fetch = |a: &Assignment| serde_json::to_value(&a.probe).unwrap();
-    for (_, assignment) in told.iter().filter(|(_, a)| a.channel == Channel::Vip) {
+    for (_, assignment) in assignments.iter().filter(|(_, a)| a.channel == Channel::Vip) {
         let probe = fetch(assignment);
         assert_eq!(
             (&probe["kind"], &probe["client"]),
@@ -22,18 +22,18 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
         );
         assert_eq!(assignment.dial, parallax_model::DialAddress::Resolve);
     }
-    let direct: Vec<_> = told
+    let direct: Vec<_> = assignments
         .iter()
         .filter(|(_, a)| a.channel == Channel::Direct)
         .collect();
     assert_eq!(direct.len(), 3, "the ingress pod, from every node");
     assert_eq!(fetch(&direct[0].1)["expect_body_equals"], "t0ken.thumb");
-    assert!(told.iter().any(|(_, a)| a.channel == Channel::Mesh));
+    assert!(assignments.iter().any(|(_, a)| a.channel == Channel::Mesh));
     // Refused on nodes without an ingress Pod, as in I1. One fetch proves the failure, several name the cause.
     let mut several = ask("cert-manager");
     several["rounds"] = json!(4);
-    let run = bench.begin(several).unwrap();
-    bench.answer(4, |vantage, assignment| {
+    let run = harness.begin(several).unwrap();
+    harness.answer(4, |vantage, assignment| {
         let no_local = vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip;
         if no_local {
             json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
@@ -41,9 +41,9 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
             ok(vantage, assignment)
         }
     });
-    let (events, run) = bench.end(&run).await;
+    let (events, run) = harness.end(&run).await;
     assert_eq!(run.challenge, Some(parallax_model::ChallengeClient::CertManager));
-    let sights = events.iter().filter(|event| {
+    let challenge_results = events.iter().filter(|event| {
         matches!(
             event,
             RunEvent::Result {
@@ -53,30 +53,30 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
             }
         )
     });
-    assert_eq!(sights.count(), 2 * 4);
+    assert_eq!(challenge_results.count(), 2 * 4);
     assert_eq!(
         run.verdict.map(|verdict| verdict.verdict.region.region),
         Some("nolocal".to_owned()),
         "{}",
         run.sentence
     );
-    let ca = bench.begin(ask("boulder")).unwrap();
+    let ca = harness.begin(ask("boulder")).unwrap();
     assert_eq!(ca.timeout, Micros::from_secs(20));
-    assert!(bench.told().iter().all(|(_, a)| a.channel == Channel::Vip));
+    assert!(harness.told().iter().all(|(_, a)| a.channel == Channel::Vip));
     let five = json!({"url": CHALLENGE, "challenge": {"client": "cert-manager", "passes": 5}});
-    let five = bench.begin(five).unwrap();
+    let five = harness.begin(five).unwrap();
     assert_eq!(
         five.deadline - five.requested_at,
         Micros::from_secs(5 * 10 + 4 * 2 + 1),
         "five fetches and the pauses between them"
     );
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_are() {
-    let bench = Bench::new(RunOptions::default());
-    let begin = |url: &str, challenge: Value| bench.begin(json!({"url": url, "challenge": challenge}));
+    let harness = Bench::new(RunOptions::default());
+    let begin = |url: &str, challenge: Value| harness.begin(json!({"url": url, "challenge": challenge}));
     let plain = || json!({"client": "boulder"});
     for url in [
         "http://a.example.test/",
@@ -102,8 +102,8 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
             "{refused}"
         );
     }
-    let asked = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
-    let refused = begin(CHALLENGE, asked).unwrap_err();
+    let query = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
+    let refused = begin(CHALLENGE, query).unwrap_err();
     assert!(refused.to_string().contains("resolvers.public"), "{refused}");
     let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 6})).unwrap_err();
     assert!(passes.to_string().contains("challenge.passes"), "{passes}");
@@ -122,15 +122,15 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
         RunRefusedError::OutOfScope(_)
     ));
     any.stop().await;
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() {
-    let bench = Bench::new(RunOptions::default());
-    let asked = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
-    bench.begin(asked).unwrap();
-    let passes: Vec<(String, Value)> = bench
+    let harness = Bench::new(RunOptions::default());
+    let query = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
+    harness.begin(query).unwrap();
+    let passes: Vec<(String, Value)> = harness
         .told()
         .into_iter()
         .map(|(vantage, assignment)| {
@@ -138,41 +138,41 @@ async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() 
             (vantage.to_string(), probe["passes"].clone())
         })
         .collect();
-    let told = |outside: bool| -> Vec<&Value> {
+    let fetches = |outside: bool| -> Vec<&Value> {
         let own = passes
             .iter()
             .filter(|(vantage, _)| vantage.contains(':') == outside);
         own.map(|(_, passes)| passes).collect()
     };
-    assert_eq!(told(true), [&json!(5)], "{passes:?}");
+    assert_eq!(fetches(true), [&json!(5)], "{passes:?}");
     assert!(
-        told(false).len() > 1 && told(false).iter().all(|passes| passes.is_null()),
+        fetches(false).len() > 1 && fetches(false).iter().all(|passes| passes.is_null()),
         "{passes:?}"
     );
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds() {
+async fn a_challenge_over_five_hundred_nodes_is_distributed_and_judged_within_seconds() {
     let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     for n in 4..=500 {
         let node = json!({"name": format!("n{n}"), "zone": "a",
             "prober": {"pod": format!("prober-n{n}"), "address": format!("10.{}.{}.5:9095", 100 + n / 250, n % 250)}});
         spec.nodes.push(serde_json::from_value(node).unwrap());
     }
-    let bench = Bench::of(spec, RunOptions::default());
+    let harness = Bench::of(spec, RunOptions::default());
     let begun = std::time::Instant::now();
     let ask = json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": "cert-manager", "expected": "t0ken.thumb"}});
-    let run = bench.begin(ask).unwrap();
+    let run = harness.begin(ask).unwrap();
     assert_eq!(run.vantages.len(), 500);
-    bench.answer(1, |vantage, assignment| {
+    harness.answer(1, |vantage, assignment| {
         if vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip {
             json!({"result": "failed", "phase": "connect", "kind": "refused", "challenge": {"passes": 0}})
         } else {
             ok(vantage, assignment)
         }
     });
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(
         run.completed, run.expected,
         "no probe was waited for to its deadline"
@@ -180,5 +180,5 @@ async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds()
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     // The budget is five seconds including the probes' own time; here it is measured, not asserted.
     println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
-    bench.stop().await;
+    harness.stop().await;
 }

@@ -3,23 +3,23 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time_is_over() {
-    let bench = Bench::new(RunOptions::default());
+async fn a_host_check_uses_one_node_and_the_internet_and_returns_partial_results_at_its_timeout() {
+    let harness = Bench::new(RunOptions::default());
     let host = "a.example.test".parse().unwrap();
-    let mut asked = Vec::new();
+    let mut vantages = Vec::new();
     for turn in 0..3 {
         let at = HostCheck {
             host: &host,
             token: "t0ken",
             turn,
         };
-        let mut orders = bench.desk.orders();
+        let mut orders = harness.desk.orders();
         orders.mark_unchanged();
         let only_outside = async {
             orders.changed().await.unwrap();
-            for (seq, (vantage, assignment)) in bench.told().into_iter().enumerate() {
+            for (seq, (vantage, assignment)) in harness.told().into_iter().enumerate() {
                 if vantage.node().is_some() {
-                    asked.push(vantage.to_string());
+                    vantages.push(vantage.to_string());
                     continue;
                 }
                 let line = json!({"seq": turn * 10 + seq, "t_us": 1, "target": assignment.target, "channel": assignment.channel,
@@ -30,16 +30,16 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
                     observation: serde_json::from_value(line).unwrap(),
                 };
                 // A duplicate counts once, and a vantage that was not asked does not count.
-                bench.desk.record(&recorded);
-                bench.desk.record(&recorded);
-                let stranger = "internet:stranger".parse().unwrap();
-                bench.desk.record(&Recorded {
-                    vantage: stranger,
+                harness.desk.record(&recorded);
+                harness.desk.record(&recorded);
+                let other_vantage = "internet:stranger".parse().unwrap();
+                harness.desk.record(&Recorded {
+                    vantage: other_vantage,
                     ..recorded
                 });
             }
         };
-        let look = bench.desk.check_host(at, &bench.topology, &bench.view);
+        let look = harness.desk.check_host(at, &harness.topology, &harness.view);
         let (looked, ()) = tokio::join!(look, only_outside);
         assert_eq!(
             looked.unwrap().observations.len(),
@@ -48,31 +48,31 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
         );
     }
     assert_eq!(
-        asked,
+        vantages,
         [
             "n1/pod", "n1/pod", "n1/pod", "n3/pod", "n3/pod", "n3/pod", "n2/pod", "n2/pod", "n2/pod"
         ],
         "the nodes take turns"
     );
-    assert_eq!(bench.desk.list(), [], "a check is not a run");
-    bench.stop().await;
+    assert_eq!(harness.desk.list(), [], "a check is not a run");
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn nobody_looks_at_a_host_that_nobody_publishes() {
-    let bench = Bench::new(RunOptions::default());
+async fn a_host_that_no_route_publishes_is_not_checked() {
+    let harness = Bench::new(RunOptions::default());
     let host = "b.example.test".parse().unwrap();
     let at = HostCheck {
         host: &host,
         token: "t0ken",
         turn: 0,
     };
-    let refused = bench
+    let refused = harness
         .desk
-        .check_host(at, &bench.topology, &bench.view)
+        .check_host(at, &harness.topology, &harness.view)
         .await
         .unwrap_err();
     assert!(matches!(refused, HostCheckError::OutOfScope(_)), "{refused}");
-    assert!(bench.desk.orders().borrow().is_empty());
-    bench.stop().await;
+    assert!(harness.desk.orders().borrow().is_empty());
+    harness.stop().await;
 }

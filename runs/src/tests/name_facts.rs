@@ -16,16 +16,16 @@ fn told(by: &str, address: &str, issuer: &str) -> Value {
 
 #[tokio::test]
 async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_authority() {
-    let bench = Bench::new(RunOptions::default());
+    let harness = Bench::new(RunOptions::default());
     let ask = json!({"url": "dns://a.example.test", "names": {"identities": ["letsencrypt.org"]}});
-    let run = bench.begin(ask).unwrap();
-    let asked: Vec<String> = bench
+    let run = harness.begin(ask).unwrap();
+    let vantages: Vec<String> = harness
         .told()
         .iter()
         .map(|(vantage, _)| vantage.to_string())
         .collect();
-    assert_eq!(asked, ["n1/pod", "n2/pod", "n3/pod", "internet:laptop"]);
-    for (_, assignment) in bench.told() {
+    assert_eq!(vantages, ["n1/pod", "n2/pod", "n3/pod", "internet:laptop"]);
+    for (_, assignment) in harness.told() {
         let parallax_model::ProbeSpec::Names(probe) = &assignment.probe else {
             panic!("{assignment:?}")
         };
@@ -39,11 +39,11 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
         );
         assert_eq!(assignment.channel, Channel::Dns);
     }
-    bench.answer(1, |vantage, _| match vantage.node() {
+    harness.answer(1, |vantage, _| match vantage.node() {
         Some(_) => told("own", "10.0.0.1", "letsencrypt.org"),
         None => told("own", "203.0.113.10", "pki.goog"),
     });
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
     let found = run.names.unwrap();
     assert_eq!(found.facts.views.len(), 2, "three nodes with equal responses");
@@ -57,9 +57,9 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
             .facts
             .not_queried
             .iter()
-            .any(|what| what.contains("resolvers.authoritative"))
+            .any(|entry| entry.contains("resolvers.authoritative"))
     );
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
@@ -67,24 +67,24 @@ async fn public_resolvers_and_a_zones_own_servers_are_asked_where_the_configurat
     let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     spec.resolvers =
         serde_json::from_value(json!({"public": ["192.0.2.53"], "authoritative": true})).unwrap();
-    let bench = Bench::of(spec, RunOptions::default());
-    bench
+    let harness = Bench::of(spec, RunOptions::default());
+    harness
         .begin(json!({"url": "dns://a.example.test", "names": {}}))
         .unwrap();
-    for (_, assignment) in bench.told() {
+    for (_, assignment) in harness.told() {
         let parallax_model::ProbeSpec::Names(probe) = assignment.probe else {
             panic!("expected a name probe")
         };
         assert!(probe.query_authorities);
         assert_eq!(probe.public_resolvers, ["192.0.2.53:53".parse().unwrap()]);
     }
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn only_names_of_known_hosts_are_asked_for_and_one_thing_at_a_time() {
-    let bench = Bench::new(RunOptions::default());
-    let begin = |url: &str, names: Value| bench.begin(json!({"url": url, "names": names}));
+    let harness = Bench::new(RunOptions::default());
+    let begin = |url: &str, names: Value| harness.begin(json!({"url": url, "names": names}));
     let refused = begin("dns://b.example.test", json!({})).unwrap_err();
     assert!(
         refused.to_string().contains("no host of a known target"),
@@ -105,24 +105,24 @@ async fn only_names_of_known_hosts_are_asked_for_and_one_thing_at_a_time() {
     }
     let both = json!({"url": CHALLENGE, "names": {}, "challenge": {"client": "boulder"}});
     assert!(matches!(
-        bench.begin(both).unwrap_err(),
+        harness.begin(both).unwrap_err(),
         RunRefusedError::Names(_)
     ));
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn probers_that_do_not_know_the_question_leave_it_unknown() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench
+    let harness = Bench::new(RunOptions::default());
+    let run = harness
         .begin(json!({"url": "dns://a.example.test", "names": {}}))
         .unwrap();
     // An older prober makes no probe, or reports a result without facts.
-    bench.answer(1, |_, _| json!({"result": "not_asked", "own": "no_resolver"}));
-    let (_, run) = bench.end(&run).await;
+    harness.answer(1, |_, _| json!({"result": "not_asked", "own": "no_resolver"}));
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
     let found = run.names.unwrap();
     assert_eq!(found.facts.views, []);
     assert_eq!(found.verdict.problems, []);
-    bench.stop().await;
+    harness.stop().await;
 }

@@ -4,14 +4,14 @@ use super::*;
 
 #[tokio::test]
 async fn a_run_in_which_every_probe_of_every_vantage_succeeds_has_passed() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench.begin(json!({"url": "http://A.example.test"})).unwrap();
+    let harness = Bench::new(RunOptions::default());
+    let run = harness.begin(json!({"url": "http://A.example.test"})).unwrap();
     assert_eq!(
         (run.target.as_str(), run.state, run.vantages.len()),
         (A, RunState::Running, 4)
     );
-    bench.answer(3, ok);
-    let (events, run) = bench.end(&run).await;
+    harness.answer(3, ok);
+    let (events, run) = harness.end(&run).await;
     assert_eq!(
         (run.outcome, run.completed),
         (Some(RunOutcome::Passed), run.expected)
@@ -25,17 +25,17 @@ async fn a_run_in_which_every_probe_of_every_vantage_succeeds_has_passed() {
     assert!(matches!(events[0], RunEvent::Started { .. }));
     assert_eq!(events.len() as u64, run.expected + 2);
     assert!(run.first_probe.is_some());
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench
+    let harness = Bench::new(RunOptions::default());
+    let run = harness
         .begin(json!({"url": A, "from": "nodes", "rounds": 4}))
         .unwrap();
     let refused = json!({"result": "failed", "phase": "connect", "kind": "refused"});
-    bench.answer(4, |vantage, assignment| {
+    harness.answer(4, |vantage, assignment| {
         let no_local = vantage.to_string() != "n1/pod" && assignment.channel == Channel::Vip;
         if no_local {
             refused.clone()
@@ -43,7 +43,7 @@ async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked
             ok(vantage, assignment)
         }
     });
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     let verdict = run.verdict.unwrap();
     assert_eq!(verdict.verdict.region.region, "nolocal", "{}", run.sentence);
@@ -55,26 +55,26 @@ async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked
         (4, Some("refused in connect"))
     );
     assert!(run.vantages[0].failures > 0, "failing ones first");
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_run_of_the_mesh_asks_every_echo_from_every_node_and_names_the_node_that_nobody_reaches() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench.begin(json!({"url": "mesh", "rounds": 6})).unwrap();
+    let harness = Bench::new(RunOptions::default());
+    let run = harness.begin(json!({"url": "mesh", "rounds": 6})).unwrap();
     assert_eq!(run.vantages.len(), 3, "from outside there is no mesh");
-    let told = bench.told();
-    assert_eq!(told.len(), 6);
-    assert!(told.iter().all(|(_, a)| a.channel == Channel::Mesh));
+    let assignments = harness.told();
+    assert_eq!(assignments.len(), 6);
+    assert!(assignments.iter().all(|(_, a)| a.channel == Channel::Mesh));
     let timeout = json!({"result": "failed", "phase": "connect", "kind": "connect_timeout"});
-    bench.answer(6, |vantage, assignment| {
+    harness.answer(6, |vantage, assignment| {
         if assignment.peer.as_ref().is_some_and(|node| node.as_str() == "n3") {
             timeout.clone()
         } else {
             ok(vantage, assignment)
         }
     });
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     assert_eq!(
         run.verdict.unwrap().verdict.region.members,
@@ -82,52 +82,55 @@ async fn a_run_of_the_mesh_asks_every_echo_from_every_node_and_names_the_node_th
         "{}",
         run.sentence
     );
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_run_of_the_mesh_where_nobody_has_anybody_to_ask_says_so() {
-    let mut bench = Bench::new(RunOptions::default());
-    let said = bench
+    let mut harness = Bench::new(RunOptions::default());
+    let error = harness
         .begin(json!({"url": "mesh", "from": "outside"}))
         .unwrap_err()
         .to_string();
     assert!(
-        said.contains("requires probers on at least two nodes") && said.contains("there are 3"),
-        "{said}"
+        error.contains("requires probers on at least two nodes") && error.contains("there are 3"),
+        "{error}"
     );
     let spec: TopologySpec = serde_json::from_value(json!({"nodes": [
         {"name": "n1", "prober": {"pod": "prober-n1", "address": "10.244.1.5:9095"}}, {"name": "n2"}]}))
     .unwrap();
-    bench.topology = Arc::new(Topology::try_from(spec).unwrap());
-    let refused = bench.begin(json!({"url": "mesh"})).unwrap_err();
+    harness.topology = Arc::new(Topology::try_from(spec).unwrap());
+    let refused = harness.begin(json!({"url": "mesh"})).unwrap_err();
     assert!(matches!(refused, RunRefusedError::MeshTooSmall(1)), "{refused}");
     assert!(refused.to_string().contains("there is one"), "{refused}");
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
-    let mut bench = Bench::new(RunOptions::default());
+    let mut harness = Bench::new(RunOptions::default());
     let mut spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     let target = json!({"url": "http://intern.example.test/", "mustNotAnswerFrom": ["internet"]});
     spec.targets.push(serde_json::from_value(target).unwrap());
     let topology = Topology::try_from(spec).unwrap();
-    bench.topology = Arc::new(topology.with_vantage("internet:laptop".parse().unwrap()));
+    harness.topology = Arc::new(topology.with_vantage("internet:laptop".parse().unwrap()));
     let request = json!({"url": "http://intern.example.test/"});
 
-    let run = bench.begin(request.clone()).unwrap();
+    let run = harness.begin(request.clone()).unwrap();
     let outside = |vantage: &Vantage| vantage.node().is_none();
-    let told = bench.told();
-    let asked: Vec<_> = told.iter().filter(|(vantage, _)| outside(vantage)).collect();
+    let assignments = harness.told();
+    let outside_assignments: Vec<_> = assignments
+        .iter()
+        .filter(|(vantage, _)| outside(vantage))
+        .collect();
     assert_eq!(
-        asked.len(),
+        outside_assignments.len(),
         1,
-        "a vantage that must not get a response does not probe as a user would: {asked:?}"
+        "a vantage that must not get a response does not probe as a user would: {outside_assignments:?}"
     );
     // Probers report expected silence as a success.
-    bench.answer(3, |_, _| json!({"result": "ok"}));
-    let (_, run) = bench.end(&run).await;
+    harness.answer(3, |_, _| json!({"result": "ok"}));
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
     assert!(
         run.sentence.contains("ended as expected, from 4 vantages"),
@@ -135,46 +138,46 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
         run.sentence
     );
 
-    let run = bench.begin(request).unwrap();
-    bench.answer(3, |vantage, assignment| {
+    let run = harness.begin(request).unwrap();
+    harness.answer(3, |vantage, assignment| {
         if outside(vantage) {
             json!({"result": "failed", "phase": "check", "kind": "answered_though_forbidden", "status": 200})
         } else {
             ok(vantage, assignment)
         }
     });
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     assert_eq!(
         run.sentence,
         "http://intern.example.test/ must not respond to internet, but responds to internet:laptop"
     );
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn runs_are_counted_by_what_they_came_to() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench.begin(json!({"url": A})).unwrap();
-    let figures = || bench.desk.metrics.counts();
+    let harness = Bench::new(RunOptions::default());
+    let run = harness.begin(json!({"url": A})).unwrap();
+    let figures = || harness.desk.metrics.counts();
     assert_eq!(figures(), (1, 0, 0));
-    bench.answer(3, ok);
-    bench.end(&run).await;
-    bench.begin(json!({"url": "shop"})).unwrap_err();
+    harness.answer(3, ok);
+    harness.end(&run).await;
+    harness.begin(json!({"url": "shop"})).unwrap_err();
     assert_eq!(figures().2, 0, "the caller decides whether a rejected run counts");
-    bench.desk.count_rejected();
-    bench.counted().await;
+    harness.desk.count_rejected();
+    harness.counted().await;
     assert_eq!(figures(), (0, 1, 1));
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench
+    let harness = Bench::new(RunOptions::default());
+    let run = harness
         .begin(json!({"url": A, "rounds": 1, "timeout_ms": 50}))
         .unwrap();
-    let (_, run) = bench.end(&run).await;
+    let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
     assert!(
         run.sentence.contains("4 vantages did not respond in time"),
@@ -182,10 +185,10 @@ async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
         run.sentence
     );
     assert!(run.ended.unwrap() >= run.deadline);
-    let again = bench.begin(json!({"url": A, "rounds": 1})).unwrap();
-    bench.answer(1, |_, _| json!({"result": "not_asked", "own": "out_of_scope"}));
-    let (_, again) = bench.end(&again).await;
+    let again = harness.begin(json!({"url": A, "rounds": 1})).unwrap();
+    harness.answer(1, |_, _| json!({"result": "not_asked", "own": "out_of_scope"}));
+    let (_, again) = harness.end(&again).await;
     assert_eq!(again.outcome, Some(RunOutcome::Unknown));
     assert!(again.sentence.contains("out of scope"), "{}", again.sentence);
-    bench.stop().await;
+    harness.stop().await;
 }

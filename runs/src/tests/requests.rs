@@ -4,9 +4,9 @@ use super::*;
 
 #[tokio::test]
 async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
-    let bench = Bench::new(RunOptions::default());
-    bench.begin(json!({"url": A})).unwrap();
-    for (_, assignment) in bench.told() {
+    let harness = Bench::new(RunOptions::default());
+    harness.begin(json!({"url": A})).unwrap();
+    for (_, assignment) in harness.told() {
         let probe = serde_json::to_value(&assignment.probe).unwrap();
         if assignment.channel == Channel::Mesh {
             continue;
@@ -22,7 +22,7 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
         "http://127.0.0.1:9095/",
         "http://elsewhere.example.test/",
     ] {
-        let refused = bench.begin(json!({"url": url})).unwrap_err();
+        let refused = harness.begin(json!({"url": url})).unwrap_err();
         assert!(
             matches!(refused, RunRefusedError::OutOfScope(_)),
             "{url}: {refused}"
@@ -40,43 +40,43 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
         any.begin(json!({"url": "https://10.96.0.1/"})),
         Err(RunRefusedError::OutOfScope(_))
     ));
-    bench.stop().await;
+    harness.stop().await;
     any.stop().await;
 }
 
 #[tokio::test]
 async fn from_says_who_takes_part_and_silent_vantages_do_not() {
-    let mut bench = Bench::new(RunOptions::default());
-    let who =
+    let mut harness = Bench::new(RunOptions::default());
+    let vantages =
         |run: PreflightRun| -> Vec<String> { run.vantages.iter().map(|v| v.vantage.to_string()).collect() };
     assert_eq!(
-        who(bench.begin(json!({"url": A, "from": "nodes"})).unwrap()),
+        vantages(harness.begin(json!({"url": A, "from": "nodes"})).unwrap()),
         ["n1/pod", "n2/pod", "n3/pod"]
     );
     assert_eq!(
-        who(bench.begin(json!({"url": A, "from": "zones"})).unwrap()),
+        vantages(harness.begin(json!({"url": A, "from": "zones"})).unwrap()),
         ["n1/pod", "n3/pod"]
     );
     assert_eq!(
-        who(bench.begin(json!({"url": A, "from": "outside"})).unwrap()),
+        vantages(harness.begin(json!({"url": A, "from": "outside"})).unwrap()),
         ["internet:laptop"]
     );
-    for vantage in &mut bench.view.vantages {
+    for vantage in &mut harness.view.vantages {
         if vantage.vantage.node().is_none() {
             vantage.state = VantageState::Silent;
         }
     }
-    let refused = bench.begin(json!({"url": A, "from": "outside"})).unwrap_err();
+    let refused = harness.begin(json!({"url": A, "from": "outside"})).unwrap_err();
     assert!(matches!(
         refused,
         RunRefusedError::NoReportingVantage(RunVantages::Outside)
     ));
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_bad_request_says_what_was_expected_and_too_many_are_asked_to_wait() {
-    let bench = Bench::new(RunOptions::default());
+    let harness = Bench::new(RunOptions::default());
     for (request, words) in [
         (json!({"url": "shop"}), "url:"),
         (
@@ -88,39 +88,42 @@ async fn a_bad_request_says_what_was_expected_and_too_many_are_asked_to_wait() {
             "timeout_ms: expected 50 to 60000",
         ),
     ] {
-        let said = bench.begin(request).unwrap_err().to_string();
-        assert!(said.contains(words), "{said}");
+        let error = harness.begin(request).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
     }
     for _ in 0..MAX_CONCURRENT_RUNS {
-        bench.begin(json!({"url": A})).unwrap();
+        harness.begin(json!({"url": A})).unwrap();
     }
     assert!(matches!(
-        bench.begin(json!({"url": A})),
+        harness.begin(json!({"url": A})),
         Err(RunRefusedError::RateLimited(_))
     ));
-    bench.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn a_report_that_comes_twice_counts_once_and_a_stranger_not_at_all() {
-    let bench = Bench::new(RunOptions::default());
-    let run = bench
+async fn a_repeated_report_counts_once_and_an_unknown_vantage_not_at_all() {
+    let harness = Bench::new(RunOptions::default());
+    let run = harness
         .begin(json!({"url": A, "from": "nodes", "rounds": 2}))
         .unwrap();
-    bench.answer(1, ok);
-    bench.answer(1, ok);
-    let half = bench.desk.get(run.id.as_str()).unwrap();
+    harness.answer(1, ok);
+    harness.answer(1, ok);
+    let half = harness.desk.get(run.id.as_str()).unwrap();
     assert_eq!(half.completed * 2, run.expected, "the same numbers again");
-    let mut stranger = bench.told()[0].clone();
-    stranger.0 = "n9/pod".parse().unwrap();
+    let mut unknown = harness.told()[0].clone();
+    unknown.0 = "n9/pod".parse().unwrap();
     let observation = serde_json::from_value(json!({"seq": 99, "t_us": 1, "target": A, "channel": "vip",
-        "assignment": stranger.1.id, "result": "failed", "phase": "connect", "kind": "refused"}))
+        "assignment": unknown.1.id, "result": "failed", "phase": "connect", "kind": "refused"}))
     .unwrap();
-    bench.desk.record(&Recorded {
-        vantage: stranger.0,
+    harness.desk.record(&Recorded {
+        vantage: unknown.0,
         incarnation: "x".parse().unwrap(),
         observation,
     });
-    assert_eq!(bench.desk.get(run.id.as_str()).unwrap().completed, half.completed);
-    bench.stop().await;
+    assert_eq!(
+        harness.desk.get(run.id.as_str()).unwrap().completed,
+        half.completed
+    );
+    harness.stop().await;
 }

@@ -66,13 +66,13 @@ impl ZoneTable {
                 .first()
                 .context("a DNS message without a question")?;
             let name = question.name().to_lowercase().to_ascii();
-            let say = self.say(name.trim_end_matches('.'), question.query_type());
-            let wait = match say {
+            let zone_answer = self.say(name.trim_end_matches('.'), question.query_type());
+            let wait = match zone_answer {
                 ZoneAnswer::Nothing => continue,
                 ZoneAnswer::Late(wait, _) => wait,
                 ZoneAnswer::Addresses(_) | ZoneAnswer::Code(_) => Duration::ZERO,
             };
-            let answer = answer(&query, &say)
+            let answer = answer(&query, &zone_answer)
                 .to_vec()
                 .context("serializing a DNS response")?;
             let socket = Arc::clone(&socket);
@@ -132,12 +132,12 @@ impl Drop for NameServer {
     }
 }
 
-fn answer(query: &Message, say: &ZoneAnswer) -> Message {
+fn answer(query: &Message, zone_answer: &ZoneAnswer) -> Message {
     let mut answer = Message::response(query.metadata.id, OpCode::Query);
     answer.metadata.recursion_available = true;
     answer.metadata.recursion_desired = true;
     let question = query.queries[0].clone();
-    let addresses = match say {
+    let addresses = match zone_answer {
         ZoneAnswer::Addresses(addresses) | ZoneAnswer::Late(_, addresses) => addresses.as_slice(),
         ZoneAnswer::Code(code) => {
             answer.metadata.response_code = *code;

@@ -151,8 +151,8 @@ impl WebServer {
         if path == self.stage.path() {
             act = &self.web.challenge;
         }
-        for (there, does) in &self.web.paths {
-            if self.stage.replace_placeholders(there)? == path {
+        for (scripted_path, does) in &self.web.paths {
+            if self.stage.replace_placeholders(scripted_path)? == path {
                 act = does;
             }
         }

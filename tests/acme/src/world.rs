@@ -162,14 +162,14 @@ impl TestEnvironment {
 }
 
 fn zone(family: &FamilyAnswers, stage: &ScenarioNames) -> anyhow::Result<ZoneAnswers> {
-    let say = |said: &ScriptedAnswer, v4: bool| {
+    let zone_answer = |script: &ScriptedAnswer, v4: bool| {
         let addresses = |names: &[String]| {
             names
                 .iter()
                 .map(|name| stage.of_range(name, v4))
                 .collect::<anyhow::Result<Vec<_>>>()
         };
-        anyhow::Ok(match said {
+        anyhow::Ok(match script {
             ScriptedAnswer::Addresses(names) => ZoneAnswer::Addresses(addresses(names)?),
             ScriptedAnswer::Late {
                 late_ms,
@@ -183,7 +183,7 @@ fn zone(family: &FamilyAnswers, stage: &ScenarioNames) -> anyhow::Result<ZoneAns
         })
     };
     Ok(ZoneAnswers {
-        a: say(&family.a, true)?,
-        aaaa: say(&family.aaaa, false)?,
+        a: zone_answer(&family.a, true)?,
+        aaaa: zone_answer(&family.aaaa, false)?,
     })
 }

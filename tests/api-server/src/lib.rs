@@ -1,12 +1,14 @@
-//! A Kubernetes API server for tests: paginated lists, watches with bookmarks, writes with `resourceVersion` conflicts,
-//! token reviews and requests, forwarded ports, and configurable failures.
+//! A Kubernetes API server for tests: paginated lists, watches with bookmarks, writes with `resourceVersion` conflicts
+//! and hooks, token reviews and requests, forwarded ports, and configurable failures.
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "only tests use it, and a test that cannot go on fails"
 )]
 
+mod failures;
 mod lists;
+mod lost_responses;
 mod objects;
 mod port_forward;
 mod requests;
@@ -14,6 +16,7 @@ mod responses;
 mod store;
 mod tokens;
 mod watches;
+mod write_hook;
 mod writes;
 
 use std::{
@@ -29,7 +32,11 @@ use crate::{
     requests::answer,
     store::{Shared, Store},
 };
-pub use crate::{store::Behaviour, tokens::service_account_token};
+pub use crate::{
+    store::Behaviour,
+    tokens::service_account_token,
+    write_hook::{ObjectWrite, Objects, WriteHook},
+};
 
 /// A running server. Stops on drop.
 #[derive(Debug)]
@@ -68,6 +75,11 @@ impl ApiServer {
              contexts: [{{name: test, context: {{cluster: test, user: test, namespace: parallax}}}}]\nusers: [{{name: test, user: {{}}}}]\n",
             self.address
         )
+    }
+
+    /// Waits until a condition holds; checks it after every change of an object, and when a response is lost.
+    pub async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        self.shared.until(|| condition(self)).await;
     }
 
     /// Refuses connections and closes the existing ones.

@@ -10,9 +10,6 @@ use crate::{
     store::{Shared, key},
 };
 
-/// Objects per page if the client sets a limit, whatever it is: small, so that lists are paginated.
-const PAGE_SIZE: usize = 2;
-
 /// Reports whether an object is in a namespace (or any, if none is given) and has the labels (`a=b,c`); set
 /// requirements (`a in (b,c)`) are ignored.
 pub(crate) fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
@@ -69,12 +66,12 @@ pub(crate) fn list(
 ) -> Response {
     let labels = query.get("labelSelector").map_or("", String::as_str);
     let from: usize = query.get("continue").map_or(0, |token| token.parse().unwrap());
+    let mut store = shared.store();
     let size = if query.contains_key("limit") {
-        PAGE_SIZE
+        store.page_size
     } else {
         usize::MAX
     };
-    let mut store = shared.store();
     if from == 0 {
         *store.lists.entry(resource.to_owned()).or_default() += 1;
         let selectors = store.selectors.entry(resource.to_owned()).or_default();

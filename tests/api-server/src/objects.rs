@@ -1,4 +1,4 @@
-//! Objects and behaviours of the server as a test sets and inspects them.
+//! Objects of the server as a test sets and inspects them.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ApiServer,
-    store::{Behaviour, key},
+    store::{CREATION_TIMESTAMP, key},
 };
 
 impl ApiServer {
@@ -30,6 +30,31 @@ impl ApiServer {
     /// Creates or replaces an object, and notifies watches.
     pub fn put(&self, resource: &str, object: Value) {
         self.store().put(resource, object);
+        self.shared.changed.send_replace(());
+    }
+
+    /// Creates a custom resource or changes its spec, as `kubectl apply` does. A new object gets a UID and generation 1; a
+    /// different spec increments the generation, the same one changes nothing.
+    pub fn apply_spec(&self, resource: &str, mut object: Value) {
+        let mut store = self.store();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let known = store.objects.get(&key(resource, &namespace, &name)).cloned();
+        if let Some(mut known) = known {
+            if known["spec"] == object["spec"] {
+                return;
+            }
+            let generation = known["metadata"]["generation"].as_i64().unwrap();
+            known["metadata"]["generation"] = (generation + 1).into();
+            known["spec"] = object["spec"].take();
+            object = known;
+        } else {
+            object["metadata"]["uid"] = store.new_uid();
+            object["metadata"]["generation"] = 1.into();
+            object["metadata"]["creationTimestamp"] = CREATION_TIMESTAMP.into();
+        }
+        store.put(resource, object);
+        drop(store);
         self.shared.changed.send_replace(());
     }
 
@@ -65,52 +90,34 @@ impl ApiServer {
         of_kind.map(|(_, object)| object.clone()).collect()
     }
 
+    /// Returns resource and object of each creation by a client, as sent.
+    #[must_use]
+    pub fn created(&self) -> Vec<(String, Value)> {
+        self.store().created.clone()
+    }
+
+    /// Returns resource and name (`pods/web`) of every object with this label.
+    #[must_use]
+    pub fn labelled(&self, label: &str) -> Vec<String> {
+        let store = self.store();
+        let labelled = store
+            .objects
+            .iter()
+            .filter(|(_, object)| object["metadata"]["labels"][label].is_string());
+        labelled
+            .map(|((resource, _, name), _)| format!("{resource}/{name}"))
+            .collect()
+    }
+
     /// Changes an object as a controller would; a deleted one stays deleted.
     pub fn amend(&self, resource: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
-        let mut store = self.store();
-        let Some(mut object) = store.objects.get(&key(resource, namespace, name)).cloned() else {
-            return;
-        };
-        change(&mut object);
-        store.put(resource, object);
-        drop(store);
+        self.store().amend(resource, namespace, name, change);
         self.shared.changed.send_replace(());
     }
 
-    /// Makes a resource exist from now on.
-    pub fn define(&self, resource: &str) {
-        self.store().absent.remove(resource);
-    }
-
-    /// Makes a resource no longer exist.
-    pub fn undefine(&self, resource: &str) {
-        let mut store = self.store();
-        store.absent.insert(resource.to_owned());
-        store.objects.retain(|(kind, ..), _| kind != resource);
-        drop(store);
-        self.interrupt_watches();
-    }
-
-    /// Interrupts every watch.
-    pub fn interrupt_watches(&self) {
-        self.store().interruptions += 1;
-        self.shared.changed.send_replace(());
-    }
-
-    /// Compacts the history.
-    pub fn compact(&self) {
-        let mut store = self.store();
-        store.oldest = store.version;
-    }
-
-    /// Sets the behaviour for a resource (`pods`) or a subresource (`pods/portforward`) from now on.
-    pub fn set_behaviour(&self, resource: &str, behaviour: Behaviour) {
-        self.store().behaviours.insert(resource.to_owned(), behaviour);
-    }
-
-    /// Starts or ends an outage: every request is answered with 500. Open watches stay open.
-    pub fn set_unavailable(&self, unavailable: bool) {
-        self.store().unavailable = unavailable;
+    /// Sets the number of objects per page of lists with a limit.
+    pub fn set_page_size(&self, page_size: usize) {
+        self.store().page_size = page_size;
     }
 
     /// Forwards the ports of all Pods to this address.
@@ -122,12 +129,6 @@ impl ApiServer {
     #[must_use]
     pub fn forwarded_ports(&self) -> BTreeSet<u16> {
         self.store().forwarded_ports.clone()
-    }
-
-    /// Returns how many writes of a resource were rejected as set with [`Self::set_behaviour`].
-    #[must_use]
-    pub fn rejected_writes(&self, resource: &str) -> u64 {
-        self.store().rejected_writes.get(resource).copied().unwrap_or(0)
     }
 
     /// Returns how often a resource has been listed.

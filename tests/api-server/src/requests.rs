@@ -45,6 +45,29 @@ impl<'a> Location<'a> {
         })
     }
 
+    /// Returns the verb of RBAC.
+    fn verb(&self, method: &Method, query: &BTreeMap<String, String>) -> &'static str {
+        match *method {
+            Method::GET if self.name.is_some() => "get",
+            Method::GET if query.contains_key("watch") => "watch",
+            Method::GET => "list",
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            _ => "delete",
+        }
+    }
+
+    /// Returns the failure of this request that a test configured, if any.
+    fn rejection(&self, verb: &str, store: &Store) -> Option<Response> {
+        let resource = self.subresource.map_or_else(
+            || self.resource.to_owned(),
+            |subresource| format!("{}/{subresource}", self.resource),
+        );
+        let (status, message) = store.rejections.get(&(verb.to_owned(), resource))?;
+        Some(configured_failure(*status, message))
+    }
+
     fn behaviour(&self, store: &Store) -> Behaviour {
         let of_subresource = self.subresource.and_then(|subresource| {
             let key = format!("{}/{subresource}", self.resource);
@@ -59,6 +82,25 @@ pub(crate) async fn answer(
     State(shared): State<Shared>,
     Query(query): Query<BTreeMap<String, String>>,
     request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    // A request counts once it is complete: from then on, it takes effect even if the client is killed.
+    let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
+        return failure(400, "BadRequest", "the client closed the connection");
+    };
+    let request = Request::from_parts(parts, Body::empty());
+    let response = respond(shared.clone(), &query, request, &body);
+    if query.contains_key("watch") {
+        return response.await;
+    }
+    shared.counted(response).await
+}
+
+async fn respond(
+    shared: Shared,
+    query: &BTreeMap<String, String>,
+    request: Request,
+    body: &[u8],
 ) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let credential = request.headers().get(header::AUTHORIZATION);
@@ -78,8 +120,9 @@ pub(crate) async fn answer(
     let Some(location) = Location::parse(&path) else {
         return resource_not_found();
     };
-    let (behaviour, absent) = {
+    let (behaviour, absent, rejection) = {
         let mut store = shared.store();
+        let rejection = location.rejection(location.verb(&method, query), &store);
         let behaviour = location.behaviour(&store);
         if method != Method::GET && matches!(behaviour, Behaviour::Status(_)) {
             *store
@@ -87,23 +130,25 @@ pub(crate) async fn answer(
                 .entry(location.resource.to_owned())
                 .or_default() += 1;
         }
-        (behaviour, store.absent.contains(location.resource))
+        (behaviour, store.absent.contains(location.resource), rejection)
     };
     match behaviour {
         Behaviour::Hangs => return std::future::pending().await,
-        Behaviour::Status(code) => return configured_failure(code),
+        Behaviour::Status(code) => return configured_failure(code, "as the test has it"),
         Behaviour::Normal | Behaviour::Mute => {}
+    }
+    if let Some(rejection) = rejection {
+        return rejection;
     }
     if method == Method::GET {
         if absent {
             return resource_not_found();
         }
-        return read(shared, &location, behaviour, &query, request);
+        return read(shared, &location, behaviour, query, request);
     }
-    let body = axum::body::to_bytes(request.into_body(), usize::MAX)
-        .await
-        .unwrap();
-    write(&shared, &method, &location, &body)
+    let response = write(&shared, &method, &location, body);
+    shared.changed.send_replace(());
+    response
 }
 
 /// Answers a GET.

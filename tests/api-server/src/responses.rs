@@ -20,8 +20,8 @@ pub(crate) fn created(body: &Value) -> Response {
 }
 
 /// Returns a failure that a test configured.
-pub(crate) fn configured_failure(code: u16) -> Response {
-    failure(code, CONFIGURED, "as the test has it")
+pub(crate) fn configured_failure(code: u16, message: &str) -> Response {
+    failure(code, CONFIGURED, message)
 }
 
 /// Returns 404 for an object.

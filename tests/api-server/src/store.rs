@@ -9,6 +9,14 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::{lost_responses::RequestCount, write_hook::WriteHook};
+
+/// Objects per page if the client sets a limit, whatever it is: small, so that lists are paginated.
+const PAGE_SIZE: usize = 2;
+
+/// Creation time of the objects that clients create: later than those of a test's initial objects.
+pub(crate) const CREATION_TIMESTAMP: &str = "2026-01-01T00:00:00Z";
+
 /// Behaviour for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Behaviour {
@@ -44,10 +52,18 @@ pub(crate) struct Store {
     pub(crate) objects: BTreeMap<ObjectKey, Value>,
     /// Version, resource, type and object of each change.
     pub(crate) log: Vec<(u64, String, &'static str, Value)>,
+    /// Objects per page of a list with a limit.
+    pub(crate) page_size: usize,
+    /// Resource and object of each creation by a client, as sent.
+    pub(crate) created: Vec<(String, Value)>,
+    pub(crate) write_hook: Option<Box<dyn WriteHook>>,
     /// Resources that do not exist.
     pub(crate) absent: BTreeSet<String>,
     /// By resource (`pods`) or subresource (`pods/portforward`).
     pub(crate) behaviours: BTreeMap<String, Behaviour>,
+    /// Status and message of rejected requests by verb and resource.
+    pub(crate) rejections: BTreeMap<(String, String), (u16, String)>,
+    pub(crate) request_count: RequestCount,
     /// Every request fails, as without a leader of etcd.
     pub(crate) unavailable: bool,
     /// Number of interruptions: a watch that began before one ends.
@@ -83,15 +99,29 @@ impl Shared {
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
+
+    /// Waits until a condition holds; checks it after every notification of watches.
+    pub(crate) async fn until(&self, condition: impl Fn() -> bool) {
+        let mut changed = self.changed.subscribe();
+        while !condition() {
+            changed.changed().await.unwrap();
+        }
+    }
 }
 
 impl Store {
     pub(crate) fn new(absent: &[&str]) -> Self {
         Self {
             version: 100,
+            page_size: PAGE_SIZE,
             absent: absent.iter().map(|name| (*name).to_owned()).collect(),
             ..Self::default()
         }
+    }
+
+    /// Returns a UID for the next object to be put.
+    pub(crate) fn new_uid(&self) -> Value {
+        format!("uid-{}", self.version).into()
     }
 
     pub(crate) fn put(&mut self, resource: &str, mut object: Value) {
@@ -99,14 +129,28 @@ impl Store {
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = (resource.to_owned(), text("namespace"), text("name"));
-        let what = if self.objects.contains_key(&key) {
+        let change = if self.objects.contains_key(&key) {
             "MODIFIED"
         } else {
             "ADDED"
         };
         self.log
-            .push((self.version, resource.to_owned(), what, object.clone()));
+            .push((self.version, resource.to_owned(), change, object.clone()));
         self.objects.insert(key, object);
+    }
+
+    /// Changes an object; one that does not exist stays absent.
+    pub(crate) fn amend(
+        &mut self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) {
+        if let Some(mut object) = self.objects.get(&key(resource, namespace, name)).cloned() {
+            change(&mut object);
+            self.put(resource, object);
+        }
     }
 
     /// Deletes an object, and with a `ServiceAccount` its tokens.

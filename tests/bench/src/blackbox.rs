@@ -96,7 +96,7 @@ impl Blackbox {
 
     /// Makes probes at a rate (0: as fast as 16 concurrent ones can) until the future is dropped; counts failures.
     pub(crate) async fn drive(self: Rc<Self>, kind: ProbeMix, rate: u64, failed: Rc<Cell<u64>>) {
-        let room = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
+        let permits = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
         let mut probes = JoinSet::new();
         let pace = ProbeRate::start(rate);
         for i in 0_u64.. {
@@ -104,7 +104,7 @@ impl Blackbox {
                 time::sleep_until(due.into()).await;
             }
             // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                 return;
             };
             while probes.try_join_next().is_some() {}

@@ -95,7 +95,7 @@ impl BenchContext {
     /// Starts one of the benchmark's own programs.
     fn subject(
         &self,
-        which: &str,
+        tool_name: &str,
         kind: ProbeMix,
         rate: u64,
         aggregator: Option<&Aggregator>,
@@ -108,7 +108,7 @@ impl BenchContext {
         };
         let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(["subject", which, "--kind", word, "--rate", &rate.to_string()])
+            .args(["subject", tool_name, "--kind", word, "--rate", &rate.to_string()])
             .arg("--ca")
             .arg(&self.ca);
         for (option, kind) in [
@@ -138,12 +138,12 @@ impl BenchContext {
                 sample
             }
             ProbeTool::Bare | ProbeTool::Floor => {
-                let which = if wanted.tool == ProbeTool::Bare {
+                let tool_name = if wanted.tool == ProbeTool::Bare {
                     "bare"
                 } else {
                     "floor"
                 };
-                let mut subject = self.subject(which, wanted.kind, wanted.rate, None)?;
+                let mut subject = self.subject(tool_name, wanted.kind, wanted.rate, None)?;
                 subject.line().await?;
                 time::sleep(SETTLE_TIME).await;
                 let sample = self.window(&subject, wanted, self.window).await;

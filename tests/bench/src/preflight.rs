@@ -116,7 +116,7 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
 }
 
 /// Runs one preflight; prints its duration, and whether every prober was used.
-async fn preflight(args: &Args, parallax: &Path, url: &Url, port: u16, what: &str) -> anyhow::Result<()> {
+async fn preflight(args: &Args, parallax: &Path, url: &Url, port: u16, label: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let port = port.to_string();
     let words = [
@@ -141,15 +141,15 @@ async fn preflight(args: &Args, parallax: &Path, url: &Url, port: u16, what: &st
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
     let host = &document["hosts"][0];
     for answers in ["selfCheckAnswers", "caAnswers"] {
-        let told = host[answers].as_array().map_or(0, Vec::len);
+        let answer_count = host[answers].as_array().map_or(0, Vec::len);
         ensure!(
-            told == args.probers as usize,
-            "{answers}: {told} of {}",
+            answer_count == args.probers as usize,
+            "{answers}: {answer_count} of {}",
             args.probers
         );
     }
     println!(
-        "{what}: {:.2} s; self check {}, CA {}, exit code {:?}",
+        "{label}: {:.2} s; self check {}, CA {}, exit code {:?}",
         took.as_secs_f64(),
         host["selfCheck"]["state"],
         host["ca"]["state"],
@@ -277,11 +277,11 @@ async fn resolve(socket: UdpSocket) {
             .get(12..)
             .and_then(|q| q.iter().position(|b| *b == 0))
             .map(|at| at + 17);
-        let Some(asked) = end.and_then(|end| query.get(..end)) else {
+        let Some(question) = end.and_then(|end| query.get(..end)) else {
             continue;
         };
-        let is_a = asked.ends_with(&[0, 1, 0, 1]);
-        let mut answer = asked.to_vec();
+        let is_a = question.ends_with(&[0, 1, 0, 1]);
+        let mut answer = question.to_vec();
         answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
         if is_a {
             answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 127, 0, 0, 1]);

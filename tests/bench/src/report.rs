@@ -91,16 +91,18 @@ fn costs(results: &BenchResults) -> String {
     for (row, name) in ROWS {
         let cpu = |tool| results.spread(row, tool, WindowSample::per_thousand);
         let memory = |tool| results.spread(row, tool, |s| s.rss_mb);
-        let Some(ours) = cpu(ProbeTool::Parallax) else {
+        let Some(parallax_cpu) = cpu(ProbeTool::Parallax) else {
             continue;
         };
         let (blackbox, floor) = (cpu(ProbeTool::Blackbox), cpu(ProbeTool::Floor));
-        let part = blackbox.map_or("–".into(), |b| format!("**1/{:.1}**", b.median / ours.median));
-        let times = floor.map_or("–".into(), |f| format!("{:.1}", ours.median / f.median));
+        let part = blackbox.map_or("–".into(), |b| {
+            format!("**1/{:.1}**", b.median / parallax_cpu.median)
+        });
+        let times = floor.map_or("–".into(), |f| format!("{:.1}", parallax_cpu.median / f.median));
         line!(
             out,
             "| {name} | {part} | {times} | {} | {} | {} | {} | {}, {} MB | {} |",
-            seconds(Some(ours)),
+            seconds(Some(parallax_cpu)),
             seconds(cpu(ProbeTool::Bare)),
             seconds(blackbox),
             seconds(floor),

@@ -86,10 +86,10 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     let local = LocalSet::new();
     local
         .run_until(async {
-            let mut bench = BenchContext::start(Duration::from_secs(args.seconds)).await?;
+            let mut context = BenchContext::start(Duration::from_secs(args.seconds)).await?;
             for repeat in 1..=args.repeats {
-                bench.repeat = repeat;
-                round(&mut bench, args, &mut results.samples).await?;
+                context.repeat = repeat;
+                round(&mut context, args, &mut results.samples).await?;
                 results.repeats = repeat;
                 results.load_after = machine::load_average();
                 // An interrupted run stores its measurements too.
@@ -106,7 +106,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 async fn round(
-    bench: &mut BenchContext,
+    context: &mut BenchContext,
     args: &RunArgs,
     samples: &mut Vec<WindowSample>,
 ) -> anyhow::Result<()> {
@@ -134,22 +134,22 @@ async fn round(
                 kind: *kind,
                 rate: *rate,
             };
-            add(bench
+            add(context
                 .measure(cell)
                 .await
                 .with_context(|| format!("measure {row} with {tool:?}"))?);
         }
     }
     if wanted("small") {
-        add(small(bench).await.context("measure a small plan")?);
+        add(small(context).await.context("measure a small plan")?);
     }
     if wanted("memory") {
-        for sample in memory(bench).await.context("measure memory")? {
+        for sample in memory(context).await.context("measure memory")? {
             add(sample);
         }
     }
     if wanted("max") {
-        for sample in limit(bench).await.context("find the limit")? {
+        for sample in limit(context).await.context("find the limit")? {
             add(sample);
         }
         for tool in [ProbeTool::Bare, ProbeTool::Blackbox, ProbeTool::Floor] {
@@ -159,7 +159,7 @@ async fn round(
                 kind: ProbeMix::Http,
                 rate: 0,
             };
-            add(bench
+            add(context
                 .measure(cell)
                 .await
                 .with_context(|| format!("find the limit of {tool:?}"))?);
@@ -168,7 +168,7 @@ async fn round(
     Ok(())
 }
 
-async fn small(bench: &mut BenchContext) -> anyhow::Result<WindowSample> {
+async fn small(context: &mut BenchContext) -> anyhow::Result<WindowSample> {
     let (targets, interval, window) = SMALL_PLAN;
     let wanted = CellSpec {
         row: "small",
@@ -176,14 +176,16 @@ async fn small(bench: &mut BenchContext) -> anyhow::Result<WindowSample> {
         kind: ProbeMix::Http,
         rate: targets * 1_000_000 / interval.0,
     };
-    let mut agent = bench.agent(wanted.kind).await?;
-    agent.plan(bench.ports, wanted.kind, targets, interval);
-    let sample = bench.agent_window(&mut agent, wanted, SETTLE_TIME, window).await;
+    let mut agent = context.agent(wanted.kind).await?;
+    agent.plan(context.ports, wanted.kind, targets, interval);
+    let sample = context
+        .agent_window(&mut agent, wanted, SETTLE_TIME, window)
+        .await;
     agent.process.stop().await?;
     sample
 }
 
-async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
+async fn memory(context: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let mut samples = Vec::new();
     for targets in MEMORY_TARGETS {
         let interval = Micros::from_secs(10);
@@ -193,9 +195,9 @@ async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
             kind: ProbeMix::Http,
             rate: targets / 10,
         };
-        let mut agent = bench.agent(wanted.kind).await?;
-        agent.plan(bench.ports, wanted.kind, targets, interval);
-        let sample = bench
+        let mut agent = context.agent(wanted.kind).await?;
+        agent.plan(context.ports, wanted.kind, targets, interval);
+        let sample = context
             .agent_window(&mut agent, wanted, SETTLE_TIME, Duration::from_secs(10))
             .await;
         agent.process.stop().await?;
@@ -207,10 +209,10 @@ async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
 /// Runs one agent with an increasing number of targets per second, until less than 99.9 % of them are probed or one in
 /// a hundred starts more than a tenth of the interval late. Returns all windows; the last one that passes is the
 /// limit.
-async fn limit(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
+async fn limit(context: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let (mut rate, step) = LIMIT_SEARCH;
     let mut samples = Vec::new();
-    let mut agent = bench.agent(ProbeMix::Http).await?;
+    let mut agent = context.agent(ProbeMix::Http).await?;
     loop {
         let wanted = CellSpec {
             row: "max",
@@ -218,8 +220,8 @@ async fn limit(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
             kind: ProbeMix::Http,
             rate,
         };
-        agent.plan(bench.ports, wanted.kind, rate, Micros::from_secs(1));
-        let mut sample = bench
+        agent.plan(context.ports, wanted.kind, rate, Micros::from_secs(1));
+        let mut sample = context
             .agent_window(&mut agent, wanted, Duration::from_secs(2), Duration::from_secs(3))
             .await?;
         let made = count(sample.probes) / (count(sample.probes + sample.failures)).max(1.0);

@@ -113,8 +113,8 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
         .await
 }
 
-async fn say(what: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(what)?;
+async fn say(message: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut out = stdout();
     out.write_all(&line).await?;
@@ -217,10 +217,10 @@ async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
         else {
             continue;
         };
-        let Some(asked) = query.get(..end) else {
+        let Some(question) = query.get(..end) else {
             continue;
         };
-        let mut answer = asked.to_vec();
+        let mut answer = question.to_vec();
         // A response without error, recursion available; one question, one answer, nothing else.
         answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
         // The question's name, A, IN, 30 s, four bytes.

@@ -28,7 +28,7 @@ impl Kubectl {
     /// # Errors
     /// A non-zero exit code, with all output, or a timeout after two minutes.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let said = CommandLine(arguments);
+        let command_line = CommandLine(arguments);
         let running = Command::new(&self.program)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
@@ -38,12 +38,12 @@ impl Kubectl {
             .output();
         let output = timeout(COMMAND_TIMEOUT, running)
             .await
-            .with_context(|| format!("{said} did not exit within {COMMAND_TIMEOUT:?}"))?
+            .with_context(|| format!("{command_line} did not exit within {COMMAND_TIMEOUT:?}"))?
             .with_context(|| format!("starting {}", self.program.display()))?;
         let printed = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             let complained = String::from_utf8_lossy(&output.stderr);
-            bail!("{said}: {}\n{printed}{complained}", output.status);
+            bail!("{command_line}: {}\n{printed}{complained}", output.status);
         }
         Ok(printed.into_owned())
     }

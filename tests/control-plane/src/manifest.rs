@@ -48,10 +48,10 @@ impl Manifest {
 
     /// Applies every object with strict field validation (`kubectl apply --server-side --validate=strict`).
     pub async fn apply(&self, client: &Client) -> anyhow::Result<()> {
-        let how = PatchParams::apply("control-plane-test").validation_strict();
+        let params = PatchParams::apply("control-plane-test").validation_strict();
         for object in &self.objects {
             let (api, name) = api(client, object).await?;
-            api.patch(&name, &how, &Patch::Apply(object))
+            api.patch(&name, &params, &Patch::Apply(object))
                 .await
                 .with_context(|| format!("applying {name}"))?;
         }

@@ -129,8 +129,9 @@ impl StepRecord {
             Outcome::NotRun => "–",
         };
         let mut facts = Vec::new();
-        let after =
-            |what: &str, seconds: Option<f64>| seconds.map(|seconds| format!("{what} after {seconds:.0} s"));
+        let after = |event: &str, seconds: Option<f64>| {
+            seconds.map(|seconds| format!("{event} after {seconds:.0} s"))
+        };
         facts.extend(after("named", verdict.named_after));
         facts.extend(after("closed", verdict.closed_after));
         if self.kind == Kind::Fault {

@@ -20,18 +20,18 @@ fn one_resolver_deviates_and_the_others_answer_as_before() {
     let host: HostName = "pay.example.test".parse().unwrap();
     let (dns, edge): (PodName, PodName) = ("dns".parse().unwrap(), "dns-edge".parse().unwrap());
     let public: PodName = "public".parse().unwrap();
-    let told = |cluster: &Cluster, resolver: &PodName| -> Vec<String> {
+    let answers = |cluster: &Cluster, resolver: &PodName| -> Vec<String> {
         cluster.answers(resolver)[&host]
             .iter()
             .map(|address| address.to_string())
             .collect()
     };
-    assert_eq!(told(&cluster, &edge), ["10.96.0.50"]);
-    assert_eq!(told(&cluster, &public), ["203.0.113.10"]);
+    assert_eq!(answers(&cluster, &edge), ["10.96.0.50"]);
+    assert_eq!(answers(&cluster, &public), ["203.0.113.10"]);
     let effect = cluster.apply(&op("set-record: {resolver: dns-edge, host: pay.example.test}"));
     assert_eq!(effect, Ok(ChangeEffect::Resolver(edge.clone())));
     assert!(!cluster.answers(&edge).contains_key(&host));
-    assert_eq!(told(&cluster, &dns), ["10.96.0.50"]);
+    assert_eq!(answers(&cluster, &dns), ["10.96.0.50"]);
     let unknown = cluster.apply(&op("set-record: {resolver: dns-9, host: pay.example.test}"));
     assert!(matches!(unknown, Err(OpError::NoResolver(_))));
 }

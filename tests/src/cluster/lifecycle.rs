@@ -61,9 +61,9 @@ impl Cluster {
     pub fn set_heard(&mut self, name: &NodeName, heard: bool) -> Result<(), OpError> {
         self.node_mut(name)?.ready = heard;
         for service in &mut self.services {
-            let here = service.endpoints.iter().filter(|pod| pod.node == *name);
-            let here: Vec<PodName> = here.map(|pod| pod.name.clone()).collect();
-            for pod in here {
+            let on_node = service.endpoints.iter().filter(|pod| pod.node == *name);
+            let on_node: Vec<PodName> = on_node.map(|pod| pod.name.clone()).collect();
+            for pod in on_node {
                 if !heard {
                     service.states.insert(pod, PodState::Unheard);
                 } else if service.states.get(&pod) == Some(&PodState::Unheard) {

@@ -88,11 +88,14 @@ mod tests {
         };
         let right = ["ParallaxTopologyStale".to_owned()];
         let pending = alarm("ParallaxVantageSilent", AlertState::Pending);
-        let said = alarm("ParallaxTopologyStale", AlertState::Firing);
-        assert_eq!(unexpected_alerts(&right, &[pending.clone(), said.clone()]), None);
+        let expected = alarm("ParallaxTopologyStale", AlertState::Firing);
+        assert_eq!(
+            unexpected_alerts(&right, &[pending.clone(), expected.clone()]),
+            None
+        );
         let wrong = alarm("ParallaxVantageSilent", AlertState::Firing);
         assert_eq!(
-            unexpected_alerts(&right, &[said, wrong]).unwrap(),
+            unexpected_alerts(&right, &[expected, wrong]).unwrap(),
             "unexpected alerts fired: ParallaxVantageSilent (vantage n1/pod)"
         );
     }

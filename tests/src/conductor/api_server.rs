@@ -20,8 +20,8 @@ impl IncidentRun {
 
     /// Checks that the aggregator reports the failure and keeps retrying. Returns what is wrong.
     pub(super) async fn check_unavailability_reported(&mut self) -> anyhow::Result<Option<String>> {
-        let said = |state: &AggregatorState| state.topology_error.is_some();
-        if !self.wait_until(said).await? {
+        let reported = |state: &AggregatorState| state.topology_error.is_some();
+        if !self.wait_until(reported).await? {
             return Ok(Some(
                 "the aggregator does not report that the API server is unavailable".to_owned(),
             ));
@@ -40,10 +40,10 @@ impl IncidentRun {
         let lab = self.lab.as_ref().context("the lab is not running")?;
         let (wanted, before) = (vantages(lab.cluster()), self.known_revision);
         let current = move |state: &AggregatorState| {
-            let there = state.vantages.iter().map(|vantage| vantage.vantage.clone());
+            let reporting = state.vantages.iter().map(|vantage| vantage.vantage.clone());
             state.topology_error.is_none()
                 && state.topology_revision > before
-                && there.collect::<BTreeSet<_>>() == wanted
+                && reporting.collect::<BTreeSet<_>>() == wanted
         };
         Ok((!self.wait_until(current).await?)
             .then(|| "the aggregator misses changes made while the API server was unavailable".to_owned()))

@@ -128,14 +128,14 @@ impl Report {
                 ..report
             },
             OutcomeJudgement::Waiting(_) if quiet => report,
-            OutcomeJudgement::Waiting(why) => Self {
+            OutcomeJudgement::Waiting(reason) => Self {
                 ok: false,
-                problem: Some(format!("at the deadline: {why}")),
+                problem: Some(format!("at the deadline: {reason}")),
                 ..report
             },
-            OutcomeJudgement::Wrong(why) => Self {
+            OutcomeJudgement::Wrong(reason) => Self {
                 ok: false,
-                problem: Some(why),
+                problem: Some(reason),
                 ..report
             },
         }
@@ -144,8 +144,8 @@ impl Report {
     /// Builds the report of an incident that could not run.
     #[must_use]
     pub fn could_not_run(incident: &Incident, error: &anyhow::Error) -> Self {
-        let why = OutcomeJudgement::Wrong(format!("could not run: {error:#}"));
-        Self::new(incident, why, Duration::ZERO, Duration::ZERO)
+        let judgement = OutcomeJudgement::Wrong(format!("could not run: {error:#}"));
+        Self::new(incident, judgement, Duration::ZERO, Duration::ZERO)
     }
 
     /// Prints it to stdout.
@@ -179,8 +179,8 @@ impl Report {
     pub fn describe_alerts(&self) -> Option<String> {
         let alarms = self.alarms.as_ref()?;
         let of = |stage| {
-            let these = alarms.iter().filter(|alarm| alarm.stage == stage);
-            let words: Vec<_> = these.map(LabAlert::to_string).collect();
+            let in_stage = alarms.iter().filter(|alarm| alarm.stage == stage);
+            let words: Vec<_> = in_stage.map(LabAlert::to_string).collect();
             if words.is_empty() {
                 "nothing".to_owned()
             } else {
@@ -205,12 +205,12 @@ impl Report {
             );
         }
         let Some(named) = &self.named else {
-            let said = if self.sentences.is_empty() {
+            let text = if self.sentences.is_empty() {
                 "no verdict".to_owned()
             } else {
                 format!("no verdict, but {}", self.sentences.join("; "))
             };
-            return format!("\n{}: as expected, {said} ({:.1} s)\n", self.id, self.seconds);
+            return format!("\n{}: as expected, {text} ({:.1} s)\n", self.id, self.seconds);
         };
         let mut lines = vec![String::new(), render_incident(named)];
         let after = self
@@ -258,9 +258,9 @@ fn preflight_text(shown: &ReportedPreflight) -> String {
 
 /// Summarizes the expectation of the file.
 fn expected(incident: &Incident) -> String {
-    let notices = |what: &str, all: &[crate::incident::ExpectedNotice]| {
+    let notices = |kind: &str, all: &[crate::incident::ExpectedNotice]| {
         all.iter()
-            .map(|notice| format!("{what} {}", notice.kind))
+            .map(|notice| format!("{kind} {}", notice.kind))
             .collect::<Vec<_>>()
     };
     let mut words = match &incident.expected.outcome {

@@ -44,12 +44,12 @@ impl Reader for Replay {
 
 /// Returns all output of an engine for a complete recording.
 pub fn run_recording(reader: &mut dyn Reader, lines: &[String]) -> Vec<String> {
-    let mut said: Vec<String> = (1..)
+    let mut output: Vec<String> = (1..)
         .zip(lines)
         .flat_map(|(number, line)| reader.line(number, line))
         .collect();
-    said.extend(reader.finish());
-    said
+    output.extend(reader.finish());
+    output
 }
 
 /// A probe requested by the engine.
@@ -99,7 +99,7 @@ impl RequestedProbe {
             "proxied" => ProbeApproach::Proxied,
             _ => return None,
         };
-        let asked = Self {
+        let request = Self {
             client: ProbeClient::Node(node(&probe.node)?),
             way,
             pod: probe
@@ -108,17 +108,17 @@ impl RequestedProbe {
             peer: probe.dst_node.and_then(|name| node(&name)),
             name: probe
                 .name
-                .and_then(|asked| world.names.iter().position(|name| *name == asked)),
+                .and_then(|queried| world.names.iter().position(|name| *name == queried)),
             assignment: probe.assignment,
             not_evidence: probe.size.is_some() || probe.tcp,
         };
         let whole = match way {
-            ProbeApproach::Dns => asked.name.is_some(),
-            ProbeApproach::Direct => asked.pod.is_some(),
-            ProbeApproach::Mesh => asked.peer.is_some_and(|peer| world.probers[peer]),
+            ProbeApproach::Dns => request.name.is_some(),
+            ProbeApproach::Direct => request.pod.is_some(),
+            ProbeApproach::Mesh => request.peer.is_some_and(|peer| world.probers[peer]),
             ProbeApproach::Vip | ProbeApproach::Proxied => true,
         };
-        whole.then_some(asked)
+        whole.then_some(request)
     }
 }
 
@@ -136,38 +136,38 @@ pub struct AnsweredTrial {
 /// Runs a trial with an engine, round by round.
 pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> AnsweredTrial {
     let mut simulation = Simulation::new(plan, rng);
-    let (mut said, mut asks, mut busiest) = (Vec::new(), Vec::new(), (0, 0));
+    let (mut output, mut asks, mut busiest) = (Vec::new(), Vec::new(), (0, 0));
     let (mut number, mut epoch) = (0, 0);
-    let mut tell = |reader: &mut dyn Reader, line: &str| {
+    let mut feed = |reader: &mut dyn Reader, line: &str| {
         number += 1;
         reader.line(number, line)
     };
-    said.extend(tell(reader, &stream::first_line(&simulation.plan.world, trial)));
+    output.extend(feed(reader, &stream::first_line(&simulation.plan.world, trial)));
     for round in 0..simulation.plan.rounds {
         let mut shots: Vec<SimulatedProbe> = simulation.round(round);
         let base = shots.len();
-        let asked = simulation.make_requested_probes(round, &asks);
-        if asked.len() > busiest.0 {
-            busiest = (asked.len(), base);
+        let requested = simulation.make_requested_probes(round, &asks);
+        if requested.len() > busiest.0 {
+            busiest = (requested.len(), base);
         }
-        shots.extend(asked);
+        shots.extend(requested);
         shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
-        let mut heard = Vec::new();
+        let mut answers = Vec::new();
         for line in stream::probe_lines(&simulation.plan.world, trial, &shots, &mut epoch) {
-            heard.extend(tell(reader, &line));
+            answers.extend(feed(reader, &line));
         }
-        heard.extend(reader.advance_to(judgement_time(round)));
-        asks = heard
+        answers.extend(reader.advance_to(judgement_time(round)));
+        asks = answers
             .iter()
             .filter_map(|line| RequestedProbe::parse(line, &simulation.plan.world))
             .collect();
-        said.extend(heard);
+        output.extend(answers);
     }
-    said.extend(tell(reader, &stream::last_line(trial)));
-    said.extend(reader.finish());
+    output.extend(feed(reader, &stream::last_line(trial)));
+    output.extend(reader.finish());
     AnsweredTrial {
         run: simulation.into_trial(OutputForm::Stream),
-        output: said,
+        output,
         busiest_round: busiest,
     }
 }

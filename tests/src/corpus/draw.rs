@@ -202,8 +202,8 @@ fn moved(
     rng: &mut Rng,
 ) -> EndpointEpoch {
     let mut endpoints = before.endpoints.clone();
-    let which = rng.below(endpoints[0].len());
-    let old = pods[endpoints[0][which]].node;
+    let index = rng.below(endpoints[0].len());
+    let old = pods[endpoints[0][index]].node;
     let free: Vec<usize> = (0..nodes)
         .filter(|node| *node != old && endpoints[0].iter().all(|pod| pods[*pod].node != *node))
         .collect();
@@ -218,7 +218,7 @@ fn moved(
         front: 0,
         prober: false,
     });
-    endpoints[0][which] = pods.len() - 1;
+    endpoints[0][index] = pods.len() - 1;
     EndpointEpoch { from, endpoints }
 }
 

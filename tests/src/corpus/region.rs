@@ -152,10 +152,10 @@ impl Region {
     #[must_use]
     pub fn breaks(self, path: &TruePath, scope: Scope, world: &SimulatedCluster) -> bool {
         if self.kind().is_local() {
-            let here = path
+            let in_scope = path
                 .front
                 .is_some_and(|(front, host)| front == scope.front && scope.host.is_none_or(|h| h == host));
-            if !here {
+            if !in_scope {
                 return false;
             }
         }

@@ -43,20 +43,20 @@ pub fn run(set: &TrialSet, seed: u64, trials: usize, engine: Engine) -> anyhow::
                 return Ok(done);
             }
             let mut reader = engine();
-            let (truth, said) = if set.closed_loop {
+            let (truth, output) = if set.closed_loop {
                 closed_loop_trial(set, seed, number, &mut *reader)
             } else {
                 let trial = trial(set, seed, number);
                 (trial.truth, run_recording(&mut *reader, &trial.lines))
             };
-            let verdicts = score::parse_output(said.iter().map(String::as_str))
+            let verdicts = score::parse_output(output.iter().map(String::as_str))
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
             // Mesh recordings have no trial number.
-            let said = match set.form {
+            let output = match set.form {
                 OutputForm::Stream => verdicts.get(&number).cloned(),
                 OutputForm::Mesh { .. } => verdicts.into_values().next(),
             };
-            let score = score::score(&truth, &said.unwrap_or_default());
+            let score = score::score(&truth, &output.unwrap_or_default());
             done.push((truth, score));
         }
     };
@@ -302,7 +302,7 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                 .zip(&score.faults)
                 .filter(|(_, s)| s.observable)
             {
-                let said = match &scored.naming {
+                let naming = match &scored.naming {
                     None if scored.likeliest => "not named, but the likeliest candidate".to_owned(),
                     None => "not named".to_owned(),
                     Some(n) if !n.class_right => format!("said {} {:?}", n.region.0, n.region.1),
@@ -314,7 +314,7 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                 };
                 let _ = writeln!(
                     text,
-                    "--set {} --seed {seed} --first {} | {} {:?} θ1 {:.2} {}/{} {:.1} nats from {} s | {said}",
+                    "--set {} --seed {seed} --first {} | {} {:?} θ1 {:.2} {}/{} {:.1} nats from {} s | {naming}",
                     done.set.name,
                     truth.trial,
                     fault.cause,

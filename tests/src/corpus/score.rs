@@ -181,12 +181,12 @@ struct FindingTrack<'a> {
 impl<'a> FindingTrack<'a> {
     /// Returns the last state before a time, or the first if all are later.
     fn state(&self, until: f64) -> &'a VerdictLine {
-        let told = self
+        let current = self
             .lines
             .iter()
             .rev()
             .find(|line| line.t <= until && line.closed_t.is_none());
-        told.unwrap_or(&self.lines[0])
+        current.unwrap_or(&self.lines[0])
     }
 
     fn closed(&self) -> Option<f64> {
@@ -227,8 +227,8 @@ fn tracks(lines: &[VerdictLine]) -> Vec<FindingTrack<'_>> {
 /// Scores the verdicts of one trial. A finding is scored by its state at the end of its fault (or of the recording),
 /// plus two rounds of grace.
 #[must_use]
-pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
-    let lines = &said.verdicts[..];
+pub fn score(truth: &TrialTruth, output: &TrialOutput) -> TrialScore {
+    let lines = &output.verdicts[..];
     let mut left = tracks(lines);
     let ends: Vec<f64> = truth
         .faults
@@ -286,7 +286,7 @@ pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
         .iter()
         .zip(&ends)
         .zip(&given)
-        .map(|((fault, end), track)| of_fault(truth, fault, *end, track.as_ref(), said))
+        .map(|((fault, end), track)| of_fault(truth, fault, *end, track.as_ref(), output))
         .collect();
     TrialScore {
         trial: truth.trial,
@@ -312,10 +312,10 @@ fn of_fault(
     fault: &FaultTruth,
     end: f64,
     track: Option<&FindingTrack>,
-    said: &TrialOutput,
+    output: &TrialOutput,
 ) -> FaultScore {
     let region = named(fault);
-    let first = said.verdicts.iter().find(|line| {
+    let first = output.verdicts.iter().find(|line| {
         line.t >= fault.start_s && line.t <= end && line.closed_t.is_none() && holds(line, &region)
     });
     let naming = track.map(|track| {
@@ -350,7 +350,7 @@ fn of_fault(
         after_s: first.map(|line| line.t - fault.start_s),
         after_rounds: first.map(|line| (line.t - fault.start_s) / truth.interval_s),
         likeliest: naming.is_none()
-            && said.likeliest.iter().any(|likeliest| {
+            && output.likeliest.iter().any(|likeliest| {
                 likeliest.class.contains(&region)
                     || (&likeliest.region, &likeliest.members) == (&region.0, &region.1)
             }),

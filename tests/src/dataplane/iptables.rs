@@ -80,7 +80,7 @@ impl NodeTables {
         };
         for port in &service.ports {
             let all: Vec<&Pod> = service.usable_pods();
-            let here: Vec<&Pod> = service.usable_pods_on(&node.name);
+            let local_pods: Vec<&Pod> = service.usable_pods_on(&node.name);
             let to = |pods: &[&Pod]| -> Vec<String> {
                 pods.iter()
                     .map(|pod| format!("{}:{}", pod.address, port.target_port))
@@ -88,15 +88,15 @@ impl NodeTables {
             };
             let match_of = |ip: Ipv4Addr, port: u16| format!("-d {ip}/32 -p tcp --dport {port}");
 
-            let everywhere = self.balance_chain("tcp", &to(&all));
+            let cluster_chain = self.balance_chain("tcp", &to(&all));
             let cluster = match_of(cluster_ip, port.port);
             if service.internal_policy == TrafficPolicy::Local {
-                let local = self.balance_chain("tcp", &to(&here));
+                let local = self.balance_chain("tcp", &to(&local_pods));
                 self.jump(&cluster, &local);
-                self.drop_or_reject(&cluster, here.is_empty(), "DROP");
+                self.drop_or_reject(&cluster, local_pods.is_empty(), "DROP");
             } else {
                 self.mark(&format!("! -s {} {cluster} {MARK_RULE}", addresses::POD_CIDR));
-                self.jump(&cluster, &everywhere);
+                self.jump(&cluster, &cluster_chain);
                 self.drop_or_reject(&cluster, all.is_empty(), "REJECT");
             }
 
@@ -111,7 +111,7 @@ impl NodeTables {
                 self.drop_or_reject(&matched, all.is_empty(), "REJECT");
                 if service.policy == TrafficPolicy::Cluster {
                     self.mark(&format!("{matched} {MARK_RULE}"));
-                    self.jump(&matched, &everywhere);
+                    self.jump(&matched, &cluster_chain);
                     continue;
                 }
                 // Pods and the node itself reach every endpoint, whatever the policy.
@@ -119,12 +119,12 @@ impl NodeTables {
                 let own = format!("-m addrtype --src-type LOCAL {matched}");
                 self.mark(&format!("{own} {MARK_RULE}"));
                 if dataplane.knows_pods() {
-                    self.jump(&pods, &everywhere);
+                    self.jump(&pods, &cluster_chain);
                 }
-                self.jump(&own, &everywhere);
-                let local = self.balance_chain("tcp", &to(&here));
+                self.jump(&own, &cluster_chain);
+                let local = self.balance_chain("tcp", &to(&local_pods));
                 self.jump(&matched, &local);
-                let nobody_here = here.is_empty() && !all.is_empty();
+                let nobody_here = local_pods.is_empty() && !all.is_empty();
                 self.drop_or_reject(&matched, nobody_here, "DROP");
                 if dataplane == Dataplane::NftablesOld && nobody_here {
                     self.raw.push(format!("-A OUTPUT {matched} -j DROP"));
@@ -166,10 +166,10 @@ impl NodeTables {
     }
 
     /// Drops or rejects packets to a Service without endpoints.
-    fn drop_or_reject(&mut self, matched: &str, holds: bool, what: &str) {
+    fn drop_or_reject(&mut self, matched: &str, holds: bool, action: &str) {
         if holds {
             self.filter
-                .push(format!("-A {FIREWALL_CHAIN} {matched} -j {what}"));
+                .push(format!("-A {FIREWALL_CHAIN} {matched} -j {action}"));
         }
     }
 }
@@ -222,8 +222,8 @@ mod tests {
         );
         let dropped = "-A KUBE-FIREWALL -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
         assert!(tables.filter.contains(&dropped), "{:?}", tables.filter);
-        let here = NodeTables::of(&cluster, &cluster.nodes[0]);
-        assert!(!here.filter.contains(&dropped));
+        let first_node = NodeTables::of(&cluster, &cluster.nodes[0]);
+        assert!(!first_node.filter.contains(&dropped));
     }
 
     #[test]

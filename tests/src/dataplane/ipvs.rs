@@ -74,16 +74,16 @@ impl NodeRules {
                 .collect()
         };
         let all: Vec<&Pod> = service.usable_pods();
-        let here: Vec<&Pod> = service.usable_pods_on(&node.name);
+        let local_pods: Vec<&Pod> = service.usable_pods_on(&node.name);
         // kubernetes#97081: a node without a local endpoint uses those of the cluster.
-        let fall_back = dataplane == Dataplane::Ipvs && here.is_empty();
+        let fall_back = dataplane == Dataplane::Ipvs && local_pods.is_empty();
         let outside = match service.policy {
-            TrafficPolicy::Local if !fall_back => &here,
+            TrafficPolicy::Local if !fall_back => &local_pods,
             TrafficPolicy::Local | TrafficPolicy::Cluster => &all,
         };
 
         let inside = match service.internal_policy {
-            TrafficPolicy::Local => &here,
+            TrafficPolicy::Local => &local_pods,
             TrafficPolicy::Cluster => &all,
         };
         self.addresses.insert(cluster_ip);

@@ -203,27 +203,30 @@ impl NodeTable {
             pods.iter().map(|pod| (pod.address, port.target_port)).collect()
         };
         let all: Vec<&Pod> = service.usable_pods();
-        let here: Vec<&Pod> = service.usable_pods_on(&node.name);
+        let local_pods: Vec<&Pod> = service.usable_pods_on(&node.name);
         let served = |policy| match policy {
             TrafficPolicy::Cluster => !all.is_empty(),
-            TrafficPolicy::Local => !here.is_empty(),
+            TrafficPolicy::Local => !local_pods.is_empty(),
         };
         // If there are endpoints elsewhere it is dropped, because a client may find one there; with none at all it is
         // rejected.
-        let nobody = if all.is_empty() { REJECT } else { "drop" };
+        let no_endpoint = if all.is_empty() { REJECT } else { "drop" };
         let chain_of = |policy| match policy {
             TrafficPolicy::Cluster => format!("service-{base}"),
             TrafficPolicy::Local => format!("local-{base}"),
         };
 
         let inside = chain_of(service.internal_policy);
-        let elsewhere = from_elsewhere(dataplane, ip, "tcp", port.port);
-        for (policy, pods) in [(TrafficPolicy::Cluster, &all), (TrafficPolicy::Local, &here)] {
+        let off_node = from_elsewhere(dataplane, ip, "tcp", port.port);
+        for (policy, pods) in [
+            (TrafficPolicy::Cluster, &all),
+            (TrafficPolicy::Local, &local_pods),
+        ] {
             let used = policy == TrafficPolicy::Cluster
                 || service.internal_policy == policy
                 || service.policy == policy;
             if used && !pods.is_empty() {
-                let first = elsewhere.clone().filter(|_| policy == service.internal_policy);
+                let first = off_node.clone().filter(|_| policy == service.internal_policy);
                 self.balance_chain(&chain_of(policy), &base, "tcp", first, &to(pods));
             }
         }
@@ -232,7 +235,7 @@ impl NodeTable {
         if served(service.internal_policy) {
             self.map(SERVICES, key, &format!("goto {inside}"));
         } else {
-            self.map(NO_ENDPOINTS, key, nobody);
+            self.map(NO_ENDPOINTS, key, no_endpoint);
         }
 
         // With ipMode Proxy the node does not know the address at all.
@@ -251,7 +254,7 @@ impl NodeTable {
                 self.chains.insert(external.clone(), rules);
             }
             if !served(service.policy) {
-                self.map(nobody_there, key, nobody);
+                self.map(nobody_there, key, no_endpoint);
             }
         }
     }
@@ -355,17 +358,17 @@ fn from_outside(
     chain_of: &impl Fn(TrafficPolicy) -> String,
     served: bool,
 ) -> Vec<String> {
-    let everybody = format!("goto {}", chain_of(TrafficPolicy::Cluster));
+    let cluster_jump = format!("goto {}", chain_of(TrafficPolicy::Cluster));
     if policy == TrafficPolicy::Cluster {
-        return vec![MARK.to_owned(), everybody];
+        return vec![MARK.to_owned(), cluster_jump];
     }
     let mut rules = Vec::new();
     // Pods and the node itself reach every endpoint, whatever the policy.
     if dataplane.knows_pods() {
-        rules.push(format!("ip saddr {} {everybody}", addresses::POD_CIDR));
+        rules.push(format!("ip saddr {} {cluster_jump}", addresses::POD_CIDR));
     }
     rules.push(format!("fib saddr type local {MARK}"));
-    rules.push(format!("fib saddr type local {everybody}"));
+    rules.push(format!("fib saddr type local {cluster_jump}"));
     if served {
         rules.push(format!("goto {}", chain_of(TrafficPolicy::Local)));
     }

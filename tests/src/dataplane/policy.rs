@@ -64,8 +64,8 @@ mod tests {
         for op in &incident.faults[0].ops {
             cluster.apply(op).unwrap();
         }
-        let nobody = "-A CNI-POLICY -d 10.244.3.10/32 -m conntrack --ctstate NEW -j DROP";
-        assert_eq!(rules(&cluster, &cluster.nodes[2])[1..], [nobody.to_owned()]);
+        let default_drop = "-A CNI-POLICY -d 10.244.3.10/32 -m conntrack --ctstate NEW -j DROP";
+        assert_eq!(rules(&cluster, &cluster.nodes[2])[1..], [default_drop.to_owned()]);
         assert_eq!(
             rules(&cluster, &cluster.nodes[0]).len(),
             1,
@@ -78,6 +78,6 @@ mod tests {
             lines[1].contains("-d 10.244.3.10/32") && lines[1].ends_with("-s 10.244.1.10/32 -j ACCEPT"),
             "{lines:?}"
         );
-        assert_eq!(lines.last().unwrap(), nobody);
+        assert_eq!(lines.last().unwrap(), default_drop);
     }
 }

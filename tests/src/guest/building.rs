@@ -173,7 +173,7 @@ impl GuestMachine {
 
     /// Updates the rules of every node and balancer to the current cluster; returns whether a balancer's configuration
     /// changed.
-    pub(super) fn update_rules(&mut self, why: HookEvent) -> anyhow::Result<bool> {
+    pub(super) fn update_rules(&mut self, event: HookEvent) -> anyhow::Result<bool> {
         let built = self.built.as_mut().context("the cluster is not built yet")?;
         for node in &built.cluster.nodes {
             // A node whose kube-proxy is stopped keeps its rules.
@@ -192,7 +192,7 @@ impl GuestMachine {
         if let Some(hook) = &built.hook {
             let text = serde_json::to_string_pretty(&HookInput::from_cluster(&built.cluster))?;
             replace(external::FILE, &text)?;
-            external::command(hook, why)
+            external::command(hook, event)
                 .run()
                 .with_context(|| format!("running the hook {hook}"))?;
         }

@@ -81,24 +81,24 @@ pub(super) fn capture_request(
 }
 
 fn asked(lab: &str, namespace: &str, ask: &Request) -> anyhow::Result<ClientResult> {
-    let said = workloads::client(lab, namespace)
+    let output = workloads::client(lab, namespace)
         .with_stdin(&[serde_json::to_string(ask)?])
         .run()?;
-    let answer = said.lines().next().context("the client printed nothing")?;
+    let answer = output.lines().next().context("the client printed nothing")?;
     serde_json::from_str(answer).context("parsing the client's result")
 }
 
 fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {
     let stderr = child.stderr.as_mut().context("tcpdump has no error output")?;
-    let mut said = String::new();
+    let mut message = String::new();
     for line in BufReader::new(stderr.take(4096)).lines() {
         let line = line?;
         if line.contains("listening on") {
             return Ok(());
         }
-        said.push_str(&line);
+        message.push_str(&line);
     }
-    bail!("tcpdump did not start: {said}")
+    bail!("tcpdump did not start: {message}")
 }
 
 /// A process that is killed with its owner.

@@ -24,7 +24,7 @@ fn line(words: &str) -> usize {
 
 #[test]
 fn a_preflight_that_contradicts_its_incident_is_refused_with_line_field_and_what_was_expected() {
-    for (from, to, at, says) in [
+    for (from, to, at, expected) in [
         (
             "  hosts: [shop.example.test]\n  class",
             "  hosts: [other.example.test]\n  class",
@@ -86,7 +86,7 @@ fn a_preflight_that_contradicts_its_incident_is_refused_with_line_field_and_what
         let line = line(first) - usize::from(to.is_empty());
         let close = (line - 1..=line + 1).any(|line| error.starts_with(&format!("x.yaml:{line}: ")));
         assert!(close, "expected line {line}: {error}");
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -11,18 +11,18 @@ use serde_saphyr::{Location, Spanned};
 /// Returns the line (from 1) of a path like `topology.services[0].endpoints[1].node`, or of the nearest field above it.
 pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
     let root: Spanned<DocumentTree> = serde_saphyr::from_str(text).ok()?;
-    let mut here = &root;
+    let mut node = &root;
     let mut line = None;
     for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
-        let next = match &here.value {
+        let next = match &node.value {
             DocumentTree::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, v)| v),
             DocumentTree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
             DocumentTree::Scalar => None,
         };
         let Some(next) = next else { break };
-        here = next;
-        if here.referenced != Location::UNKNOWN {
-            line = Some(here.referenced.line());
+        node = next;
+        if node.referenced != Location::UNKNOWN {
+            line = Some(node.referenced.line());
         }
     }
     line

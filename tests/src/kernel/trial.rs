@@ -32,8 +32,8 @@ fn run(script: &str, arguments: &[&str]) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     Err(match last {
         Some(line) => packets::sanitize(line),
         None => format!("the trial exited with {}", output.status),

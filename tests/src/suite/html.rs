@@ -90,11 +90,11 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     }
     if !report.evidence.is_empty() {
         text.push_str("<table><tr><th>Clients and channel</th><th>failed</th><th>probes</th></tr>\n");
-        for (who, failures, probes) in &report.evidence {
+        for (clients, failures, probes) in &report.evidence {
             writeln!(
                 text,
                 "<tr><td>{}</td><td>{failures}</td><td>{probes}</td></tr>",
-                HtmlEscaped(who)
+                HtmlEscaped(clients)
             )?;
         }
         text.push_str("</table>\n");
@@ -141,12 +141,12 @@ fn preflight(text: &mut String, shown: &ReportedPreflight) -> fmt::Result {
         text.push_str("</tr>\n");
     }
     text.push_str("</table>\n");
-    for (what, lines) in [
+    for (heading, lines) in [
         ("Not checked", &shown.not_checked),
         ("Not exercised by the lab", &shown.not_exercised),
     ] {
         if !lines.is_empty() {
-            write!(text, "<p>{what}:</p>\n<ul>")?;
+            write!(text, "<p>{heading}:</p>\n<ul>")?;
             for line in lines {
                 write!(text, "<li>{}</li>", HtmlEscaped(line))?;
             }

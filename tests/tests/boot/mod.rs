@@ -152,15 +152,15 @@ fn where_user_mode_linux_does_not_boot_one_line_says_why_and_what_runs_instead()
     let folder = tempfile::tempdir().unwrap();
     let wrapper = helper::without_ptrace(folder.path());
     let instead = check_kernel(Some(&wrapper), &["i1", "--or", "f2"]);
-    let said = errors(&instead);
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("ptrace is not permitted"), "{said}");
+    let message = errors(&instead);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("ptrace is not permitted"), "{message}");
     // If root, and if this machine's kernel has the required features.
     let host_serves = instead.status.success();
     if host_serves {
         assert_eq!(instead.stdout, b"f2 --kernel host\n");
     } else {
-        eprintln!("INSTEAD: {said}");
+        eprintln!("INSTEAD: {message}");
         assert_eq!(instead.status.code(), Some(3));
     }
     let ipvs = check_kernel(Some(&wrapper), &["f9"]);

@@ -18,8 +18,8 @@ fn tally_of(set: &str, trials: usize) -> SetTally {
 fn the_engine_reads_every_line_of_every_form() {
     for set in SETS.iter().filter(|set| set.nodes.1 <= 12) {
         let trial = corpus::trial(set, 1, 1);
-        let said = replay(&trial.lines);
-        let refused: Vec<&String> = said
+        let output = replay(&trial.lines);
+        let refused: Vec<&String> = output
             .iter()
             .filter(|line| line.contains(r#""type":"malformed""#))
             .collect();

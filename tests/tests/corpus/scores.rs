@@ -131,8 +131,8 @@ fn what_the_engine_leans_to_without_a_verdict_counts_as_its_first_guess_only() {
     tally.add(&judged(&truth, &[&end.replace('\n', "")]));
     let (top, found) = (tally.all.top, tally.all.recalled);
     assert_eq!((top.hits, top.of, found.hits), (1, 1, 0));
-    let elsewhere = end.replace("pair", "bnode").replace('\n', "");
-    tally.add(&judged(&truth, &[&elsewhere]));
+    let other_region = end.replace("pair", "bnode").replace('\n', "");
+    tally.add(&judged(&truth, &[&other_region]));
     assert_eq!((tally.all.top.hits, tally.all.top.of), (1, 2));
 }
 

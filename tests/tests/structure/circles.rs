@@ -20,13 +20,13 @@ pub(crate) fn cycles(imports: &Imports) -> Vec<Vec<String>> {
         if !reaches(module, module) || done.contains(module.as_str()) {
             continue;
         }
-        let circle: Vec<String> = imports
+        let cycle: Vec<String> = imports
             .keys()
             .filter(|other| reaches(module, other) && reaches(other, module))
             .cloned()
             .collect();
-        done.extend(circle.iter().cloned());
-        circles.push(circle);
+        done.extend(cycle.iter().cloned());
+        circles.push(cycle);
     }
     circles
 }
@@ -45,10 +45,10 @@ fn reachable<'a>(from: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
 }
 
 /// Describes the imports within a cycle, each with the importing files and the imported names.
-pub(crate) fn describe(circle: &[String], imports: &Imports) -> String {
-    let mut text = format!("cycle of {} modules\n", circle.len());
-    for from in circle {
-        for (to, files) in imports[from].iter().filter(|(to, _)| circle.contains(to)) {
+pub(crate) fn describe(cycle: &[String], imports: &Imports) -> String {
+    let mut text = format!("cycle of {} modules\n", cycle.len());
+    for from in cycle {
+        for (to, files) in imports[from].iter().filter(|(to, _)| cycle.contains(to)) {
             let files: Vec<_> = files
                 .iter()
                 .map(|(file, names)| {

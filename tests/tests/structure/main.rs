@@ -19,9 +19,9 @@ fn the_modules_of_a_crate_import_each_other_in_one_direction() {
         let mut text = String::new();
         for root in &package.roots {
             let imports = imports(root);
-            for circle in cycles(&imports) {
-                found += circle.len();
-                text += &circles::describe(&circle, &imports);
+            for cycle in cycles(&imports) {
+                found += cycle.len();
+                text += &circles::describe(&cycle, &imports);
             }
         }
         if found > 0 {

@@ -120,11 +120,11 @@ impl Cleanup {
 
     /// Returns processes whose command line contains the directory.
     fn processes(&self) -> Vec<(u32, String)> {
-        let mine = self.0.to_str().unwrap();
+        let directory = self.0.to_str().unwrap();
         every_process()
             .filter_map(|id| Some((id, fs::read(format!("/proc/{id}/cmdline")).ok()?)))
             .map(|(id, line)| (id, String::from_utf8_lossy(&line).replace('\0', " ")))
-            .filter(|(_, line)| line.contains(mine))
+            .filter(|(_, line)| line.contains(directory))
             .collect()
     }
 
@@ -143,16 +143,16 @@ impl Cleanup {
 
     /// Returns the private namespaces of the machine; none with its own kernel, whose namespaces are invisible here.
     pub(crate) fn namespaces(&self) -> BTreeSet<Namespace> {
-        let ours = namespaces_of(std::process::id());
+        let own = namespaces_of(std::process::id());
         let mut all: BTreeSet<Namespace> = BTreeSet::new();
         for (id, _) in self.processes() {
-            all.extend(namespaces_of(id).difference(&ours).cloned());
+            all.extend(namespaces_of(id).difference(&own).cloned());
         }
         // Pods are not recognised by their command lines, but share namespaces with the machine's processes.
         let known = all.clone();
         let among = every_process().map(namespaces_of);
-        for theirs in among.filter(|theirs| theirs.intersection(&known).next().is_some()) {
-            all.extend(theirs.difference(&ours).cloned());
+        for candidate in among.filter(|candidate| candidate.intersection(&known).next().is_some()) {
+            all.extend(candidate.difference(&own).cloned());
         }
         all
     }

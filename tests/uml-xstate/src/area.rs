@@ -64,11 +64,11 @@ pub const fn is_too_short(length: usize, host: usize) -> bool {
 /// Copies an area that is [too short](is_too_short) into `extended`, which has the host's length. Components beyond
 /// the short area are in their initial configuration.
 pub fn extend(short: &[u8], extended: &mut [u8], layout: &XstateLayout) {
-    let (held, beyond) = extended.split_at_mut(short.len());
-    held.copy_from_slice(short);
+    let (kept, beyond) = extended.split_at_mut(short.len());
+    kept.copy_from_slice(short);
     beyond.fill(0);
     let within = layout.within(short.len()).to_le_bytes();
-    for (byte, mask) in held[XSTATE_BV].iter_mut().zip(within) {
+    for (byte, mask) in kept[XSTATE_BV].iter_mut().zip(within) {
         *byte &= mask;
     }
 }

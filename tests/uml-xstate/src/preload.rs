@@ -104,8 +104,8 @@ unsafe fn set_extended(next: Ptrace, pid: pid_t, given: *const iovec) -> Option<
 }
 
 /// Reads a process's whole area from the kernel and returns its length, which is the same for all processes.
-fn host_area(next: Ptrace, pid: pid_t, room: &mut [u8]) -> Option<usize> {
-    let mut described = describe(room);
+fn host_area(next: Ptrace, pid: pid_t, buffer: &mut [u8]) -> Option<usize> {
+    let mut described = describe(buffer);
     // SAFETY: the kernel writes at most as many bytes as described, and stores the length in the iovec.
     let answer = unsafe { next(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &raw mut described) };
     (answer == 0).then_some(described.iov_len)

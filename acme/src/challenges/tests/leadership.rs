@@ -10,7 +10,7 @@ targets: [{url: "http://shop.example.test/"}]
 /// The task alone, with a replica role that the test sets.
 struct Scene {
     waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
-    picture: watch::Sender<CertManagerState>,
+    state: watch::Sender<CertManagerState>,
     part: watch::Sender<ReplicaRole>,
     desk: Arc<RunManager>,
     cancelled: CancellationToken,
@@ -28,14 +28,15 @@ fn scene(part: ReplicaRole) -> Scene {
         timeout: Micros::from_secs(3),
         echo_nonce: String::new(),
     };
-    let desk = Arc::new(RunManager::new(
+    let run_manager = Arc::new(RunManager::new(
         clock,
         parallax_runs::RunOptions::default(),
         plan,
         replica.clone(),
         (StoreHandle::off(), RunMetrics::new()),
     ));
-    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotListedYet));
+    let (cert_manager, picture_out) =
+        watch::channel(CertManagerState::missing(&UnavailableReason::NotListedYet));
     let (waiting, waiting_out) = watch::channel(Arc::from([]));
     let cancelled = CancellationToken::new();
     let following = ChallengeTask {
@@ -43,7 +44,7 @@ fn scene(part: ReplicaRole) -> Scene {
         kubernetes: KubernetesSettings::new(ApiServerAccess::Inferred { context: None }),
         cert_manager: picture_out,
         waiting,
-        runs: desk.clone(),
+        runs: run_manager.clone(),
         replica,
         topology: watch::channel(TopologyState::new(topology)).1,
         views: parallax_runtime::snapshot_channel(fixtures::waiting()).1,
@@ -52,15 +53,15 @@ fn scene(part: ReplicaRole) -> Scene {
     let task = tokio::spawn(run_until_cancelled(following, cancelled.clone()));
     Scene {
         waiting: waiting_out,
-        picture,
+        state: cert_manager,
         part,
-        desk,
+        desk: run_manager,
         cancelled,
         task,
     }
 }
 
-fn picture(challenges: &[(&str, Value)]) -> CertManagerState {
+fn state(challenges: &[(&str, Value)]) -> CertManagerState {
     CertManagerState {
         challenges: ObjectStore::Known {
             objects: Arc::new(all(challenges)),
@@ -79,36 +80,36 @@ fn leads() -> ReplicaRole {
 
 #[tokio::test(start_paused = true)]
 async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
-    let mut scene = scene(ReplicaRole::Standby { leader: None });
-    scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
+    let mut harness = scene(ReplicaRole::Standby { leader: None });
+    harness.state.send_replace(state(&[("web", failing("EOF"))]));
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(scene.waiting.borrow().is_empty() && scene.desk.list().is_empty());
-    scene.part.send_replace(leads());
-    let found = scene
+    assert!(harness.waiting.borrow().is_empty() && harness.desk.list().is_empty());
+    harness.part.send_replace(leads());
+    let found = harness
         .waiting
         .wait_for(|list| list.first().is_some_and(|one| one.not_replayed.is_some()))
         .await
         .unwrap()
         .clone();
     // No vantage reports in this mesh, so the run is rejected. The list contains that reason and the usual cause.
-    let why = found[0].not_replayed.as_deref().unwrap();
-    assert!(why.contains("no vantage of nodes reports"), "{why}");
+    let reason = found[0].not_replayed.as_deref().unwrap();
+    assert!(reason.contains("no vantage of nodes reports"), "{reason}");
     assert_eq!(found[0].cause(), "F9");
-    scene.part.send_replace(ReplicaRole::Standby { leader: None });
-    scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
-    scene.cancelled.cancel();
-    scene.task.await.unwrap();
+    harness.part.send_replace(ReplicaRole::Standby { leader: None });
+    harness.waiting.wait_for(|list| list.is_empty()).await.unwrap();
+    harness.cancelled.cancel();
+    harness.task.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_challenges_are_not_known_any_more_nothing_is_said_of_them() {
-    let mut scene = scene(leads());
-    scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
-    scene.waiting.wait_for(|list| !list.is_empty()).await.unwrap();
-    scene
-        .picture
+    let mut harness = scene(leads());
+    harness.state.send_replace(state(&[("web", failing("EOF"))]));
+    harness.waiting.wait_for(|list| !list.is_empty()).await.unwrap();
+    harness
+        .state
         .send_replace(CertManagerState::missing(&UnavailableReason::NotInstalled));
-    scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
-    scene.cancelled.cancel();
-    scene.task.await.unwrap();
+    harness.waiting.wait_for(|list| list.is_empty()).await.unwrap();
+    harness.cancelled.cancel();
+    harness.task.await.unwrap();
 }

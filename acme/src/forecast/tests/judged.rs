@@ -61,7 +61,7 @@ fn what_is_certain_would_fail_with_its_cause_in_both_words() {
         (WrongController, good(), out(&found(), WRONG).to_vec(), ""),
         (NoEndpoints, good(), out(&silent, "203.0.113.30").to_vec(), ""),
     ];
-    for (cause, facts, ca, theirs) in table {
+    for (cause, facts, ca, ca_error) in table {
         let forecast = foreseen(&evidence(&facts, &[inside()], &ca));
         assert_eq!(
             forecast.outlook,
@@ -70,7 +70,7 @@ fn what_is_certain_would_fail_with_its_cause_in_both_words() {
         );
         assert_eq!(forecast.cause, Some(cause), "{forecast:?}");
         assert!(
-            forecast.ca_error.unwrap_or_default().contains(theirs),
+            forecast.ca_error.unwrap_or_default().contains(ca_error),
             "{cause:?}"
         );
         assert!(forecast.remedy.is_some(), "{cause:?}");
@@ -224,7 +224,7 @@ fn names_that_need_no_port_80_are_no_subjects() {
     let web = certificate("web", &[HOST, "www.shop.example.test", "*.example.test"]);
     let other = json!({"metadata": {"namespace": "shop", "name": "vault"},
         "spec": {"dnsNames": [HOST], "issuerRef": {"name": "v", "kind": "VaultIssuer", "group": "example.com"}}});
-    let subjects = subjects(&shelf(&[web, other]), &shelf(&[le]));
+    let subjects = subjects(&list(&[web, other]), &list(&[le]));
     let hosts: Vec<&str> = subjects
         .subjects
         .iter()
@@ -247,9 +247,9 @@ fn why_nothing_is_known_is_said() {
 
 #[test]
 fn before_any_look_there_is_a_reason_and_never_an_empty_list_alone() {
-    let reason = |picture: &CertManagerState| empty_forecasts(picture).unavailable_because.unwrap();
+    let reason = |state: &CertManagerState| empty_forecasts(state).unavailable_because.unwrap();
     assert!(reason(&CertManagerState::missing(&UnavailableReason::NotWatched)).contains("are not watched"));
-    assert!(reason(&picture(&json!([]), &json!([]))).contains("has not checked any name"));
+    assert!(reason(&state(&json!([]), &json!([]))).contains("has not checked any name"));
 }
 
 fn any_outcome() -> impl Strategy<Value = Value> {
@@ -281,12 +281,12 @@ fn any_facts() -> impl Strategy<Value = Value> {
         1 => Just(json!({"failed": "resolve_timeout"})),
     ];
     let caa = proptest::sample::select(vec!["", "letsencrypt.org", "pki.goog"]);
-    (a, caa, any::<bool>(), any::<bool>()).prop_map(|(a, caa, public, climbed)| {
+    (a, caa, any::<bool>(), any::<bool>()).prop_map(|(a, caa, public, with_caa)| {
         let mut facts = names(&a, caa);
         if !public {
             facts["views"].as_array_mut().unwrap().pop();
         }
-        if !climbed {
+        if !with_caa {
             facts["caa"] = json!([]);
         }
         facts
@@ -371,7 +371,7 @@ fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
     let certificates: Vec<Value> = (0..1_100)
         .map(|n| certificate(&format!("c{n}"), &[&format!("h{n}.example.test")]))
         .collect();
-    let subjects = subjects(&shelf(&certificates), &shelf(&[issuer(LE, &nginx())]));
+    let subjects = subjects(&list(&certificates), &list(&[issuer(LE, &nginx())]));
     assert_eq!((subjects.subjects.len(), subjects.left_out), (1_000, 100));
     assert_eq!(subjects.validities.len(), 1_100);
     let (seen, topology) = (sound(), topology());

@@ -55,11 +55,11 @@ fn topology() -> Topology {
     Topology::try_from(spec).unwrap()
 }
 
-fn shelf(objects: &[Value]) -> Value {
+fn list(objects: &[Value]) -> Value {
     json!(objects)
 }
 
-fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta) -> ObjectStore<T> {
+fn object_store<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta) -> ObjectStore<T> {
     let objects: Vec<T> = from_object(objects.clone()).unwrap();
     let keyed = objects.into_iter().map(|object| {
         let key = Key {
@@ -75,16 +75,16 @@ fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta)
 }
 
 /// The state that results from cert-manager's objects.
-fn picture(certificates: &Value, issuers: &Value) -> CertManagerState {
-    let mut picture = CertManagerState::missing(&UnavailableReason::NotInstalled);
-    picture.certificates = known(certificates, |object: &Certificate| &object.metadata);
-    picture.issuers = known(&json!([]), |object: &Issuer| &object.metadata);
-    picture.cluster_issuers = known(issuers, |object: &Issuer| &object.metadata);
-    picture
+fn state(certificates: &Value, issuers: &Value) -> CertManagerState {
+    let mut state = CertManagerState::missing(&UnavailableReason::NotInstalled);
+    state.certificates = object_store(certificates, |object: &Certificate| &object.metadata);
+    state.issuers = object_store(&json!([]), |object: &Issuer| &object.metadata);
+    state.cluster_issuers = object_store(issuers, |object: &Issuer| &object.metadata);
+    state
 }
 
 fn subjects(certificates: &Value, issuers: &Value) -> RenewalSubjects {
-    RenewalSubjects::from_state(&picture(certificates, issuers))
+    RenewalSubjects::from_state(&state(certificates, issuers))
 }
 
 fn certificate(name: &str, names: &[&str]) -> Value {
@@ -105,8 +105,8 @@ fn nginx() -> Value {
 
 fn subject(server: &str, solver: &Value) -> subjects::RenewalSubject {
     let subjects = subjects(
-        &shelf(&[certificate("web", &[HOST])]),
-        &shelf(&[issuer(server, solver)]),
+        &list(&[certificate("web", &[HOST])]),
+        &list(&[issuer(server, solver)]),
     );
     subjects.subjects.into_iter().next().unwrap()
 }

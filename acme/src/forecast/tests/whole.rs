@@ -31,10 +31,11 @@ impl Whole {
         let kubernetes = cert_manager::cluster_to_watch(Some(&KubernetesSettings::new(access))).unwrap();
         let clock = Clock::system();
         let cancelled = CancellationToken::new();
-        let (picture, picture_out) =
+        let (cert_manager, picture_out) =
             watch::channel(CertManagerState::missing(&UnavailableReason::NotListedYet));
         let (watches, _) = watch::channel(WatchHealth::<CertManagerKind>::default());
-        let following = cert_manager::watch_objects(kubernetes, picture, watches, clock, cancelled.clone());
+        let following =
+            cert_manager::watch_objects(kubernetes, cert_manager, watches, clock, cancelled.clone());
         let topology = Arc::new(topology());
         let replica = ReplicaState::standalone(1, "nonce");
         let plan = PlanConfig {
@@ -42,7 +43,7 @@ impl Whole {
             timeout: Micros::from_secs(3),
             echo_nonce: String::new(),
         };
-        let desk = Arc::new(RunManager::new(
+        let run_manager = Arc::new(RunManager::new(
             clock,
             RunOptions::default(),
             plan,
@@ -62,7 +63,7 @@ impl Whole {
         let (out, out_out) = watch::channel(Arc::new(RenewalForecastList::unavailable("not yet")));
         let forecaster = ForecastTask {
             clock,
-            runs: desk.clone(),
+            runs: run_manager.clone(),
             replica,
             cert_manager: picture_out,
             topology: topology_out,
@@ -73,11 +74,11 @@ impl Whole {
         let tasks = vec![
             tokio::spawn(following),
             tokio::spawn(forecaster.run(cancelled.clone())),
-            tokio::spawn(mesh(desk.clone(), cancelled.clone())),
+            tokio::spawn(mesh(run_manager.clone(), cancelled.clone())),
         ];
         Self {
             server,
-            desk,
+            desk: run_manager,
             out: out_out,
             cancelled,
             tasks,
@@ -102,25 +103,25 @@ impl Whole {
 
 /// Reports a result for every assignment in the plan streams: a healthy host, and a zone that forbids
 /// `forbidden.…`.
-async fn mesh(desk: Arc<RunManager>, cancelled: CancellationToken) {
-    let mut orders = desk.orders();
-    let mut told = 0;
+async fn mesh(run_manager: Arc<RunManager>, cancelled: CancellationToken) {
+    let mut orders = run_manager.orders();
+    let mut last_number = 0;
     loop {
         let new: Vec<_> = orders
             .borrow_and_update()
             .iter()
-            .filter(|order| order.number > told)
+            .filter(|order| order.number > last_number)
             .cloned()
             .collect();
         for order in new {
-            told = order.number;
+            last_number = order.number;
             for vantage in ["n1/pod", "internet:laptop"] {
                 let vantage: Vantage = vantage.parse().unwrap();
                 let Some(part) = order.for_vantage(&vantage, parallax_model::EventTime(0)) else {
                     continue;
                 };
                 for (seq, assignment) in part.assignments.iter().enumerate() {
-                    desk.record(&answered(&vantage, assignment, told * 10 + seq as u64));
+                    run_manager.record(&answered(&vantage, assignment, last_number * 10 + seq as u64));
                 }
             }
         }

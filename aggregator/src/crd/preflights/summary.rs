@@ -49,10 +49,10 @@ pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSumm
         let Some(worst) = worst else {
             return ("Unknown", "NotProved", "there are no names to check".to_owned());
         };
-        let standing = verdict(worst).state;
+        let state = verdict(worst).state;
         let alike = judged
             .iter()
-            .filter(|judged| verdict(judged).state == standing)
+            .filter(|judged| verdict(judged).state == state)
             .count()
             - 1;
         let more = if alike == 0 {
@@ -61,7 +61,7 @@ pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSumm
             format!(" (and {alike} more)")
         };
         let message = format!("{}: {}{more}", worst.host, verdict(worst).sentence);
-        let (status, reason) = match standing {
+        let (status, reason) = match state {
             CheckState::Passed => ("True", "Passed"),
             CheckState::AtRisk if strict => ("False", "AtRisk"),
             CheckState::AtRisk => ("True", "AtRisk"),
@@ -73,8 +73,8 @@ pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSumm
     [of(|judged| &judged.self_check), of(|judged| &judged.ca)]
 }
 
-const fn severity_rank(standing: CheckState, strict: bool) -> u8 {
-    match standing {
+const fn severity_rank(state: CheckState, strict: bool) -> u8 {
+    match state {
         CheckState::Passed => 0,
         CheckState::AtRisk if !strict => 1,
         CheckState::Unknown => 2,
@@ -96,7 +96,7 @@ pub fn host_status(judged: &HostVerdict, solver: &str, runs: &[String]) -> HostS
 }
 
 fn verdict_status(verdict: &Verdict) -> VerdictStatus {
-    let standing = match verdict.state {
+    let state_label = match verdict.state {
         CheckState::Passed => "passed",
         CheckState::AtRisk => "at_risk",
         CheckState::Failed => "failed",
@@ -110,15 +110,15 @@ fn verdict_status(verdict: &Verdict) -> VerdictStatus {
     let problems = verdict.problems.iter().map(|problem| {
         let NameProblem {
             description: words,
-            ca_error: theirs,
+            ca_error: client_message,
             remedy,
             ..
         } = problem;
-        format!("{words} ({theirs}); {remedy}")
+        format!("{words} ({client_message}); {remedy}")
     });
     let notes = problems.chain(verdict.caveats.iter().cloned()).chain(findings);
     VerdictStatus {
-        state: standing.to_owned(),
+        state: state_label.to_owned(),
         sentence: sanitize(&verdict.sentence, 2 * MAX_TEXT_BYTES),
         passed: count(verdict.passed.len()),
         failed: count(
@@ -186,11 +186,11 @@ fn sanitize(text: &str, most: usize) -> String {
     if whole.len() <= most {
         return whole;
     }
-    let room = most - '…'.len_utf8();
+    let max_len = most - '…'.len_utf8();
     let kept = whole
         .char_indices()
         .map(|(at, c)| at + c.len_utf8())
-        .take_while(|end| *end <= room)
+        .take_while(|end| *end <= max_len)
         .last()
         .unwrap_or_default();
     format!("{}…", &whole[..kept])

@@ -8,11 +8,11 @@ use parallax_preflight::{Cause, CheckKind, FailureGroup, HostVerdict, Verdict};
 
 use super::{PreflightBody, PreflightStatus, check_conditions, host_status, ready_condition};
 
-fn verdict(check: CheckKind, standing: CheckState) -> Verdict {
+fn verdict(check: CheckKind, state: CheckState) -> Verdict {
     Verdict {
         check,
-        state: standing,
-        sentence: format!("it is {standing:?}"),
+        state,
+        sentence: format!("it is {state:?}"),
         passed: Vec::new(),
         failure_groups: Vec::new(),
         problems: Vec::new(),
@@ -109,8 +109,8 @@ fn ready_is_true_only_where_the_command_ends_with_0_and_what_is_unknown_is_never
             .map(|(n, (own, ca))| judged(&format!("h{n}.example.test"), *own, *ca))
             .collect();
         let all: Vec<&HostVerdict> = made.iter().collect();
-        let said = ready_condition(&all, strict);
-        assert_eq!((said.0, said.1), (status, reason), "{made:?}");
+        let condition = ready_condition(&all, strict);
+        assert_eq!((condition.0, condition.1), (status, reason), "{made:?}");
         let parts = check_conditions(&all, strict);
         assert_eq!((parts[0].0, parts[1].0), (own, ca), "{made:?}");
     }

@@ -123,8 +123,8 @@ pub(super) fn vantage_counts(view: &View) -> BTreeMap<StateLabel, f64> {
     ]
     .into_iter()
     .map(|(label, state)| {
-        let those = view.vantages.iter().filter(|vantage| vantage.state == state);
-        (StateLabel { state: label }, count_value(those.count()))
+        let matching = view.vantages.iter().filter(|vantage| vantage.state == state);
+        (StateLabel { state: label }, count_value(matching.count()))
     })
     .collect()
 }

@@ -20,9 +20,9 @@ fn renewals(text: &str) -> String {
 /// Prometheus scrapes this file in the test suite of the dashboards.
 #[test]
 fn renewals_are_exposed_as_the_suite_of_the_dashboards_scrapes_them() {
-    let scene = scene(fixtures::waiting(), &[]);
-    scene.forecasts.send_replace(Arc::new(foreseen()));
-    let now = renewals(&scene.text());
+    let harness = scene(fixtures::waiting(), &[]);
+    harness.forecasts.send_replace(Arc::new(foreseen()));
+    let now = renewals(&harness.text());
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../dashboards/tests/fixtures/renewals.om"
@@ -35,14 +35,14 @@ fn renewals_are_exposed_as_the_suite_of_the_dashboards_scrapes_them() {
 
 #[test]
 fn series_of_a_certificate_vanish_with_it() {
-    let scene = scene(fixtures::waiting(), &[]);
-    scene.forecasts.send_replace(Arc::new(foreseen()));
-    assert!(scene.text().contains(r#"certificate="web""#));
+    let harness = scene(fixtures::waiting(), &[]);
+    harness.forecasts.send_replace(Arc::new(foreseen()));
+    assert!(harness.text().contains(r#"certificate="web""#));
     let mut without = foreseen();
     without.forecasts.retain(|forecast| forecast.certificate != "web");
     without.certificates.retain(|term| term.certificate != "web");
-    scene.forecasts.send_replace(Arc::new(without));
-    let text = scene.text();
+    harness.forecasts.send_replace(Arc::new(without));
+    let text = harness.text();
     assert!(!text.contains(r#"certificate="web""#), "{text}");
     assert!(text.contains(r#"forecast="unknown",cause="""#), "{text}");
 }

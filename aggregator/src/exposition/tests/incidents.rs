@@ -36,17 +36,17 @@ fn the_likelier_of_two_incidents_is_exposed() {
     view.incidents.insert(0, other);
     let text = scene(view, &[]).text();
     let of_target = |line: &&str| line.starts_with(r#"parallax_target_incident{target="http://shop-07"#);
-    let told: Vec<_> = text.lines().filter(of_target).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("i-5f3a9c01"), "{told:?}");
+    let lines: Vec<_> = text.lines().filter(of_target).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("i-5f3a9c01"), "{lines:?}");
 }
 
 #[tokio::test]
 async fn the_handling_of_an_incident_is_a_label() {
-    let scene = scene(fixtures::outage(), &[]);
-    let done = scene.handling.acknowledge("i-5f3a9c01", "dana", None).await;
+    let harness = scene(fixtures::outage(), &[]);
+    let done = harness.handling.acknowledge("i-5f3a9c01", "dana", None).await;
     assert!(done.is_ok(), "{done:?}");
-    let text = scene.text();
+    let text = harness.text();
     assert!(text.contains(r#"action="acknowledged"} 1"#), "{text}");
     assert!(!text.contains(r#"action="none"}"#), "{text}");
 }

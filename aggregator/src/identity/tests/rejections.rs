@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn rejections_have_a_reason_and_are_counted() {
-    let scene = Scene::new();
+    let harness = Scene::new();
     let mark = |mark: &str| token("parallax", 3_600, mark);
     let cases = [
         (
@@ -71,25 +71,38 @@ async fn rejections_have_a_reason_and_are_counted() {
     ];
     for (expected, status, token, answer) in cases {
         if let Some(answer) = answer {
-            scene.knows(&token, answer);
+            harness.knows(&token, answer);
         }
-        let before = scene.metrics.rejected_count(expected);
-        let refused = scene.admit(&token).await.unwrap_err();
+        let before = harness.metrics.rejected_count(expected);
+        let refused = harness.admit(&token).await.unwrap_err();
         assert_eq!((refused.reason, expected.status()), (expected, status));
-        assert_eq!(scene.metrics.rejected_count(expected), before + 1, "{expected:?}");
+        assert_eq!(
+            harness.metrics.rejected_count(expected),
+            before + 1,
+            "{expected:?}"
+        );
     }
-    let missing = scene.identity.authenticate(&HeaderMap::new()).await.unwrap_err();
+    let missing = harness
+        .identity
+        .authenticate(&HeaderMap::new())
+        .await
+        .unwrap_err();
     assert_eq!(missing.reason, RefusalReason::Missing);
 }
 
 #[tokio::test]
 async fn a_prober_cannot_act_for_another_vantage() {
-    let scene = Scene::new();
-    let caller = scene.admit(&scene.good).await.unwrap();
+    let harness = Scene::new();
+    let caller = harness.admit(&harness.good).await.unwrap();
     let vantage = |text: &str| text.parse::<Vantage>().unwrap();
-    assert!(scene.identity.check_vantage(&caller, &vantage("n1/pod")).is_ok());
+    assert!(
+        harness
+            .identity
+            .check_vantage(&caller, &vantage("n1/pod"))
+            .is_ok()
+    );
     for other in ["n2/pod", "n1/host", "internet:laptop"] {
-        let refused = scene
+        let refused = harness
             .identity
             .check_vantage(&caller, &vantage(other))
             .unwrap_err();
@@ -100,20 +113,20 @@ async fn a_prober_cannot_act_for_another_vantage() {
             refused.sender
         );
     }
-    assert_eq!(scene.metrics.rejected_count(RefusalReason::OtherVantage), 3);
+    assert_eq!(harness.metrics.rejected_count(RefusalReason::OtherVantage), 3);
 }
 
 #[tokio::test]
 async fn before_the_pods_are_listed_rejections_are_temporary() {
-    let scene = Scene::new();
-    scene.world.not_listed_yet.store(true, Ordering::Relaxed);
-    assert_eq!(scene.reason(&scene.good).await, RefusalReason::PodsUnknown);
+    let harness = Scene::new();
+    harness.world.not_listed_yet.store(true, Ordering::Relaxed);
+    assert_eq!(harness.reason(&harness.good).await, RefusalReason::PodsUnknown);
     assert_eq!(
         RefusalReason::PodsUnknown.status(),
         StatusCode::SERVICE_UNAVAILABLE
     );
-    scene.world.not_listed_yet.store(false, Ordering::Relaxed);
-    assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
+    harness.world.not_listed_yet.store(false, Ordering::Relaxed);
+    assert_eq!(harness.vantage(&harness.good).await, "n1/pod");
 }
 
 #[tokio::test(start_paused = true)]

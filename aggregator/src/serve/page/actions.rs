@@ -41,15 +41,15 @@ impl ActionsSection {
             .is_some_and(|silence| now < silence.until);
         if let Some(silence) = &handling.silenced {
             let until = wording::format_time(silence.until, now);
-            let what = if silenced {
+            let description = if silenced {
                 format!("silenced until {until}")
             } else {
                 format!("was silenced until {until}")
             };
-            done.push(action_sentence(&what, &silence.author, now));
+            done.push(action_sentence(&description, &silence.author, now));
         }
         if let Some(verified) = &handling.verified {
-            let what = match verified.outcome {
+            let description = match verified.outcome {
                 None if now - verified.author.at > OUTCOME_TIMEOUT => {
                     "a run repeated the deciding probes; its outcome is no longer available here"
                 }
@@ -62,7 +62,7 @@ impl ActionsSection {
             };
             done.push(format!(
                 "{} (run {})",
-                action_sentence(what, &verified.author, now),
+                action_sentence(description, &verified.author, now),
                 verified.run
             ));
         }
@@ -79,13 +79,13 @@ impl ActionsSection {
     }
 }
 
-fn action_sentence(what: &str, mark: &Acknowledgement, now: EventTime) -> String {
+fn action_sentence(description: &str, mark: &Acknowledgement, now: EventTime) -> String {
     let note = mark
         .note
         .as_ref()
         .map_or_else(String::new, |note| format!(": {note}"));
     format!(
-        "{what}, by {} at {}{note}",
+        "{description}, by {} at {}{note}",
         mark.by,
         wording::format_time(mark.at, now)
     )

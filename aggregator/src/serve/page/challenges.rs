@@ -43,7 +43,7 @@ impl ChallengeRow {
         });
         let besides = match (explanation, &challenge.not_replayed) {
             (None, None) => Some("The explanation is in progress.".to_owned()),
-            (None, Some(why)) => Some(format!("Not replayed: {why}.")),
+            (None, Some(reason)) => Some(format!("Not replayed: {reason}.")),
             (Some(_), _) => None,
         };
         Self {

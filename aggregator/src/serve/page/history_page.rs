@@ -27,7 +27,7 @@ pub(super) struct HistoryPage {
 
 impl HistoryPage {
     pub(super) fn new(view: &View, store: &StoreState, now: EventTime) -> Self {
-        let held: Vec<IncidentSummary> = view
+        let in_memory: Vec<IncidentSummary> = view
             .incidents
             .iter()
             .filter(|incident| !is_open(incident))
@@ -44,7 +44,7 @@ impl HistoryPage {
             .iter()
             .map(|incident| incident.id.as_str())
             .collect();
-        let mut all: Vec<&IncidentSummary> = held.iter().collect();
+        let mut all: Vec<&IncidentSummary> = in_memory.iter().collect();
         all.extend(
             store
                 .history

@@ -297,9 +297,9 @@ impl Cell {
         let (class, symbol, word) = state_style(cell.state);
         let mut title = format!("{}: {word}", vantage.vantage);
         if cell.state == CellState::Unknown {
-            let why = silence_reason(vantage, now).or_else(|| cell.last_failure.clone());
-            let why = why.unwrap_or_else(|| "no fresh evidence".to_owned());
-            title = format!("{title}; {why}");
+            let reason = silence_reason(vantage, now).or_else(|| cell.last_failure.clone());
+            let reason = reason.unwrap_or_else(|| "no fresh evidence".to_owned());
+            title = format!("{title}; {reason}");
         } else {
             title = format!("{title}; {} of {} probes failed", cell.failures, cell.probes);
             if let Some(failure) = &cell.last_failure {
@@ -335,13 +335,13 @@ impl Cell {
         }
         let mut cell = Self::aggregate(cells, placement.label());
         let bad = |cell: &&&MatrixCell| matches!(cell.state, CellState::Failing | CellState::Flaky);
-        let who: BTreeSet<usize> = cells.iter().filter(bad).map(|cell| cell.vantage).collect();
-        if !who.is_empty() {
-            let names = who.iter().take(MAX_NAMED_VANTAGES);
+        let vantages: BTreeSet<usize> = cells.iter().filter(bad).map(|cell| cell.vantage).collect();
+        if !vantages.is_empty() {
+            let names = vantages.iter().take(MAX_NAMED_VANTAGES);
             let names: Vec<String> = names
                 .filter_map(|vantage| Some(view.vantages.get(*vantage)?.vantage.to_string()))
                 .collect();
-            let more = if who.len() > MAX_NAMED_VANTAGES {
+            let more = if vantages.len() > MAX_NAMED_VANTAGES {
                 ", …"
             } else {
                 ""
@@ -351,7 +351,7 @@ impl Cell {
         cell
     }
 
-    fn aggregate(cells: &[&MatrixCell], whose: &str) -> Self {
+    fn aggregate(cells: &[&MatrixCell], title: &str) -> Self {
         let count = |state| cells.iter().filter(|cell| cell.state == state).count();
         let states = [
             CellState::Failing,
@@ -359,7 +359,7 @@ impl Cell {
             CellState::Ok,
             CellState::Unknown,
         ];
-        let told: Vec<_> = states
+        let counts: Vec<_> = states
             .into_iter()
             .filter(|state| count(*state) > 0)
             .map(|state| format!("{} {}", count(state), state_style(state).2))
@@ -386,7 +386,7 @@ impl Cell {
                 symbol.to_owned()
             },
             state_word: words,
-            title: format!("{whose}: {}", told.join(", ")),
+            title: format!("{title}: {}", counts.join(", ")),
         }
     }
 }

@@ -103,7 +103,7 @@ impl ClusterWatcher {
     async fn run(mut self) {
         let mut settings = Settings::read_initial(&self.source).await;
         let client = self.connect().await;
-        let (out, mut told) = mpsc::channel(QUEUE_CAPACITY);
+        let (out, mut updates) = mpsc::channel(QUEUE_CAPACITY);
         let mut reflectors = JoinSet::new();
         let sources = WatchSource::all(&self.prober_namespaces(&client));
         self.watch_health.send_replace(WatchHealth::new(sources.clone()));
@@ -142,7 +142,7 @@ impl ClusterWatcher {
                         self.apply_config(look);
                     }
                 }
-                Some((source, news)) = told.recv() => {
+                Some((source, news)) = updates.recv() => {
                     self.apply_update(&source, news);
                     self.publish_errors();
                 }
@@ -168,7 +168,7 @@ impl ClusterWatcher {
                 let since = self
                     .config_error
                     .as_ref()
-                    .map_or_else(|| self.clock.now(), |trouble| trouble.since);
+                    .map_or_else(|| self.clock.now(), |error| error.since);
                 self.config_error = Some(SourceError { message, since });
             }
             FileChange::Valid(source, timing, waiting) => {
@@ -200,9 +200,9 @@ impl ClusterWatcher {
         .await
     }
 
-    fn apply_update(&mut self, source: &WatchSource, told: WatchUpdate<ClusterObject>) {
-        if let (ResourceKind::Pods, Some(book)) = (source.resource, &self.pod_registry) {
-            book.apply(source, &told);
+    fn apply_update(&mut self, source: &WatchSource, update: WatchUpdate<ClusterObject>) {
+        if let (ResourceKind::Pods, Some(registry)) = (source.resource, &self.pod_registry) {
+            registry.apply(source, &update);
         }
         let (now, start) = (self.clock.now(), self.started);
         let mut changed = false;
@@ -210,15 +210,15 @@ impl ClusterWatcher {
         self.watch_health.send_modify(|watches| {
             let first = !watches.is_settled();
             let watch = watches.state_mut(source);
-            match told {
-                WatchUpdate::Listed(things, unreadable) => {
-                    changed = cluster.replace(source, things);
+            match update {
+                WatchUpdate::Listed(objects, unreadable) => {
+                    changed = cluster.replace(source, objects);
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
                 }
-                WatchUpdate::Applied(thing) => {
-                    changed = cluster.put(*thing);
+                WatchUpdate::Applied(object) => {
+                    changed = cluster.put(*object);
                     watch.events += 1;
                 }
                 WatchUpdate::Deleted(key) => {
@@ -248,10 +248,10 @@ impl ClusterWatcher {
     /// Publishes the current errors of watches and configuration.
     fn publish_errors(&self) {
         let watches = self.watch_health.borrow().error(self.started);
-        let trouble = SourceError::merge(self.config_error.clone(), watches);
+        let error = SourceError::merge(self.config_error.clone(), watches);
         self.state.send_if_modified(|state| {
-            let changed = state.error != trouble;
-            state.error = trouble;
+            let changed = state.error != error;
+            state.error = error;
             changed
         });
     }

@@ -101,11 +101,11 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
 }
 
 async fn shop() -> Scene {
-    let mut scene = follow_at(server(SHOP).await, "", PACE);
-    scene
+    let mut harness = follow_at(server(SHOP).await, "", PACE);
+    harness
         .until(|state| state.error.is_none() && state.revision > 0)
         .await;
-    scene
+    harness
 }
 
 impl Scene {

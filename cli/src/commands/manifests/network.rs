@@ -107,10 +107,10 @@ fn aggregator_policy(values: &Values) -> NetworkPolicy {
     }
     egress.push(api_server_egress(values));
     // Notification receivers can be anywhere.
-    let told: Vec<u16> = values.notify.ports().into_iter().collect();
-    if !told.is_empty() {
+    let ports: Vec<u16> = values.notify.ports().into_iter().collect();
+    if !ports.is_empty() {
         egress.push(NetworkPolicyEgressRule {
-            ports: Some(tcp_ports(&told)),
+            ports: Some(tcp_ports(&ports)),
             to: None,
         });
     }

@@ -162,8 +162,8 @@ pub(super) fn reach_role(values: &Values) -> Role {
 
 /// Permissions of the aggregator in the namespaces of Parallax.
 pub(super) fn roles(values: &Values) -> Vec<Role> {
-    let seat = cert_manager_rules(values);
-    let seat = seat.into_iter().map(|(namespace, rules)| Role {
+    let cert_manager = cert_manager_rules(values);
+    let cert_manager = cert_manager.into_iter().map(|(namespace, rules)| Role {
         metadata: Component::Aggregator.metadata_in(&namespace),
         rules: Some(rules),
     });
@@ -202,7 +202,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 rules: Some(rules),
             }
         })
-        .chain(seat)
+        .chain(cert_manager)
         .collect()
 }
 
@@ -230,12 +230,12 @@ fn cert_manager_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
 
 /// Binds these permissions to the aggregator.
 pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
-    let seat = cert_manager_rules(values)
+    let cert_manager = cert_manager_rules(values)
         .into_iter()
         .map(|(namespace, _)| namespace);
     settings::prober_namespaces(values)
         .into_iter()
-        .chain(seat)
+        .chain(cert_manager)
         .map(|namespace| RoleBinding {
             metadata: Component::Aggregator.metadata_in(&namespace),
             role_ref: RoleRef {

@@ -49,13 +49,13 @@ pub(super) async fn check_allowed(
         billable_resource(&controller, class)
     };
     match balancer {
-        Some(what) if !request.yes => Err(NoVerdictReason::Billable.usage(format!(
-            "{}: {} provisions {what}, which costs money and takes minutes; add --yes (allowBillable) to continue, or --no-create (noCreate) to test the existing path",
+        Some(description) if !request.yes => Err(NoVerdictReason::Billable.usage(format!(
+            "{}: {} provisions {description}, which costs money and takes minutes; add --yes (allowBillable) to continue, or --no-create (noCreate) to test the existing path",
             planned.host,
             planned.description()
         ))),
-        Some(what) => {
-            notify(&format!("{}: creating {what}, as --yes allows", planned.host));
+        Some(description) => {
+            notify(&format!("{}: creating {description}, as --yes allows", planned.host));
             Ok(())
         }
         None => Ok(()),
@@ -96,7 +96,7 @@ pub(super) async fn responder_image(
         .parallax_namespace
         .as_deref()
         .unwrap_or(DEFAULT_NAMESPACE);
-    let said = match cluster
+    let problem = match cluster
         .get(ObjectKind::DaemonSet, namespace, PROBER_DAEMON_SET)
         .await
     {
@@ -105,9 +105,9 @@ pub(super) async fn responder_image(
             None => "it has no image".to_owned(),
         },
         Err(ClusterError::NotFound) => "it does not exist".to_owned(),
-        Err(ClusterError::Failed(_, said)) => said,
+        Err(ClusterError::Failed(_, problem)) => problem,
     };
     Err(NoVerdictReason::NotFound.indeterminate(format!(
-        "the image of the responder is unknown: it is that of DaemonSet {namespace}/{PROBER_DAEMON_SET}, but {said}; give --image, or the DaemonSet's namespace with --parallax-namespace"
+        "the image of the responder is unknown: it is that of DaemonSet {namespace}/{PROBER_DAEMON_SET}, but {problem}; give --image, or the DaemonSet's namespace with --parallax-namespace"
     )))
 }

@@ -34,8 +34,8 @@ pub(super) async fn remove_expired(cluster: &ClusterClient, namespace: &str, not
             Ok(left) => left,
             // Without the Gateway API there are no HTTPRoutes.
             Err(ClusterError::NotFound) => continue,
-            Err(ClusterError::Failed(_, said)) => {
-                notify(&format!("cannot list objects of earlier preflights: {said}"));
+            Err(ClusterError::Failed(_, error)) => {
+                notify(&format!("cannot list objects of earlier preflights: {error}"));
                 continue;
             }
         };

@@ -98,7 +98,7 @@ impl From<ClusterError> for NoVerdict {
         match missing {
             ClusterError::NotFound => NoVerdictReason::Replaced
                 .indeterminate("an object that existed a moment ago is gone".to_owned()),
-            ClusterError::Failed(why, said) => why.indeterminate(said),
+            ClusterError::Failed(reason, message) => reason.indeterminate(message),
         }
     }
 }
@@ -261,7 +261,7 @@ impl ClusterClient {
         (verb, doing, name): (&str, &str, &str),
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ClusterError> {
-        let what = if name.is_empty() {
+        let description = if name.is_empty() {
             kind.list_description(namespace)
         } else {
             kind.qualified_name(namespace.unwrap_or_default(), name)
@@ -270,7 +270,7 @@ impl ClusterClient {
             Err(_) => Err(ClusterError::Failed(
                 NoVerdictReason::ApiServer,
                 format!(
-                    "cannot {doing} {what}: the API server does not respond within {} s",
+                    "cannot {doing} {description}: the API server does not respond within {} s",
                     API_SERVER_TIMEOUT.as_secs()
                 ),
             )),
@@ -279,58 +279,59 @@ impl ClusterClient {
                 Err(ClusterError::NotFound)
             }
             Ok(Err(kube::Error::Api(status))) => {
-                let said = &status.message;
+                let message = &status.message;
                 let by_admission = [
                     "admission webhook",
                     "ValidatingAdmissionPolicy",
                     "violates PodSecurity",
                 ]
                 .iter()
-                .any(|words| said.contains(words));
+                .any(|words| message.contains(words));
                 Err(match status.code {
                     403 if by_admission => ClusterError::Failed(
                         NoVerdictReason::AdmissionRefused,
                         format!(
-                            "admission rejects {what}: {said}; cert-manager's own object would be rejected as well"
+                            "admission rejects {description}: {message}; cert-manager's own object would be rejected as well"
                         ),
                     ),
                     // A quota error has the same status, but no RBAC rule would help.
-                    403 if said.contains("exceeded quota") => ClusterError::Failed(
+                    403 if message.contains("exceeded quota") => ClusterError::Failed(
                         NoVerdictReason::NotReady,
-                        format!("the quota has no room for {what}: {said}"),
+                        format!("the quota has no room for {description}: {message}"),
                     ),
                     403 => ClusterError::Failed(
                         NoVerdictReason::Forbidden,
-                        forbidden_message(kind, namespace, verb, &what, said),
+                        forbidden_message(kind, namespace, verb, &description, message),
                     ),
                     404 => ClusterError::Failed(
                         NoVerdictReason::NotFound,
                         format!(
-                            "cannot {doing} {what}: the cluster does not have this kind or the namespace {}",
+                            "cannot {doing} {description}: the cluster does not have this kind or the namespace {}",
                             namespace.unwrap_or_default()
                         ),
                     ),
-                    409 if verb == "create" => {
-                        ClusterError::Failed(NoVerdictReason::Busy, format!("cannot {doing} {what}: {said}"))
-                    }
+                    409 if verb == "create" => ClusterError::Failed(
+                        NoVerdictReason::Busy,
+                        format!("cannot {doing} {description}: {message}"),
+                    ),
                     400 | 422 if verb == "create" => {
                         // Rejected because of its content: a retry would fail as well.
-                        let why = if by_admission {
+                        let reason = if by_admission {
                             NoVerdictReason::AdmissionRefused
                         } else {
                             NoVerdictReason::Invalid
                         };
-                        ClusterError::Failed(why, format!("cannot {doing} {what}: {said}"))
+                        ClusterError::Failed(reason, format!("cannot {doing} {description}: {message}"))
                     }
                     _ => ClusterError::Failed(
                         NoVerdictReason::ApiServer,
-                        format!("cannot {doing} {what}: {said}"),
+                        format!("cannot {doing} {description}: {message}"),
                     ),
                 })
             }
             Ok(Err(other)) => Err(ClusterError::Failed(
                 NoVerdictReason::ApiServer,
-                format!("cannot {doing} {what}: {other}"),
+                format!("cannot {doing} {description}: {other}"),
             )),
         }
     }
@@ -341,8 +342,8 @@ fn forbidden_message(
     kind: ObjectKind,
     namespace: Option<&str>,
     verb: &str,
-    what: &str,
-    said: &str,
+    description: &str,
+    message: &str,
 ) -> String {
     let (group, _, _, plural) = kind.parts();
     let place = match namespace {
@@ -350,7 +351,7 @@ fn forbidden_message(
         _ => "in a ClusterRole".to_owned(),
     };
     format!(
-        "cannot {verb} {what}: permission denied; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
+        "cannot {verb} {description}: permission denied; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({message})"
     )
 }
 
@@ -382,14 +383,17 @@ mod tests {
         ] {
             let (group, _, _, plural) = sort.parts();
             for verb in ["get", "list", "create", "patch", "delete"] {
-                let said = forbidden_message(sort, Some("shop"), verb, "it", "no");
+                let message = forbidden_message(sort, Some("shop"), verb, "it", "no");
                 let place = if sort.is_cluster_scoped() {
                     "in a ClusterRole"
                 } else {
                     "in namespace shop"
                 };
                 let rule = format!("{{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}");
-                assert!(said.contains(&format!("missing rule {place}: {rule}")), "{said}");
+                assert!(
+                    message.contains(&format!("missing rule {place}: {rule}")),
+                    "{message}"
+                );
                 assert!(forbidden_message(sort, None, verb, "it", "no").contains("in a ClusterRole"));
             }
         }

@@ -35,9 +35,9 @@ pub(super) async fn check_editable(
             })?;
     insert_path(&ingress, host, &Value::Null)
         .map(|_| ())
-        .map_err(|why| {
+        .map_err(|reason| {
             NoVerdictReason::EditInPlace
-                .indeterminate(format!("Ingress {namespace}/{name} is not edited: {why}"))
+                .indeterminate(format!("Ingress {namespace}/{name} is not edited: {reason}"))
         })
 }
 
@@ -49,10 +49,10 @@ pub(super) async fn add_path(
     (host, path): (&str, &Value),
 ) -> Result<(), ClusterError> {
     update_rules(cluster, namespace, name, |ingress| {
-        insert_path(ingress, host, path).map_err(|why| {
+        insert_path(ingress, host, path).map_err(|reason| {
             ClusterError::Failed(
                 NoVerdictReason::EditInPlace,
-                format!("Ingress {namespace}/{name} is not edited: {why}"),
+                format!("Ingress {namespace}/{name} is not edited: {reason}"),
             )
         })
     })
@@ -114,9 +114,9 @@ pub(super) async fn remove_expired_paths(cluster: &ClusterClient, namespace: &st
     let ingresses = match cluster.list(ObjectKind::Ingress, namespace, "").await {
         Ok(ingresses) => ingresses,
         Err(ClusterError::NotFound) => return,
-        Err(ClusterError::Failed(_, said)) => {
+        Err(ClusterError::Failed(_, error)) => {
             notify(&format!(
-                "cannot list Ingresses to remove paths of earlier preflights: {said}"
+                "cannot list Ingresses to remove paths of earlier preflights: {error}"
             ));
             return;
         }

@@ -104,12 +104,12 @@ impl NoVerdictReason {
         }
     }
 
-    pub(super) const fn usage(self, said: String) -> NoVerdict {
-        self.with_failure(Failure::Usage(said))
+    pub(super) const fn usage(self, message: String) -> NoVerdict {
+        self.with_failure(Failure::Usage(message))
     }
 
-    pub(super) const fn indeterminate(self, said: String) -> NoVerdict {
-        self.with_failure(Failure::Indeterminate(said))
+    pub(super) const fn indeterminate(self, message: String) -> NoVerdict {
+        self.with_failure(Failure::Indeterminate(message))
     }
 }
 
@@ -123,13 +123,13 @@ pub(super) struct NoVerdict {
 impl NoVerdict {
     /// Converts an error response of the aggregator, or a failure to reach it.
     pub(super) const fn from_aggregator(failure: Failure) -> Self {
-        let why = match failure {
+        let reason = match failure {
             Failure::Usage(_) => NoVerdictReason::AggregatorRefused,
             Failure::Negative | Failure::Indeterminate(_) | Failure::Unavailable(_) => {
                 NoVerdictReason::AggregatorUnreachable
             }
         };
-        why.with_failure(failure)
+        reason.with_failure(failure)
     }
 }
 

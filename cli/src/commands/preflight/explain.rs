@@ -63,7 +63,7 @@ pub(crate) async fn explain_challenge(
         text.push_str("It uses DNS-01, which requires no reachable address; there is nothing to replay.\n");
         return print(&text);
     }
-    let seat = CertManagerPlacement::locate(&cluster, cert_manager).await;
+    let placement = CertManagerPlacement::locate(&cluster, cert_manager).await;
     let host = challenge
         .spec
         .dns_name
@@ -76,7 +76,7 @@ pub(crate) async fn explain_challenge(
         key: Some(challenge.spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
         passes: None,
         authority: ChallengeClient::Boulder,
-        nameservers: seat.nameservers(),
+        nameservers: placement.nameservers(),
         // The challenge's own URL identifies the CA.
         name_query: NameQuery {
             identities: caa_identities(&challenge.spec.url),
@@ -84,13 +84,13 @@ pub(crate) async fn explain_challenge(
         },
     };
     let fetched = runs::run_all(client, &wanted, false).await?;
-    let judged = wanted.judge(&fetched, &seat);
+    let judged = wanted.judge(&fetched, &placement);
     let document = json!({
         "challenge": format!("{namespace}/{name}"),
         "host": judged.host,
         "state": challenge.status.state,
         "reason": challenge.status.reason,
-        "certManager": seat.to_json(),
+        "certManager": placement.to_json(),
         "selfCheck": judged.self_check,
         "ca": judged.ca,
         "notChecked": judged.not_checked,
@@ -102,7 +102,7 @@ pub(crate) async fn explain_challenge(
     text.push_str("The same self check now, from every node:\n");
     report::write_verdict(&mut text, "self check", &judged.self_check, color());
     report::write_verdict(&mut text, "CA", &judged.ca, color());
-    for line in seat.description().iter().chain(&seat.notes) {
+    for line in placement.description().iter().chain(&placement.notes) {
         let _ = writeln!(text, "{line}");
     }
     if let Some(hint) = skip_self_check_advice(&judged, &challenge) {

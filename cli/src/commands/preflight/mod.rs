@@ -89,11 +89,11 @@ async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
         cluster: cluster.as_ref(),
         owner: None,
         stop: &stop,
-        notify: &|said| eprintln!("{said}"),
+        notify: &|message| eprintln!("{message}"),
         progress: args.shows_progress(),
     };
-    let (seat, cases) = make_preflights(&args.request, &place).await?;
-    print_report(args, &seat, &cases)
+    let (placement, cases) = make_preflights(&args.request, &place).await?;
+    print_report(args, &placement, &cases)
 }
 
 /// Makes the requested preflights; shared by the command and the controller.
@@ -102,7 +102,7 @@ async fn make_preflights(
     context: &PreflightContext<'_>,
 ) -> Result<(CertManagerPlacement, Vec<JudgedHost>), NoVerdict> {
     let planned = route_plan::plan_names(request, context.cluster).await?;
-    let seat = match context.cluster {
+    let placement = match context.cluster {
         Some(cluster) => {
             CertManagerPlacement::locate(cluster, request.settings.cert_manager_namespace.as_deref()).await
         }
@@ -110,17 +110,17 @@ async fn make_preflights(
     };
     let cases = match context.cluster {
         Some(cluster) if !request.no_create => {
-            solver_run::preflight_all(request, context, cluster, &seat, planned).await?
+            solver_run::preflight_all(request, context, cluster, &placement, planned).await?
         }
         _ => {
-            let looking = test_existing_path(request, context, &seat, planned);
+            let looking = test_existing_path(request, context, &placement, planned);
             let Some(looked) = context.stop.run_until_cancelled(looking).await else {
                 return Err(solver_run::interrupted());
             };
             looked?
         }
     };
-    Ok((seat, cases))
+    Ok((placement, cases))
 }
 
 /// Tests the existing path and creates nothing.

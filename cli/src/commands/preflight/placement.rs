@@ -8,11 +8,11 @@ use super::cluster::{ClusterClient, ClusterError, ObjectKind};
 impl PlacementReader for ClusterClient {
     async fn list(
         &self,
-        what: PlacementResource,
+        resource: PlacementResource,
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, String> {
-        let sort = match what {
+        let sort = match resource {
             PlacementResource::Deployments => ObjectKind::Deployment,
             PlacementResource::Pods => ObjectKind::Pod,
             PlacementResource::NetworkPolicies => ObjectKind::NetworkPolicy,
@@ -24,7 +24,7 @@ impl PlacementReader for ClusterClient {
         match found {
             Ok(found) => Ok(found),
             Err(ClusterError::NotFound) => Ok(Vec::new()),
-            Err(ClusterError::Failed(_, said)) => Err(said),
+            Err(ClusterError::Failed(_, error)) => Err(error),
         }
     }
 
@@ -32,7 +32,7 @@ impl PlacementReader for ClusterClient {
         match self.get(ObjectKind::Lease, namespace, name).await {
             Ok(lease) => Ok(Some(lease)),
             Err(ClusterError::NotFound) => Ok(None),
-            Err(ClusterError::Failed(_, said)) => Err(said),
+            Err(ClusterError::Failed(_, error)) => Err(error),
         }
     }
 }

@@ -42,8 +42,8 @@ pub(super) fn render(placement: &CertManagerPlacement, cases: &[JudgedHost], sty
             );
         }
         out.push_str("\nNot checked:\n");
-        for what in &case.verdict.not_checked {
-            let _ = writeln!(out, "  {what}");
+        for item in &case.verdict.not_checked {
+            let _ = writeln!(out, "  {item}");
         }
         out.push('\n');
     }
@@ -93,8 +93,8 @@ pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, sty
         );
         let _ = writeln!(out, "    message   {}", strip_control(&group.client_message));
         for cause in &group.causes {
-            let how = if cause.diagnosed { "cause" } else { "usually" };
-            let _ = writeln!(out, "    {how:<9} {} {}", cause.id, cause.title);
+            let label = if cause.diagnosed { "cause" } else { "usually" };
+            let _ = writeln!(out, "    {label:<9} {} {}", cause.id, cause.title);
         }
         for remedy in &group.remedies {
             let _ = writeln!(
@@ -136,13 +136,13 @@ fn vantage_table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: Colo
             .and_then(|answer| answer.sight.dials.iter().rfind(|dial| !dial.abandoned))
             .map_or_else(String::new, |dial| dial.address.ip().to_string());
         let (own, ca) = (result_cell(*own), result_cell(*ca));
-        let colour = |said: &str| {
-            let code = match said.chars().next() {
+        let colour = |cell: &str| {
+            let code = match cell.chars().next() {
                 Some('✓') => "32",
                 Some('✗') => "1;31",
                 _ => "33",
             };
-            style.paint(code, said)
+            style.paint(code, cell)
         };
         table.row([
             (vantage.to_string().as_str(), None),

@@ -49,7 +49,7 @@ pub(super) async fn run_both(
     let mut as_it_resolves = !fetch_request.nameservers.is_empty();
     let run = match start_run(client, &own).await {
         // The aggregator queries only resolvers of its configuration.
-        Err(Failure::Usage(said)) if as_it_resolves && said.contains("resolvers.public") => {
+        Err(Failure::Usage(message)) if as_it_resolves && message.contains("resolvers.public") => {
             as_it_resolves = false;
             if let Some(ask) = &mut own.challenge {
                 ask.nameservers.clear();
@@ -111,8 +111,8 @@ async fn query_name(
     let run = match start_run(client, &fetch_request.name_query.run_request(&fetch_request.host)).await {
         Ok(run) => run,
         // An older aggregator does not support the query, and the scope may forbid it: the verdicts then say less.
-        Err(Failure::Usage(said)) => {
-            fetched.names = NameAnswer::NotQueried(said);
+        Err(Failure::Usage(message)) => {
+            fetched.names = NameAnswer::NotQueried(message);
             return Ok(());
         }
         Err(other) => return Err(other),
@@ -155,8 +155,8 @@ async fn start_run(client: &ApiClient, request: &RunRequest) -> Result<Preflight
     let since = Instant::now();
     loop {
         match client.post(&["v1", "runs"], request).await {
-            Err(Failure::Indeterminate(said))
-                if said.contains("too many runs") && since.elapsed() < CAPACITY_TIMEOUT =>
+            Err(Failure::Indeterminate(message))
+                if message.contains("too many runs") && since.elapsed() < CAPACITY_TIMEOUT =>
             {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
@@ -189,9 +189,9 @@ async fn follow_run(
                 }
             }
             // The aggregator responds but does not know the run, so waiting is pointless.
-            Err(Failure::Usage(said)) => {
+            Err(Failure::Usage(message)) => {
                 return Err(Failure::Indeterminate(format!(
-                    "the aggregator has lost the run: {said}"
+                    "the aggregator has lost the run: {message}"
                 )));
             }
             Err(failure) if since.elapsed() > STREAM_RETRY_TIMEOUT => return Err(failure),

@@ -161,16 +161,16 @@ impl PreflightAttempt<'_> {
         let done = match pod {
             Ok(pod) => self.test_created(solver, &pod, &way, &material, planned).await,
             // The object belongs to another process, which removes it.
-            Err(ClusterError::Failed(NoVerdictReason::Busy, said)) => {
-                return Err(NoVerdictReason::Busy.indeterminate(said));
+            Err(ClusterError::Failed(NoVerdictReason::Busy, message)) => {
+                return Err(NoVerdictReason::Busy.indeterminate(message));
             }
             Err(missing) => Err(missing.into()),
         };
         let removed = self.remove_objects(&way, &material).await;
         match (done, removed) {
-            (Err(trouble), Err(left)) => {
+            (Err(error), Err(left)) => {
                 (self.context.notify)(&format!("parallax: {}", left.failure));
-                Err(trouble)
+                Err(error)
             }
             (done, removed) => {
                 let case = done?;
@@ -260,17 +260,18 @@ impl PreflightAttempt<'_> {
         is: impl Fn(&Value) -> Result<bool, String>,
     ) -> Result<(), NoVerdict> {
         let since = Instant::now();
-        let what = kind.qualified_name(&inputs.namespace, &inputs.name);
+        let object_name = kind.qualified_name(&inputs.namespace, &inputs.name);
         loop {
             let object = self.cluster.get(kind, &inputs.namespace, &inputs.name).await?;
-            if is(&object).map_err(|why| {
-                NoVerdictReason::NotReady.indeterminate(format!("{what} will not become ready: {why}"))
+            if is(&object).map_err(|reason| {
+                NoVerdictReason::NotReady
+                    .indeterminate(format!("{object_name} will not become ready: {reason}"))
             })? {
                 return Ok(());
             }
             if since.elapsed() >= self.request.ready_timeout() {
                 return Err(NoVerdictReason::NotReady.indeterminate(format!(
-                    "{what} is not ready after {} s; see its events for the reason, or wait longer with --ready",
+                    "{object_name} is not ready after {} s; see its events for the reason, or wait longer with --ready",
                     self.request.ready
                 )));
             }
@@ -289,9 +290,9 @@ impl PreflightAttempt<'_> {
             .chain(std::iter::repeat(&ROUTE_RETRY_DELAYS[3]));
         let mut first = None;
         loop {
-            let asked = runs::run_both(self.context.client, fetch_request, self.progress).await;
+            let result = runs::run_both(self.context.client, fetch_request, self.progress).await;
             let late = begun.elapsed() >= self.request.ready_timeout();
-            match asked {
+            match result {
                 Ok(fetched) => {
                     let judged = fetch_request.judge(&fetched, self.placement);
                     if !judged.self_check.passed.is_empty() {
@@ -308,7 +309,7 @@ impl PreflightAttempt<'_> {
                     }
                 }
                 // The aggregator has not seen the new Ingress yet, so it does not know the host.
-                Err(Failure::Usage(said)) if said.contains("no host of a known target") && !late => {}
+                Err(Failure::Usage(message)) if message.contains("no host of a known target") && !late => {}
                 Err(failure) => return Err(NoVerdict::from_aggregator(failure)),
             }
             if let Some(pause) = pauses.next() {
@@ -326,7 +327,7 @@ impl PreflightAttempt<'_> {
             &CreatedRoute::Object(ObjectKind::Service),
             &CreatedRoute::Object(ObjectKind::Pod),
         ] {
-            let mut said = None;
+            let mut last_error = None;
             for _ in 0..MAX_REMOVAL_ATTEMPTS {
                 let removed = match part {
                     CreatedRoute::IngressPath(ingress) => {
@@ -336,13 +337,13 @@ impl PreflightAttempt<'_> {
                 };
                 match removed {
                     Ok(()) => {
-                        said = None;
+                        last_error = None;
                         break;
                     }
-                    Err(missing) => said = Some(NoVerdict::from(missing).failure.to_string()),
+                    Err(missing) => last_error = Some(NoVerdict::from(missing).failure.to_string()),
                 }
             }
-            left.extend(said);
+            left.extend(last_error);
         }
         if left.is_empty() {
             return Ok(());

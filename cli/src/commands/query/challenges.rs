@@ -12,7 +12,7 @@ use crate::exit::Failure;
 pub(super) async fn fetch(client: &ApiClient) -> Result<ChallengeList, Failure> {
     match client.get(&["v1", "challenges"], &[]).await {
         Err(Failure::Usage(_)) => Ok(empty()),
-        asked => asked,
+        result => result,
     }
 }
 
@@ -70,8 +70,8 @@ fn write_challenge(out: &mut String, challenge: &WaitingChallenge) {
             let _ = writeln!(out, "  {hint}");
         }
     }
-    if let Some(why) = &challenge.not_replayed {
-        let _ = writeln!(out, "  not replayed: {why}");
+    if let Some(reason) = &challenge.not_replayed {
+        let _ = writeln!(out, "  not replayed: {reason}");
     }
 }
 

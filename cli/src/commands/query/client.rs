@@ -190,9 +190,9 @@ impl ApiClient {
             reason = inner.to_string();
             source = inner.source();
         }
-        if let Some(trouble) = self.tunnel.as_ref().and_then(PortForward::last_error) {
+        if let Some(tunnel_error) = self.tunnel.as_ref().and_then(PortForward::last_error) {
             return Failure::Indeterminate(format!(
-                "the forwarded connection to the aggregator failed: {trouble}"
+                "the forwarded connection to the aggregator failed: {tunnel_error}"
             ));
         }
         if self.tunnel.is_some() {
@@ -209,31 +209,31 @@ impl ApiClient {
     async fn error_response(&self, response: Response) -> Failure {
         let status = response.status();
         let body = response.text().await.unwrap_or_default();
-        let said = serde_json::from_str::<Value>(&body)
+        let message = serde_json::from_str::<Value>(&body)
             .ok()
             .and_then(|body| body["error"].as_str().map(ToOwned::to_owned));
-        let Some(said) = said else {
+        let Some(message) = message else {
             return Failure::Indeterminate(format!(
                 "{} answered {status} without an aggregator's error body; check that it is a Parallax aggregator",
                 self.server
             ));
         };
-        let said: String = said.chars().filter(|c| !c.is_control()).take(1_000).collect();
+        let message: String = message.chars().filter(|c| !c.is_control()).take(1_000).collect();
         match status {
             StatusCode::UNAUTHORIZED if self.token.is_none() && self.tunnel.is_some() => {
                 Failure::Usage(format!(
-                    "not authenticated: the kubeconfig's user has a client certificate or a password, which only the API server can verify; use a ServiceAccount (--account [NAMESPACE/]NAME) or a token (--token-file) ({said})"
+                    "not authenticated: the kubeconfig's user has a client certificate or a password, which only the API server can verify; use a ServiceAccount (--account [NAMESPACE/]NAME) or a token (--token-file) ({message})"
                 ))
             }
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
-                Failure::Usage(format!("not authenticated, no token was sent: {said}"))
+                Failure::Usage(format!("not authenticated, no token was sent: {message}"))
             }
             StatusCode::BAD_REQUEST
             | StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
-            | StatusCode::NOT_FOUND => Failure::Usage(said),
-            StatusCode::SERVICE_UNAVAILABLE => Failure::Unavailable(format!("{said} ({status})")),
-            _ => Failure::Indeterminate(format!("{said} ({status})")),
+            | StatusCode::NOT_FOUND => Failure::Usage(message),
+            StatusCode::SERVICE_UNAVAILABLE => Failure::Unavailable(format!("{message} ({status})")),
+            _ => Failure::Indeterminate(format!("{message} ({status})")),
         }
     }
 

@@ -106,7 +106,7 @@ impl PortForward {
             .enable_all()
             .build()
             .map_err(Failure::indeterminate)?;
-        let trouble = Arc::new(Mutex::new(None));
+        let last_error = Arc::new(Mutex::new(None));
         let opening = async {
             let config = cluster.config().await?;
             let shown = match (token, &cluster.account) {
@@ -132,12 +132,12 @@ impl PortForward {
             Ok::<_, Failure>((way, first, listener, local, shown))
         };
         let (way, first, listener, local, token) = runtime.block_on(opening)?;
-        drop(runtime.spawn(forward_connections(way, first, listener, trouble.clone())));
+        drop(runtime.spawn(forward_connections(way, first, listener, last_error.clone())));
         Ok(Self {
             runtime: Some(runtime),
             local,
             token,
-            last_error: trouble,
+            last_error,
         })
     }
 
@@ -155,7 +155,7 @@ async fn forward_connections(
     way: PodAccess,
     first: pods::PodStream,
     listener: TcpListener,
-    trouble: Arc<Mutex<Option<String>>>,
+    last_error: Arc<Mutex<Option<String>>>,
 ) {
     let way = Arc::new(way);
     let (mut first, mut connections) = (Some(first), JoinSet::new());
@@ -163,18 +163,18 @@ async fn forward_connections(
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((local, _)) = accepted else { continue };
-                let (way, first, trouble) = (way.clone(), first.take(), trouble.clone());
+                let (way, first, last_error) = (way.clone(), first.take(), last_error.clone());
                 connections.spawn(async move {
                     let stream = match first {
                         Some(first) => Ok(first),
                         // The set of Pods may have changed since.
                         None => way.connect().await,
                     };
-                    let said = match stream {
+                    let outcome = match stream {
                         Ok(stream) => forward_connection(local, stream).await,
                         Err(failure) => Some(failure.to_string()),
                     };
-                    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = said;
+                    *last_error.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
                 });
             }
             Some(_) = connections.join_next() => {}

@@ -86,7 +86,7 @@ fn render(known: &RenewalForecastList, wide: bool) -> String {
             forecast
                 .ca_error
                 .iter()
-                .map(|theirs| format!("expected CA error: {theirs}")),
+                .map(|message| format!("expected CA error: {message}")),
         );
         lines.extend(forecast.remedy.iter().map(|remedy| format!("remedy: {remedy}")));
         if wide {

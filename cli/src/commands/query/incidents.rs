@@ -84,10 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         table.row(cells);
     }
     print(&table.render())?;
-    if let Some(why) = answer["incomplete_because"].as_str()
+    if let Some(reason) = answer["incomplete_because"].as_str()
         && args.all
     {
-        print(&format!("\nIncomplete, from memory only: {why}\n"))?;
+        print(&format!("\nIncomplete, from memory only: {reason}\n"))?;
     }
     Ok(())
 }

@@ -96,11 +96,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Requests the run, and retries while no aggregator leads.
 async fn start_run(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
-    let mut said = false;
+    let mut announced = false;
     loop {
         match client.post(&["v1", "runs"], request).await {
             Err(Failure::Unavailable(reason)) if since.elapsed() < TAKEOVER_TIMEOUT => {
-                if !std::mem::replace(&mut said, true) {
+                if !std::mem::replace(&mut announced, true) {
                     print_status(&format!("waiting: {reason}"));
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -121,7 +121,7 @@ fn print_status(text: &str) {
 pub(super) async fn follow_to_end(client: &ApiClient, run: PreflightRun, json: bool) -> Result<(), Failure> {
     match follow(client, &run, json).await? {
         FollowedRun::Judged(run) => print_result(&run, json),
-        FollowedRun::Lost(said) => Err(Failure::Indeterminate(format!("the run is lost: {said}"))),
+        FollowedRun::Lost(reason) => Err(Failure::Indeterminate(format!("the run is lost: {reason}"))),
     }
 }
 
@@ -158,9 +158,9 @@ async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<Fo
                 }
             }
             // The aggregator is reachable and does not know the run: waiting will not help.
-            Err(Failure::Usage(said)) => {
+            Err(Failure::Usage(message)) => {
                 progress.clear();
-                return Ok(FollowedRun::Lost(said));
+                return Ok(FollowedRun::Lost(message));
             }
             Err(failure) if broken.is_some_and(|since| since.elapsed() > STREAM_RETRY_TIMEOUT) => {
                 return Err(failure);
@@ -272,8 +272,8 @@ fn render(run: &PreflightRun, style: ColorMode) -> String {
         let quickest = part
             .fastest
             .map_or_else(|| "-".to_owned(), |quickest| quickest.to_string());
-        let said = match &part.detail {
-            Some(said) => said.clone(),
+        let detail = match &part.detail {
+            Some(detail) => detail.clone(),
             None if part.probes < part.planned => format!("{} of {} results", part.probes, part.planned),
             None => String::new(),
         };
@@ -283,7 +283,7 @@ fn render(run: &PreflightRun, style: ColorMode) -> String {
             (failed.as_str(), Some(style.paint(colour, &failed))),
             (of.as_str(), None),
             (quickest.as_str(), None),
-            (said.as_str(), None),
+            (detail.as_str(), None),
         ]);
     }
     out.push_str(&table.render());

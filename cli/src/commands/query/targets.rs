@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .filter(|cell| cell.state == CellState::Ok)
             .count()
             .to_string();
-        let asked = row
+        let probes = row
             .cells
             .iter()
             .filter(|cell| cell.last_probe.is_some())
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             (row.target.as_str(), None),
             (word, Some(style.paint(colour, word))),
             (ok.as_str(), None),
-            (asked.as_str(), None),
+            (probes.as_str(), None),
         ];
         if wide {
             cells.extend([

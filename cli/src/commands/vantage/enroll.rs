@@ -77,9 +77,9 @@ pub(super) async fn run(client: Client, args: Args) -> Result<(), Failure> {
 /// Creates the account, or reuses an existing one: enrolling again issues another token.
 async fn ensure_account(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
-    let what = format!("create the ServiceAccount {}/{name}", args.namespace);
-    if let Some(there) = call_api(&what, accounts.get_opt(name)).await? {
-        return match EnrolledVantage::from_account(&there) {
+    let action = format!("create the ServiceAccount {}/{name}", args.namespace);
+    if let Some(existing) = call_api(&action, accounts.get_opt(name)).await? {
+        return match EnrolledVantage::from_account(&existing) {
             Some(enrolled) if enrolled.vantage == *vantage => Ok(()),
             Some(enrolled) => Err(Failure::Indeterminate(format!(
                 "{} is enrolled as {}; revoke it first",
@@ -92,14 +92,14 @@ async fn ensure_account(client: &Client, args: &Args, name: &str, vantage: &Vant
         };
     }
     let account = account::new_account(name.to_owned(), args.network, &args.name);
-    call_api(&what, accounts.create(&PostParams::default(), &account)).await?;
+    call_api(&action, accounts.create(&PostParams::default(), &account)).await?;
     Ok(())
 }
 
 /// Requests a token for the aggregator's audience; returns it with the expiry set by the API server.
 async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(String, Timestamp), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
-    let what = format!("get a token for the ServiceAccount {}/{name}", args.namespace);
+    let action = format!("get a token for the ServiceAccount {}/{name}", args.namespace);
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {
             audiences: Some(vec![args.audience.clone()]),
@@ -109,7 +109,7 @@ async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(Stri
         ..TokenRequest::default()
     };
     let answered = call_api(
-        &what,
+        &action,
         accounts.create_token_request(name, &PostParams::default(), &request),
     )
     .await?;
@@ -118,16 +118,16 @@ async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(Stri
         .and_then(|status| Some((status.token?, status.expiration_timestamp?.0)));
     let Some((token, until)) = given else {
         return Err(Failure::Indeterminate(format!(
-            "cannot {what}: the API server returned none"
+            "cannot {action}: the API server returned none"
         )));
     };
     let patch = account::expiry_patch(until);
-    let said = format!(
+    let patch_action = format!(
         "record the token's expiry on the ServiceAccount {}/{name}",
         args.namespace
     );
     call_api(
-        &said,
+        &patch_action,
         accounts.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
     )
     .await?;
@@ -137,8 +137,8 @@ async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(Stri
 /// Returns the URL for machines outside, as configured in the installation.
 async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure> {
     let services = Api::<Service>::namespaced(client.clone(), namespace);
-    let what = format!("read the Service {namespace}/{}", outside::SERVICE);
-    let found = call_api(&what, services.get_opt(outside::SERVICE)).await?;
+    let action = format!("read the Service {namespace}/{}", outside::SERVICE);
+    let found = call_api(&action, services.get_opt(outside::SERVICE)).await?;
     found
         .as_ref()
         .and_then(|service| service.metadata.annotations.as_ref()?.get(outside::HOST))
@@ -154,8 +154,8 @@ async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure
 /// Returns the CA that the machine must trust.
 async fn fetch_ca(client: &Client, namespace: &str) -> Result<String, Failure> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let what = format!("read the ConfigMap {namespace}/{}", outside::CA_MAP);
-    let found = call_api(&what, maps.get(outside::CA_MAP)).await?;
+    let action = format!("read the ConfigMap {namespace}/{}", outside::CA_MAP);
+    let found = call_api(&action, maps.get(outside::CA_MAP)).await?;
     found
         .data
         .and_then(|mut data| data.remove(outside::CA_FILE))

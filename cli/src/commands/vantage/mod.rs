@@ -77,16 +77,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.common.namespace);
     let name = account::account_name(&args.name)?;
-    let what = format!("delete the ServiceAccount {}/{name}", args.common.namespace);
+    let action = format!("delete the ServiceAccount {}/{name}", args.common.namespace);
     // Delete only enrolled vantages: an account of that name may belong to something else.
-    let found = call_api(&what, accounts.get_opt(&name)).await?;
+    let found = call_api(&action, accounts.get_opt(&name)).await?;
     if found.as_ref().and_then(EnrolledVantage::from_account).is_none() {
         return Err(Failure::Indeterminate(format!(
             "no vantage {} is enrolled in the namespace {}; see `parallax vantage list`",
             args.name, args.common.namespace
         )));
     }
-    call_api(&what, accounts.delete(&name, &DeleteParams::default())).await?;
+    call_api(&action, accounts.delete(&name, &DeleteParams::default())).await?;
     super::print(&format!(
         "{} is revoked; its token stops working within a minute\n",
         args.name
@@ -96,8 +96,8 @@ async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
 async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.namespace);
     let labelled = ListParams::default().labels(VANTAGE_LABEL);
-    let what = format!("list the ServiceAccounts in {}", args.namespace);
-    let found = call_api(&what, accounts.list(&labelled)).await?;
+    let action = format!("list the ServiceAccounts in {}", args.namespace);
+    let found = call_api(&action, accounts.list(&labelled)).await?;
     let mut rows: Vec<_> = found
         .items
         .iter()
@@ -122,15 +122,15 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
 }
 
 /// Calls the API server, with a timeout and errors that name the operation.
-async fn call_api<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+async fn call_api<T>(action: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
     match timeout(API_SERVER_TIMEOUT, call).await {
         Err(_) => Err(Failure::Indeterminate(format!(
-            "cannot {what}: no response from the API server"
+            "cannot {action}: no response from the API server"
         ))),
         Ok(done) => done.map_err(|error| {
             Failure::Indeterminate(match error {
-                kube::Error::Api(status) => format!("cannot {what}: {}", status.message),
-                other => format!("cannot {what}: {other}"),
+                kube::Error::Api(status) => format!("cannot {action}: {}", status.message),
+                other => format!("cannot {action}: {other}"),
             })
         }),
     }

@@ -25,8 +25,8 @@ fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_addres
     let port = server.addr.port();
     let dns = Dns::always(&["127.0.0.1"], &["::1"]);
     let url = format!("http://shop.example.test:{port}/");
-    let said = check([&resolver(&dns), &url]);
-    said.assert_output(
+    let output = check([&resolver(&dns), &url]);
+    output.assert_output(
         0,
         &[
             "✓ http://shop.example.test",
@@ -74,15 +74,15 @@ fn addresses_that_answer_differently_are_a_finding() {
 #[test]
 fn a_forced_address_keeps_the_host_of_the_url() {
     let server = Server::start(|mut stream| {
-        let mut heard = Vec::new();
-        while !heard.ends_with(b"\r\n\r\n") {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             if std::io::Read::read_exact(&mut stream, &mut byte).is_err() {
                 return;
             }
-            heard.push(byte[0]);
+            request.push(byte[0]);
         }
-        let right = String::from_utf8_lossy(&heard)
+        let right = String::from_utf8_lossy(&request)
             .to_lowercase()
             .contains("host: shop.example.test\r\n");
         let status = if right {
@@ -92,12 +92,12 @@ fn a_forced_address_keeps_the_host_of_the_url() {
         };
         let _ = stream.write_all(answer(status, "", "").as_bytes());
     });
-    let said = check([
+    let output = check([
         format!("--connect-to={}", server.addr),
         "--expect-status=200".to_owned(),
         "http://shop.example.test/".to_owned(),
     ]);
-    said.assert_output(0, &["✓ http://shop.example.test/ answers 200"]);
+    output.assert_output(0, &["✓ http://shop.example.test/ answers 200"]);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_redirect_to_another_host_asks_the_same_resolver() {
     });
     let port = server.addr.port();
     let dns = Dns::always(&["127.0.0.1"], &[]);
-    let said = check([resolver(&dns), format!("http://shop.example.test:{port}/{port}")]);
-    said.assert_output(
+    let output = check([resolver(&dns), format!("http://shop.example.test:{port}/{port}")]);
+    output.assert_output(
         0,
         &[
             "answers 200 after a redirect",
@@ -130,11 +130,11 @@ fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
         (_, RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
         _ => ScriptedResponse::Addresses(&[]),
     });
-    let said = check([
+    let output = check([
         resolver(&dns),
         format!("http://shop.example.test:{}/", server.addr.port()),
     ]);
-    said.assert_output(
+    output.assert_output(
         1,
         &[
             ": gone.example.test does not exist",

@@ -91,9 +91,9 @@ fn each_url_is_a_document_on_a_line_of_its_own_in_the_order_of_the_arguments() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let closed = RefusingPort::new();
     let refused = format!("tcp://{}", closed.addr);
-    let said = check(["--json", &refused, &server.url("/a"), &server.url("/b")]);
-    assert_eq!(said.code, Some(1));
-    let documents: Vec<Value> = said
+    let output = check(["--json", &refused, &server.url("/a"), &server.url("/b")]);
+    assert_eq!(output.code, Some(1));
+    let documents: Vec<Value> = output
         .out
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

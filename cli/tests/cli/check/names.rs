@@ -21,11 +21,11 @@ fn file(content: &str) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_name_is_resolved_and_nothing_more() {
     let dns = Dns::always(&["192.0.2.1", "192.0.2.2"], &[]);
-    let said = check([
+    let output = check([
         format!("--resolver={}", dns.addr),
         "dns://shop.example.test".to_owned(),
     ]);
-    said.assert_output(
+    output.assert_output(
         0,
         &[
             "resolves to 2 addresses",
@@ -51,11 +51,11 @@ fn a_name_that_does_not_exist_says_what_was_tried_on_the_search_list() {
         "nameserver [127.0.0.1]:{}\nsearch shop.svc.cluster.local\noptions ndots:5\n",
         dns.addr.port()
     ));
-    let said = check([
+    let output = check([
         format!("--resolv-conf={}", conf.display()),
         "http://web.shop/".to_owned(),
     ]);
-    said.assert_output(
+    output.assert_output(
         1,
         &[
             "web.shop does not exist; tried web.shop.shop.svc.cluster.local, web.shop",
@@ -77,8 +77,8 @@ fn the_way_through_the_search_list_is_said_also_where_it_ends_well() {
         dns.addr.port()
     ));
     let url = format!("http://web:{}/", server.addr.port());
-    let said = check([format!("--resolv-conf={}", conf.display()), url]);
-    said.assert_output(
+    let output = check([format!("--resolv-conf={}", conf.display()), url]);
+    output.assert_output(
         0,
         &["searched as web.absent.test, then web.shop.svc.cluster.local"],
     );
@@ -88,12 +88,12 @@ fn the_way_through_the_search_list_is_said_also_where_it_ends_well() {
 fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
     let server = Server::http(|_| answer("200 OK", "", ""));
     let port = server.addr.port();
-    let here = Dns::always(&["127.0.0.1"], &[]);
-    let nowhere = Dns::start(|_, _| ScriptedResponse::NoSuchName);
+    let answering = Dns::always(&["127.0.0.1"], &[]);
+    let nxdomain = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let args = |strict: bool| {
         let mut args = vec![
-            format!("--resolver={}", here.addr),
-            format!("--resolver={}", nowhere.addr),
+            format!("--resolver={}", answering.addr),
+            format!("--resolver={}", nxdomain.addr),
             format!("http://shop.example.test:{port}/"),
         ];
         args.extend(strict.then(|| "--every-address".to_owned()));
@@ -101,7 +101,7 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
     };
     let words = format!(
         "{} returns no address (the name does not exist), but {} does",
-        nowhere.addr, here.addr
+        nxdomain.addr, answering.addr
     );
     check(args(false)).assert_output(0, &[&words, "answers 200"]);
     check(args(true)).assert_output(1, &[&words]);
@@ -109,10 +109,10 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
 
 #[test]
 fn of_several_resolvers_each_that_differs_is_named() {
-    let here = Dns::always(&["192.0.2.1"], &[]);
-    let there = Dns::always(&["192.0.2.2"], &[]);
-    let elsewhere = Dns::always(&["192.0.2.3"], &[]);
-    let mut args: Vec<String> = [&here, &there, &elsewhere]
+    let first = Dns::always(&["192.0.2.1"], &[]);
+    let second = Dns::always(&["192.0.2.2"], &[]);
+    let third = Dns::always(&["192.0.2.3"], &[]);
+    let mut args: Vec<String> = [&first, &second, &third]
         .iter()
         .map(|dns| format!("--resolver={}", dns.addr))
         .collect();
@@ -122,11 +122,11 @@ fn of_several_resolvers_each_that_differs_is_named() {
         &[
             &format!(
                 "{} returns 192.0.2.2, {} returns 192.0.2.1",
-                there.addr, here.addr
+                second.addr, first.addr
             ),
             &format!(
                 "{} returns 192.0.2.3, {} returns 192.0.2.1",
-                elsewhere.addr, here.addr
+                third.addr, first.addr
             ),
         ],
     );
@@ -140,8 +140,8 @@ fn a_family_that_fails_is_said_though_the_other_one_has_addresses() {
         _ => ScriptedResponse::Fails,
     });
     let url = format!("http://shop.example.test:{}/", server.addr.port());
-    let said = check([format!("--resolver={}", dns.addr), url]);
-    said.assert_output(0, &["the AAAA query fails", "the resolver failed", "musl"]);
+    let output = check([format!("--resolver={}", dns.addr), url]);
+    output.assert_output(0, &["the AAAA query fails", "the resolver failed", "musl"]);
 }
 
 #[test]
@@ -156,11 +156,11 @@ fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs()
         "nameserver [127.0.0.1]:{}\nsearch a.test b.test\n",
         dns.addr.port()
     ));
-    let said = check([
+    let output = check([
         format!("--resolv-conf={}", conf.display()),
         "dns://web".to_owned(),
     ]);
-    said.assert_output(
+    output.assert_output(
         0,
         &[
             "resolves to 1 address\n",
@@ -172,12 +172,12 @@ fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs()
 #[test]
 fn a_silent_resolver_is_a_no_that_names_it() {
     let dns = Dns::start(|_, _| ScriptedResponse::Nothing);
-    let said = check([
+    let output = check([
         &format!("--resolver={}", dns.addr),
         "--timeout=200ms",
         "dns://shop.example.test",
     ]);
-    said.assert_output(
+    output.assert_output(
         1,
         &["the resolver does not answer in time", &dns.addr.to_string()],
     );
@@ -189,12 +189,12 @@ fn hosts_file_takes_precedence_and_differences_are_reported() {
     let dns = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let (_conf_folder, conf) = file(&format!("nameserver [127.0.0.1]:{}\n", dns.addr.port()));
     let (_hosts_folder, hosts) = file("127.0.0.1 shop.example.test\n");
-    let said = check([
+    let output = check([
         format!("--resolv-conf={}", conf.display()),
         format!("--hosts-file={}", hosts.display()),
         format!("http://shop.example.test:{}/", server.addr.port()),
     ]);
-    said.assert_output(
+    output.assert_output(
         0,
         &["from the hosts file of this machine", "DNS has no address for it"],
     );
@@ -202,13 +202,13 @@ fn hosts_file_takes_precedence_and_differences_are_reported() {
 
 #[test]
 fn without_a_resolver_the_result_is_unknown() {
-    let said = check(["--resolv-conf=/dev/null", "https://shop.example.test/"]);
-    said.assert_output(
+    let output = check(["--resolv-conf=/dev/null", "https://shop.example.test/"]);
+    output.assert_output(
         3,
         &["? https://shop.example.test/ could not be checked: no resolver is configured"],
     );
     assert_eq!(
-        said.err.trim(),
+        output.err.trim(),
         "parallax: the result of 1 of 1 URLs is unknown; see above"
     );
 }

@@ -16,29 +16,29 @@ use crate::{
 
 #[test]
 fn passes_are_counted_with_percentiles() {
-    let asked = std::sync::Arc::new(AtomicUsize::new(0));
-    let counted = std::sync::Arc::clone(&asked);
+    let requests = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&requests);
     let server = Server::http(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         answer("200 OK", "", "")
     });
-    let said = check(["--repeat=4", "--interval=1ms", &server.url("/")]);
-    said.assert_output(
+    let output = check(["--repeat=4", "--interval=1ms", &server.url("/")]);
+    output.assert_output(
         0,
         &["worked 4 of 4 times", "4 ok", "median", "90 %", "first byte"],
     );
-    assert_eq!(asked.load(Ordering::SeqCst), 4);
+    assert_eq!(requests.load(Ordering::SeqCst), 4);
 }
 
 #[test]
 fn one_failure_of_many_is_a_no_that_says_how_often() {
-    let asked = AtomicUsize::new(0);
-    let server = Server::http(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+    let requests = AtomicUsize::new(0);
+    let server = Server::http(move |_| match requests.fetch_add(1, Ordering::SeqCst) {
         1 => answer("503 Service Unavailable", "", ""),
         _ => answer("200 OK", "", ""),
     });
-    let said = check(["--repeat=3", "--interval=1ms", &server.url("/")]);
-    said.assert_output(
+    let output = check(["--repeat=3", "--interval=1ms", &server.url("/")]);
+    output.assert_output(
         1,
         &[
             "worked 2 of 3 times",
@@ -50,9 +50,9 @@ fn one_failure_of_many_is_a_no_that_says_how_often() {
 
 #[test]
 fn ctrl_c_ends_it_with_what_was_seen_until_then() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let server = Server::http(move |_| {
-        let _ = tell.send(());
+        let _ = sender.send(());
         answer("200 OK", "", "")
     });
     let child = parallax()
@@ -68,23 +68,23 @@ fn ctrl_c_ends_it_with_what_was_seen_until_then() {
         .spawn()
         .unwrap();
     // The second request shows that the first pass is complete.
-    told.recv().unwrap();
-    told.recv().unwrap();
+    receiver.recv().unwrap();
+    receiver.recv().unwrap();
     let interrupted = std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
     assert!(interrupted.success());
-    let said = CheckOutput::from_output(&child.wait_with_output().unwrap());
-    said.assert_output(0, &["✓", "times, stopped before the remaining"]);
+    let output = CheckOutput::from_output(&child.wait_with_output().unwrap());
+    output.assert_output(0, &["✓", "times, stopped before the remaining"]);
 }
 
 #[test]
 fn ctrl_c_before_the_first_pass_is_unknown() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let server = Server::http(move |_| {
-        let _ = tell.send(());
+        let _ = sender.send(());
         let _ = released.recv();
         answer("200 OK", "", "")
     });
@@ -94,15 +94,15 @@ fn ctrl_c_before_the_first_pass_is_unknown() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    told.recv().unwrap();
+    receiver.recv().unwrap();
     let interrupted = std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
     assert!(interrupted.success());
-    let said = CheckOutput::from_output(&child.wait_with_output().unwrap());
+    let output = CheckOutput::from_output(&child.wait_with_output().unwrap());
     drop(release);
-    said.assert_output(
+    output.assert_output(
         3,
         &[
             "? http://127.0.0.1:",

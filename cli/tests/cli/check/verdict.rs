@@ -19,8 +19,8 @@ fn ok() -> Server {
 #[test]
 fn working_url_shows_the_time_of_each_phase() {
     let server = ok();
-    let said = check([server.url("/")]);
-    said.assert_output(
+    let output = check([server.url("/")]);
+    output.assert_output(
         0,
         &[
             "✓ http://127.0.0.1:",
@@ -31,27 +31,27 @@ fn working_url_shows_the_time_of_each_phase() {
             "total",
         ],
     );
-    said.assert_output(0, &["answer      HTTP/1.1, shop, text/plain, 5 bytes"]);
-    assert!(said.err.is_empty(), "{}", said.err);
+    output.assert_output(0, &["answer      HTTP/1.1, shop, text/plain, 5 bytes"]);
+    assert!(output.err.is_empty(), "{}", output.err);
 }
 
 #[test]
 fn no_colour_and_no_progress_without_a_terminal() {
     let server = ok();
-    let said = check(["--repeat=3", "--interval=0ms", &server.url("/")]);
+    let output = check(["--repeat=3", "--interval=0ms", &server.url("/")]);
     assert!(
-        !said.out.contains('\u{1b}') && said.err.is_empty(),
+        !output.out.contains('\u{1b}') && output.err.is_empty(),
         "{}{}",
-        said.out,
-        said.err
+        output.out,
+        output.err
     );
 }
 
 #[test]
 fn a_refused_connection_is_a_no_with_its_likely_reason() {
     let closed = RefusingPort::new();
-    let said = check([format!("tcp://{}", closed.addr)]);
-    said.assert_output(
+    let output = check([format!("tcp://{}", closed.addr)]);
+    output.assert_output(
         1,
         &[
             "✗ tcp://127.0.0.1:",
@@ -60,7 +60,7 @@ fn a_refused_connection_is_a_no_with_its_likely_reason() {
             "nothing listens on port",
         ],
     );
-    assert!(said.err.is_empty(), "{}", said.err);
+    assert!(output.err.is_empty(), "{}", output.err);
 }
 
 #[test]
@@ -73,16 +73,16 @@ fn a_plain_port_that_accepts_is_enough_for_tcp() {
 fn every_argument_that_cannot_be_used_is_named_and_nothing_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let good = format!("http://{}/", listener.local_addr().unwrap());
-    let said = check([&good, "ftp://files.example.test/", "tcp://db.example.test"]);
-    assert_eq!(said.code, Some(2));
+    let output = check([&good, "ftp://files.example.test/", "tcp://db.example.test"]);
+    assert_eq!(output.code, Some(2));
     for words in [
         "\"ftp://files.example.test/\": expected http://",
         "\"tcp://db.example.test\": ",
         "needs a port",
     ] {
-        assert!(said.err.contains(words), "{}", said.err);
+        assert!(output.err.contains(words), "{}", output.err);
     }
-    assert!(said.out.is_empty());
+    assert!(output.out.is_empty());
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "no connection was made");
 }
@@ -103,9 +103,9 @@ fn impossible_flags_are_usage_errors_that_name_them() {
         ),
         (&["check", "x.test", "--extra-roots=/dev/null"], "PEM"),
     ] {
-        let said = CheckOutput::from_output(&run(args));
-        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
-        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+        let output = CheckOutput::from_output(&run(args));
+        assert_eq!(output.code, Some(2), "{args:?}: {}", output.err);
+        assert!(output.err.contains(words), "{args:?}: {}", output.err);
     }
 }
 
@@ -145,8 +145,8 @@ fn redirects_are_followed_each_with_its_own_line_and_the_last_answer_counts() {
         "/next" => answer("302 Found", "Location: end?a=b\r\n", ""),
         _ => answer("200 OK", "", "end"),
     });
-    let said = check(["--expect-status=200", "--contains=end", &server.url("/")]);
-    said.assert_output(
+    let output = check(["--expect-status=200", "--contains=end", &server.url("/")]);
+    output.assert_output(
         0,
         &[
             "after 2 redirects",
@@ -189,8 +189,8 @@ fn a_server_that_waits_for_a_proxy_header_is_found_out() {
             let _ = stream.write_all(answer("200 OK", "", "").as_bytes());
         }
     });
-    let said = check([server.url("/")]);
-    said.assert_output(
+    let output = check([server.url("/")]);
+    output.assert_output(
         1,
         &[
             "before the first byte of a response",
@@ -213,8 +213,8 @@ fn plain_http_on_a_port_that_was_taken_for_tls_is_found_out() {
             let _ = stream.write_all(answer(status, "", "").as_bytes());
         }
     });
-    let said = check([format!("https://{}/", server.addr)]);
-    said.assert_output(
+    let output = check([format!("https://{}/", server.addr)]);
+    output.assert_output(
         1,
         &[
             "does not speak TLS",
@@ -227,30 +227,34 @@ fn plain_http_on_a_port_that_was_taken_for_tls_is_found_out() {
 fn what_a_server_writes_cannot_act_on_the_terminal() {
     // A C1 control character is allowed in a header. In UTF-8 it starts an escape sequence.
     let server = Server::http(|_| answer("200 OK", "Server: \u{9b}31mred\u{202e}\r\n", ""));
-    let said = check([server.url("/")]);
-    said.assert_output(0, &["\\u{202e}"]);
-    assert!(!said.out.contains(['\u{9b}', '\u{202e}']), "{}", said.out);
+    let output = check([server.url("/")]);
+    output.assert_output(0, &["\\u{202e}"]);
+    assert!(!output.out.contains(['\u{9b}', '\u{202e}']), "{}", output.out);
     let json = check(["--json", &server.url("/")]);
     assert!(!json.out.contains(['\u{9b}', '\u{202e}']), "{}", json.out);
 }
 
 #[test]
 fn several_urls_are_checked_concurrently_and_reported_in_order() {
-    let (tell, told) = mpsc::channel();
-    let told = Mutex::new(told);
+    let (sender, receiver) = mpsc::channel();
+    let receiver = Mutex::new(receiver);
     // The first server responds only after the second got its request, so sequential checks would hang.
     let first = Server::http(move |_| {
-        told.lock().unwrap().recv().unwrap();
+        receiver.lock().unwrap().recv().unwrap();
         answer("200 OK", "", "")
     });
     let second = Server::http(move |_| {
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         answer("503 Service Unavailable", "", "")
     });
     let urls = [first.url("/first"), second.url("/second")];
-    let said = check(&urls);
-    said.assert_output(1, &["answers 200", "answers 503"]);
-    assert!(said.out.find("/first") < said.out.find("/second"), "{}", said.out);
+    let output = check(&urls);
+    output.assert_output(1, &["answers 200", "answers 503"]);
+    assert!(
+        output.out.find("/first") < output.out.find("/second"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]

@@ -112,14 +112,14 @@ impl Scene {
     }
 
     /// Rejects requests for one resource or subresource from now on, and no other.
-    fn reject(&self, what: &str, code: u16) {
+    fn reject(&self, resource: &str, code: u16) {
         self.allow();
-        self.api.set_behaviour(what, Behaviour::Status(code));
+        self.api.set_behaviour(resource, Behaviour::Status(code));
     }
 
     fn allow(&self) {
-        for what in ["services", "pods", "pods/portforward", "serviceaccounts/token"] {
-            self.api.set_behaviour(what, Behaviour::Normal);
+        for resource in ["services", "pods", "pods/portforward", "serviceaccounts/token"] {
+            self.api.set_behaviour(resource, Behaviour::Normal);
         }
     }
 
@@ -159,19 +159,19 @@ const ANNOUNCE: [&str; 4] = ["maintenance", "start", "--for", "1h"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
-    let scene = Scene::start().await;
-    let output = scene.kubectl(TOKEN, &["targets", "-o", "json"]).await;
+    let harness = Scene::start().await;
+    let output = harness.kubectl(TOKEN, &["targets", "-o", "json"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
     assert!(text(&output.stdout).contains("http://shop.example.test/"));
-    assert_eq!(scene.api.last_credential().unwrap(), format!("Bearer {PEOPLE}"));
+    assert_eq!(harness.api.last_credential().unwrap(), format!("Bearer {PEOPLE}"));
 
     // Write actions need a token that the aggregator accepts, wherever the kubeconfig gets it from.
-    let file = scene.folder.path().join("token");
+    let file = harness.folder.path().join("token");
     fs::write(&file, PEOPLE).unwrap();
-    let program = scene.folder.path().join("login");
-    let said = "{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \
+    let program = harness.folder.path().join("login");
+    let credential = "{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \
                 \"status\": {\"token\": \"a-token-of-24-characters\"}}";
-    fs::write(&program, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+    fs::write(&program, format!("#!/bin/sh\necho '{credential}'\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let exec = format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{}', interactiveMode: Never}}}}",
@@ -182,10 +182,12 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
         format!("{{tokenFile: '{}'}}", file.display()),
         exec,
     ] {
-        let output = scene.kubectl(&user, &ANNOUNCE).await;
+        let output = harness.kubectl(&user, &ANNOUNCE).await;
         assert!(output.status.success(), "{user}: {:?}", failed(&output));
     }
-    let output = scene.kubectl(TOKEN, &["maintenance", "list", "-o", "json"]).await;
+    let output = harness
+        .kubectl(TOKEN, &["maintenance", "list", "-o", "json"])
+        .await;
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let windows = listed
         .as_array()
@@ -195,7 +197,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
 
     // Under its own name the program does the same if a cluster option is given, and otherwise queries this machine.
     let mut command = parallax();
-    let kubeconfig = scene.kubeconfig(TOKEN);
+    let kubeconfig = harness.kubeconfig(TOKEN);
     command
         .args(["targets", "--context", "here", "--kubeconfig"])
         .arg(&kubeconfig);
@@ -203,50 +205,50 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
     assert!(output.status.success(), "{:?}", failed(&output));
     let mut command = parallax();
     command.args(["targets", "--server", "http://127.0.0.1:1/", "-n", "parallax"]);
-    let (code, said) = failed(&ended(command).await);
+    let (code, stderr) = failed(&ended(command).await);
     assert_eq!(code, Some(2));
-    assert!(said.contains("cannot be combined with --context"), "{said}");
-    scene.stop().await;
+    assert!(stderr.contains("cannot be combined with --context"), "{stderr}");
+    harness.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_shows_a_certificate_reads_and_changes_things_as_an_account() {
-    let scene = Scene::start().await;
-    let nobody = "{username: ann, password: secret}";
-    let output = scene.kubectl(nobody, &["targets"]).await;
+async fn a_client_certificate_user_reads_directly_and_acts_as_a_service_account() {
+    let harness = Scene::start().await;
+    let basic_auth = "{username: ann, password: secret}";
+    let output = harness.kubectl(basic_auth, &["targets"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    let (code, said) = failed(&scene.kubectl(nobody, &ANNOUNCE).await);
+    let (code, stderr) = failed(&harness.kubectl(basic_auth, &ANNOUNCE).await);
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("--account") && said.contains("certificate"),
-        "{said}"
+        stderr.contains("--account") && stderr.contains("certificate"),
+        "{stderr}"
     );
 
     let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
-    let output = scene.kubectl(nobody, &as_account).await;
+    let output = harness.kubectl(basic_auth, &as_account).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    assert_eq!(scene.api.token_requests(), ["ops/ann 600"]);
-    scene.reject("serviceaccounts/token", 403);
-    let (code, said) = failed(&scene.kubectl(nobody, &as_account).await);
+    assert_eq!(harness.api.token_requests(), ["ops/ann 600"]);
+    harness.reject("serviceaccounts/token", 403);
+    let (code, stderr) = failed(&harness.kubectl(basic_auth, &as_account).await);
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("permission denied: cannot create serviceaccounts/token in the namespace ops"),
-        "{said}"
+        stderr.contains("permission denied: cannot create serviceaccounts/token in the namespace ops"),
+        "{stderr}"
     );
-    scene.reject("serviceaccounts/token", 404);
-    let (_, said) = failed(&scene.kubectl(nobody, &as_account).await);
+    harness.reject("serviceaccounts/token", 404);
+    let (_, stderr) = failed(&harness.kubectl(basic_auth, &as_account).await);
     assert!(
-        said.contains("no ServiceAccount ann in the namespace ops"),
-        "{said}"
+        stderr.contains("no ServiceAccount ann in the namespace ops"),
+        "{stderr}"
     );
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_thing_in_the_way_is_named_with_what_to_do() {
-    let scene = Scene::start().await;
-    let asked = async || failed(&scene.kubectl(TOKEN, &["status"]).await);
-    for (what, code, exit, words) in [
+async fn each_obstacle_is_named_with_a_remedy() {
+    let harness = Scene::start().await;
+    let run_status = async || failed(&harness.kubectl(TOKEN, &["status"]).await);
+    for (resource, code, exit, words) in [
         (
             "services",
             403,
@@ -270,50 +272,54 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
         ("pods/portforward", 500, 3, "check whether the node is ready"),
         ("services", 500, 3, "cannot get services"),
     ] {
-        scene.reject(what, code);
-        let (code, said) = asked().await;
-        assert_eq!(code, Some(exit), "{what}: {said}");
-        assert!(said.contains(words), "{what}: {said}");
+        harness.reject(resource, code);
+        let (code, stderr) = run_status().await;
+        assert_eq!(code, Some(exit), "{resource}: {stderr}");
+        assert!(stderr.contains(words), "{resource}: {stderr}");
         if words.contains("permission denied") {
-            assert!(said.contains("Role parallax-reach"), "{said}");
+            assert!(stderr.contains("Role parallax-reach"), "{stderr}");
         }
     }
-    scene.replace_pods(vec![pod("agg-a", false)]);
-    let (code, said) = asked().await;
+    harness.replace_pods(vec![pod("agg-a", false)]);
+    let (code, stderr) = run_status().await;
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("no aggregator Pod is ready") && said.contains("agg-a is ImagePullBackOff"),
-        "{said}"
+        stderr.contains("no aggregator Pod is ready") && stderr.contains("agg-a is ImagePullBackOff"),
+        "{stderr}"
     );
-    scene.replace_pods(Vec::new());
-    assert!(asked().await.1.contains("there are none"));
+    harness.replace_pods(Vec::new());
+    assert!(run_status().await.1.contains("there are none"));
     // The other Pod is ready.
-    scene.replace_pods(vec![pod("agg-a", false), pod("agg-b", true)]);
-    let output = scene.kubectl(TOKEN, &["targets"]).await;
+    harness.replace_pods(vec![pod("agg-a", false), pod("agg-b", true)]);
+    let output = harness.kubectl(TOKEN, &["targets"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    scene.api.delete("services", "parallax", "parallax");
-    let (code, said) = asked().await;
+    harness.api.delete("services", "parallax", "parallax");
+    let (code, stderr) = run_status().await;
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("no Service parallax in the namespace parallax") && said.contains("-n"),
-        "{said}"
+        stderr.contains("no Service parallax in the namespace parallax") && stderr.contains("-n"),
+        "{stderr}"
     );
-    let (code, said) = failed(&scene.kubectl(TOKEN, &["status", "--context", "elsewhere"]).await);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("cannot use the kubeconfig"), "{said}");
+    let (code, stderr) = failed(
+        &harness
+            .kubectl(TOKEN, &["status", "--context", "elsewhere"])
+            .await,
+    );
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("cannot use the kubeconfig"), "{stderr}");
 
-    let kubeconfig = scene.kubeconfig(TOKEN);
+    let kubeconfig = harness.kubeconfig(TOKEN);
     let gone = fs::read_to_string(&kubeconfig)
         .unwrap()
-        .replace(&scene.api.url(), "http://127.0.0.1:1");
+        .replace(&harness.api.url(), "http://127.0.0.1:1");
     fs::write(&kubeconfig, gone).unwrap();
     let mut command = parallax();
     command.args(["status", "--kubeconfig"]).arg(&kubeconfig);
-    let (code, said) = failed(&ended(command).await);
+    let (code, stderr) = failed(&ended(command).await);
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("cannot reach the API server at http://127.0.0.1:1"),
-        "{said}"
+        stderr.contains("cannot reach the API server at http://127.0.0.1:1"),
+        "{stderr}"
     );
-    scene.stop().await;
+    harness.stop().await;
 }

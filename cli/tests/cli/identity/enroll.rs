@@ -157,9 +157,9 @@ async fn what_cannot_be_done_is_said_before_anything_is_made() {
         (&["revoke", "Laptop"], 2, "expected a name"),
     ] {
         let output = vantage(&mesh.api, folder.path(), args).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
     }
     assert!(
@@ -209,11 +209,11 @@ async fn enrolling_again_gives_another_token_and_never_another_scope() {
     assert!(text(&other.stderr).contains("is enrolled as vpc:bastion; revoke it first"));
     // Thirty days were requested and the cluster granted one: the granted time is shown.
     let tomorrow = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(25);
-    let said = text(&first.stderr);
-    let until_text = said.split("until ").nth(1).unwrap().split(". ").next().unwrap();
+    let stderr = text(&first.stderr);
+    let until_text = stderr.split("until ").nth(1).unwrap().split(". ").next().unwrap();
     assert!(
         until_text.parse::<jiff::Timestamp>().unwrap() < tomorrow,
-        "{said}"
+        "{stderr}"
     );
     until("both vantages are one", async || {
         running

@@ -243,12 +243,12 @@ impl Running {
 }
 
 /// Polls a condition. Ends with the test's own time limit.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(description: &str, mut holds: impl AsyncFnMut() -> bool) {
     let mut turns = 0_u32;
     while !holds().await {
         turns += 1;
         if turns.is_multiple_of(500) {
-            eprintln!("still waiting until {what}");
+            eprintln!("still waiting until {description}");
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

@@ -264,8 +264,8 @@ async fn a_responder_learns_the_nonce_and_reports_nothing() {
     let responder = mesh.prober(&running, "n1/pod", Role::Responder).await;
     let echo = format!("{}/.well-known/parallax/echo", responder.echo);
     until("the responder answers to the nonce", async || {
-        let asked = client.get(&echo).header("parallax-nonce", &nonce).send().await;
-        asked.is_ok_and(|answer| answer.status() == 200)
+        let response = client.get(&echo).header("parallax-nonce", &nonce).send().await;
+        response.is_ok_and(|answer| answer.status() == 200)
     })
     .await;
     responder.stop().await;
@@ -286,18 +286,23 @@ async fn where_the_ca_cannot_be_published_a_metric_says_so_until_it_can() {
     let map = mesh.ca_config_map().unwrap();
     mesh.api.delete("configmaps", NAMESPACE, "parallax-ca");
     let (running, certificate) = mesh.start(0).await;
-    let says = async |line: &str| {
+    let has_line = async |line: &str| {
         let metrics = reqwest::get(format!("{}/metrics", running.plain)).await.unwrap();
-        metrics.text().await.unwrap().lines().any(|there| there == line)
+        metrics
+            .text()
+            .await
+            .unwrap()
+            .lines()
+            .any(|metric_line| metric_line == line)
     };
     until("it says that the ConfigMap is missing", async || {
-        says("parallax_ca_unpublished 1").await
+        has_line("parallax_ca_unpublished 1").await
     })
     .await;
     mesh.api.put("configmaps", map);
     mesh.published(&certificate).await;
     until("all is well again", async || {
-        says("parallax_ca_unpublished 0").await
+        has_line("parallax_ca_unpublished 0").await
     })
     .await;
     running.stop().await;
@@ -310,7 +315,7 @@ async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
     mesh.api.put_prober_pod(PROBER_ACCOUNT, "uid-1", "n1");
     let running = mesh.aggregator(0).await;
     let client = client(&mesh);
-    let (there, later) = (
+    let (existing, later) = (
         good(&mesh.api, "there"),
         mesh.api.issue_pod_token(PROBER_ACCOUNT, "uid-2", "n2", "later"),
     );
@@ -320,12 +325,12 @@ async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
         })
         .await;
     };
-    answers(&there, "n1/pod", 200).await;
+    answers(&existing, "n1/pod", 200).await;
     answers(&later, "n2/pod", 403).await;
     mesh.api.put_prober_pod(PROBER_ACCOUNT, "uid-2", "n2");
     answers(&later, "n2/pod", 200).await;
     mesh.api.delete("pods", NAMESPACE, "prober-uid-1");
-    answers(&there, "n1/pod", 403).await;
+    answers(&existing, "n1/pod", 403).await;
     // A Pod of another account in the namespace is not a prober, whatever vantage it claims.
     mesh.api.put_prober_pod("parallax/other", "uid-3", "n1");
     let other = mesh.api.issue_pod_token("parallax/other", "uid-3", "n1", "other");

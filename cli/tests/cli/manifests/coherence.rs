@@ -61,9 +61,9 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
         for object in all.values() {
             let space = &object["metadata"]["namespace"];
             // Permissions in other namespaces exist only if the values name these namespaces.
-            let lent = object["kind"] == "RoleBinding" && elsewhere(&values, object);
+            let in_other_namespace = object["kind"] == "RoleBinding" && elsewhere(&values, object);
             assert!(
-                space.is_null() || lent || has(&all, "Namespace", &Value::Null, space),
+                space.is_null() || in_other_namespace || has(&all, "Namespace", &Value::Null, space),
                 "{values}: a delete takes the namespace of {object}"
             );
         }

@@ -92,13 +92,13 @@ fn every_right_is_explained() {
         section("## Permissions of the preflight controller"),
     );
     let folder = tempfile::tempdir().unwrap();
-    let everything = folder.path().join("values.yaml");
+    let values_file = folder.path().join("values.yaml");
     fs::write(
-        &everything,
+        &values_file,
         "customResources: true\npreflight: {}\naggregator: {replicas: 2}\n",
     )
     .unwrap();
-    let all = objects(&printed(Some(&everything)));
+    let all = objects(&printed(Some(&values_file)));
     let mut seen = 0;
     let people = fs::read_to_string(repository("docs/reference/api.md")).unwrap();
     for ((kind, _, name), role) in &all {
@@ -144,11 +144,13 @@ fn every_overlay_and_every_object_of_the_default_is_listed() {
             "ClusterRoleBinding",
             "ServiceAccount",
         ];
-        let elsewhere = role.contains(&kind.as_str())
+        let documented_elsewhere = role.contains(&kind.as_str())
             || ["NetworkPolicy", "PodDisruptionBudget"].contains(&kind.as_str());
         let short = name.replace("parallax-echo-", "-");
         assert!(
-            elsewhere || part.contains(&format!("`{name}`")) || part.contains(&format!("`{short}`")),
+            documented_elsewhere
+                || part.contains(&format!("`{name}`"))
+                || part.contains(&format!("`{short}`")),
             "{kind} {name}"
         );
         assert_ne!(object, Value::Null);

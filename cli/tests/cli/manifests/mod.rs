@@ -102,8 +102,8 @@ fn the_commented_values_are_the_defaults_and_every_key_is_among_them() {
     ] {
         let path = folder.path().join("values.yaml");
         fs::write(&path, wrong).unwrap();
-        let said = text(&run(&["manifests", "--values", path.to_str().unwrap()]).stderr);
-        let list = said.split(within).nth(1).unwrap_or_else(|| panic!("{said}"));
+        let stderr = text(&run(&["manifests", "--values", path.to_str().unwrap()]).stderr);
+        let list = stderr.split(within).nth(1).unwrap_or_else(|| panic!("{stderr}"));
         known.extend(
             list.trim()
                 .split([',', ' '])

@@ -9,11 +9,14 @@ fn refused(yaml: &str, expected: &[&str]) {
     let path = folder.path().join("values.yaml");
     fs::write(&path, yaml).unwrap();
     let output = run(&["manifests", "--values", path.to_str().unwrap()]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{yaml:?}: {said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{yaml:?}: {stderr}");
     assert!(output.stdout.is_empty(), "half an installation is none");
     for words in expected {
-        assert!(said.contains(words), "{yaml:?}: expected {words:?} in: {said}");
+        assert!(
+            stderr.contains(words),
+            "{yaml:?}: expected {words:?} in: {stderr}"
+        );
     }
 }
 

@@ -52,8 +52,8 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                 }
                 if role["metadata"]["name"] != "parallax-aggregator" {
                     // Roles for users are not bound to anybody, and cover only our resources or our namespace.
-                    let ours = rule["apiGroups"] == json!(["parallax.dev"]);
-                    assert!(ours || role["kind"] == "Role", "{values}: {rule}");
+                    let own_group = rule["apiGroups"] == json!(["parallax.dev"]);
+                    assert!(own_group || role["kind"] == "Role", "{values}: {rule}");
                     continue;
                 }
                 // `resourceNames` cannot restrict creation, nor objects whose names users choose.

@@ -39,23 +39,23 @@ fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
 fn assert_ordered(receiver: &Receiver) -> usize {
     let mut twice = 0;
     for (thread, messages) in threads(receiver) {
-        let mut told: Vec<(&str, &str)> = messages
+        let mut order: Vec<(&str, &str)> = messages
             .iter()
             .map(|one| (one.id.as_str(), sort(&one.body)))
             .collect();
-        let all = told.len();
-        told.dedup();
-        twice += all - told.len();
-        let (first, last) = (told.first().unwrap(), told.last().unwrap());
+        let all = order.len();
+        order.dedup();
+        twice += all - order.len();
+        let (first, last) = (order.first().unwrap(), order.last().unwrap());
         assert_eq!(
             (first.1, last.1),
             ("incident.opened", "incident.recovered"),
-            "{thread}: {told:?}"
+            "{thread}: {order:?}"
         );
-        let between = &told[1..told.len() - 1];
+        let between = &order[1..order.len() - 1];
         assert!(
             between.iter().all(|(_, sort)| *sort == "incident.changed"),
-            "{thread}: {told:?}"
+            "{thread}: {order:?}"
         );
         assert!(
             messages
@@ -79,7 +79,7 @@ async fn well(pair: &Pair, name: &str, target: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver_that_was_away() {
+async fn opened_and_recovered_are_sent_in_order_through_two_kills_and_a_receiver_outage() {
     let receiver = Receiver::start().await;
     let server = Server::start();
     let address = server.address;
@@ -185,15 +185,15 @@ async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_wha
         let output = run(&["notify", "test", "--config", path.to_str().unwrap()]);
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
-    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good)]));
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with("one (webhook): delivered in "), "{said}");
+    let (code, report, _) = tokio::task::block_in_place(|| tried(&[("one", &good)]));
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.starts_with("one (webhook): delivered in "), "{report}");
     assert_eq!(good.accepted()[0].body["data"]["test"], true);
-    let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
-    assert_eq!(code, Some(1), "{said}");
+    let (code, report, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
+    assert_eq!(code, Some(1), "{report}");
     assert!(
-        said.ends_with("two (webhook): not delivered: the receiver responded with status 500\n"),
-        "{said}"
+        report.ends_with("two (webhook): not delivered: the receiver responded with status 500\n"),
+        "{report}"
     );
     let (code, _, error) = tokio::task::block_in_place(|| tried(&[]));
     assert_eq!(code, Some(2), "{error}");

@@ -1,20 +1,20 @@
 use super::*;
 
 /// Runs with arguments that are rejected without an aggregator.
-fn refused(args: &[&str], api: &Api, folder: &std::path::Path) -> (Option<i32>, String) {
+fn refused(args: &[&str], cluster: &TestCluster, folder: &std::path::Path) -> (Option<i32>, String) {
     let output = parallax()
         .arg("preflight")
         .args(args)
         .args(["-n", "shop", "--server", "http://127.0.0.1:1/"])
-        .env("KUBECONFIG", api.kubeconfig(folder))
+        .env("KUBECONFIG", cluster.write_kubeconfig(folder))
         .output()
         .unwrap();
-    let (code, _, err) = said(&output);
+    let (code, _, err) = outcome(&output);
     (code, err)
 }
 
 /// Issuers whose solvers cannot answer an HTTP-01 challenge for [`HOST`], and an Ingress without an issuer.
-fn put_unusable_objects(api: &Api) {
+fn put_unusable_objects(cluster: &TestCluster) {
     let dns = json!([{"dns01": {"route53": {}}}]);
     for (name, solvers) in [
         ("nginx", nginx()),
@@ -35,17 +35,17 @@ fn put_unusable_objects(api: &Api) {
     ] {
         let mut object = issuer(&solvers);
         object["metadata"]["name"] = name.into();
-        api.put("clusterissuers", object);
+        cluster.put("clusterissuers", object);
     }
-    api.put(
+    cluster.put(
         "clusterissuers",
         json!({"metadata": {"name": "selfsigned"}, "spec": {"selfSigned": {}}}),
     );
-    api.put(
+    cluster.put(
         "ingressclasses",
         json!({"metadata": {"name": "public"}, "spec": {"controller": "ingress.k8s.aws/alb"}}),
     );
-    api.put(
+    cluster.put(
         "ingresses",
         json!({"metadata": {"namespace": "shop", "name": "plain"}, "spec": {"tls": [{"hosts": [HOST]}]}}),
     );
@@ -53,9 +53,9 @@ fn put_unusable_objects(api: &Api) {
 
 #[test]
 fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
-    put_unusable_objects(&api);
+    put_unusable_objects(&cluster);
     for (args, code, expected) in [
         (
             &["*.example.test", "--class", "nginx"][..],
@@ -111,39 +111,39 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
         (&["--ingress", "plain"], 2, "names no issuer"),
         (&[HOST, "--class", "nginx"], 3, "give --image"),
     ] {
-        let (got, err) = refused(args, &api, folder.path());
+        let (got, err) = refused(args, &cluster, folder.path());
         assert_eq!(got, Some(code), "{args:?}: {err}");
         assert!(err.contains(expected), "{args:?}: {err}");
     }
-    api.reject("get", "clusterissuers", 403, "clusterissuers is forbidden");
-    let (code, err) = refused(&[HOST, "--cluster-issuer", "nginx"], &api, folder.path());
+    cluster.reject("get", "clusterissuers", 403, "clusterissuers is forbidden");
+    let (code, err) = refused(&[HOST, "--cluster-issuer", "nginx"], &cluster, folder.path());
     assert_eq!(code, Some(3));
     assert!(
         err.contains("missing rule in a ClusterRole: {apiGroups: [\"cert-manager.io\"], resources: [clusterissuers], verbs: [get]}"),
         "{err}"
     );
-    assert!(api.held().created.is_empty(), "nothing was made");
+    assert!(cluster.created().is_empty(), "nothing was made");
 }
 
 #[test]
 fn two_solvers_that_match_as_well_are_said_and_the_first_is_taken() {
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let two = json!([{"http01": {"ingress": {"ingressClassName": "nginx"}}}, {"http01": {"ingress": {"ingressClassName": "other"}}}]);
-    bench.api.put("clusterissuers", issuer(&two));
-    let output = bench.preflight(&[HOST, "--cluster-issuer", "letsencrypt", "--no-create"]);
-    let (code, out, err) = said(&output);
+    fixture.cluster.put("clusterissuers", issuer(&two));
+    let output = fixture.preflight(&[HOST, "--cluster-issuer", "letsencrypt", "--no-create"]);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("an Ingress of class nginx (solver 1 of 2"), "{out}");
     assert!(
         out.contains("solver 2 matches shop.example.test equally well"),
         "{out}"
     );
-    bench.stop();
+    fixture.stop();
 }
 
 #[test]
 fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let args = [
         "preflight",
         "gone.example.test",
@@ -151,14 +151,14 @@ fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
         "--profile",
         "pebble",
     ];
-    let output = bench.command(&args).output().unwrap();
-    let (code, _, err) = said(&output);
+    let output = fixture.command(&args).output().unwrap();
+    let (code, _, err) = outcome(&output);
     assert_eq!(code, Some(2), "{err}");
     assert!(
         err.contains("no host of a known target") && err.contains("runs.targets: any"),
         "{err}"
     );
-    bench.stop();
+    fixture.stop();
     let dns = Dns::start(|_, _| ScriptedResponse::NoSuchName);
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}/\n"
@@ -170,7 +170,7 @@ fn a_name_that_does_not_resolve_fails_both_and_is_never_fine() {
         .env("KUBECONFIG", "/nowhere")
         .output()
         .unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("no such host") && out.contains("F15"), "{out}");
     assert_eq!(up.interrupt(), Some(0));

@@ -2,17 +2,23 @@
 
 use std::process::{Child, Stdio};
 
-use super::*;
+use super::{cluster::ServerHandle, *};
 
 /// A running controller, terminated with the test.
 pub(super) struct Controller {
     child: Child,
+    server: ServerHandle,
     log: std::path::PathBuf,
 }
 
 impl Controller {
     /// Starts a controller with this API server and aggregator.
-    pub(super) fn start(api: &Api, folder: &std::path::Path, server: &str, more: &[&str]) -> Self {
+    pub(super) fn start(
+        cluster: &TestCluster,
+        folder: &std::path::Path,
+        server: &str,
+        more: &[&str],
+    ) -> Self {
         let log = folder.join("controller.log");
         let file = std::fs::File::options()
             .create(true)
@@ -28,49 +34,47 @@ impl Controller {
                     .iter()
                     .filter(|_| !more.contains(&"--backoff-ms")),
             )
-            .env("KUBECONFIG", api.kubeconfig(folder))
+            .env("KUBECONFIG", cluster.write_kubeconfig(folder))
             .stdout(Stdio::null())
             .stderr(file)
             .spawn()
             .unwrap();
-        Self { child, log }
-    }
-
-    /// Starts a controller with the bench's real aggregator.
-    pub(super) fn with_bench(bench: &Bench, more: &[&str]) -> Self {
-        let server = format!("http://{}/", bench.up.page);
-        let port = bench.api.entry.port().to_string();
-        let more = [more, &["--port", &port]].concat();
-        Self::start(&bench.api, bench.folder.path(), &server, &more)
-    }
-
-    /// Starts a controller with an aggregator whose runs all pass at once.
-    pub(super) fn with_passing_aggregator(api: &Api, folder: &std::path::Path, more: &[&str]) -> Self {
-        Self::start(api, folder, &format!("http://{}/", api.aggregator), more)
-    }
-
-    /// Waits until an object is finished, and returns its status.
-    pub(super) fn wait_finished(&self, api: &Api, name: &str) -> Value {
-        self.until(&format!("{name} is over"), || {
-            condition(&api.status_in("shop", name), "Complete")["status"] == "True"
-        });
-        api.status_in("shop", name)
-    }
-
-    pub(super) fn until(&self, what: &str, is: impl Fn() -> bool) {
-        let since = Instant::now();
-        while !is() {
-            assert!(
-                since.elapsed() < Duration::from_mins(1),
-                "{what}: never\n{}",
-                self.said()
-            );
-            std::thread::sleep(Duration::from_millis(2));
+        Self {
+            child,
+            server: cluster.handle(),
+            log,
         }
     }
 
-    pub(super) fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+    /// Starts a controller with the fixture's real aggregator.
+    pub(super) fn with_fixture(fixture: &Fixture, more: &[&str]) -> Self {
+        let server = format!("http://{}/", fixture.up.page);
+        let port = fixture.cluster.entry.port().to_string();
+        let more = [more, &["--port", &port]].concat();
+        Self::start(&fixture.cluster, fixture.folder.path(), &server, &more)
+    }
+
+    /// Starts a controller with an aggregator whose runs all pass at once.
+    pub(super) fn with_passing_aggregator(
+        cluster: &TestCluster,
+        folder: &std::path::Path,
+        more: &[&str],
+    ) -> Self {
+        Self::start(cluster, folder, &format!("http://{}/", cluster.aggregator), more)
+    }
+
+    /// Waits until an object is finished, and returns its status.
+    pub(super) fn wait_finished(&self, name: &str) -> Value {
+        self.until(&format!("{name} is finished"), || {
+            condition(&self.server.preflight_status("shop", name), "Complete")["status"] == "True"
+        });
+        self.server.preflight_status("shop", name)
+    }
+
+    /// Waits for an effect of the controller. Only a failing test reaches the limit, and then prints the log.
+    pub(super) fn until(&self, effect: &str, condition: impl Fn() -> bool) {
+        let log = || std::fs::read_to_string(&self.log).unwrap();
+        assert!(self.server.reaches(condition), "never: {effect}\n{}", log());
     }
 
     /// Kills the controller, as a failing node would.
@@ -81,8 +85,8 @@ impl Controller {
 
     /// Terminates the controller as the kubelet does, and returns its exit code.
     pub(super) fn terminate(mut self) -> Option<i32> {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(told.unwrap().success());
+        let sent = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success());
         self.child.wait().unwrap().code()
     }
 }
@@ -120,12 +124,12 @@ pub(super) fn simple(host: &str) -> Value {
 
 #[test]
 fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
-    let bench = Bench::start();
-    bench.api.put("clusterissuers", issuer(&nginx()));
+    let fixture = Fixture::start();
+    fixture.cluster.put("clusterissuers", issuer(&nginx()));
     let spec = json!({"hosts": [HOST], "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer"}, "profile": "pebble"});
-    bench.api.apply("web", &spec);
-    let controller = Controller::with_bench(&bench, &[]);
-    let status = controller.wait_finished(&bench.api, "web");
+    fixture.cluster.apply_preflight("web", &spec);
+    let controller = Controller::with_fixture(&fixture, &[]);
+    let status = controller.wait_finished("web");
     for sort in ["Ready", "SelfCheckPassed", "CAPassed"] {
         assert_eq!(status_and_reason(&status, sort), is("True", "Passed"), "{status}");
     }
@@ -145,9 +149,9 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
     assert_eq!(host["runs"].as_array().unwrap().len(), 2, "{host}");
     let unseen = status["notChecked"].to_string();
     assert!(unseen.contains("secondary validation"), "{unseen}");
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
     for resource in ["pods", "services", "ingresses"] {
-        let made = &bench.api.created(resource)[0];
+        let made = &fixture.cluster.created_of(resource)[0];
         let owner = &made["metadata"]["ownerReferences"];
         assert_eq!(owner.as_array().unwrap().len(), 1, "{made}");
         assert_eq!(
@@ -162,29 +166,29 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
     }
 
     // The same spec is no change; a new `rerun` value repeats the preflight.
-    bench.api.apply("web", &spec);
+    fixture.cluster.apply_preflight("web", &spec);
     let mut again = spec;
     again["rerun"] = "2".into();
-    bench.api.apply("web", &again);
+    fixture.cluster.apply_preflight("web", &again);
     controller.until("the second generation is over", || {
-        let status = bench.api.status_in("shop", "web");
+        let status = fixture.cluster.preflight_status("shop", "web");
         status["observedGeneration"] == 2 && condition(&status, "Complete")["status"] == "True"
     });
-    assert_eq!(bench.api.created("pods").len(), 2);
+    assert_eq!(fixture.cluster.created_of("pods").len(), 2);
     assert_eq!(controller.terminate(), Some(0));
-    bench.stop();
+    fixture.stop();
 }
 
 #[test]
 fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_nothing() {
-    let bench = Bench::start();
-    bench.api.held().routes_ignored = true;
+    let fixture = Fixture::start();
+    fixture.cluster.state().routes_ignored = true;
     let mut spec = simple(HOST);
     spec["readySeconds"] = 1.into();
-    bench.api.apply("web", &spec);
+    fixture.cluster.apply_preflight("web", &spec);
     let looked = json!({"hosts": [HOST], "noCreate": true, "profile": "pebble"});
-    let controller = Controller::with_bench(&bench, &["--parallel", "1"]);
-    let status = controller.wait_finished(&bench.api, "web");
+    let controller = Controller::with_fixture(&fixture, &["--parallel", "1"]);
+    let status = controller.wait_finished("web");
     assert_eq!(status_and_reason(&status, "Ready").0, "False", "{status}");
     assert_eq!(
         status_and_reason(&status, "SelfCheckPassed"),
@@ -204,9 +208,9 @@ fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_
         group["remedies"][0].as_str().unwrap().contains("trade-off:"),
         "{group}"
     );
-    let made = bench.api.held().created.len();
-    bench.api.apply("looked", &looked);
-    let status = controller.wait_finished(&bench.api, "looked");
+    let made = fixture.cluster.created().len();
+    fixture.cluster.apply_preflight("looked", &looked);
+    let status = controller.wait_finished("looked");
     assert_eq!(
         status_and_reason(&status, "Ready"),
         is("True", "Passed"),
@@ -216,39 +220,39 @@ fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_
         status["notChecked"].to_string().contains("nothing was created"),
         "{status}"
     );
-    assert_eq!(bench.api.held().created.len(), made);
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
+    assert_eq!(fixture.cluster.created().len(), made);
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
     drop(controller);
-    bench.stop();
+    fixture.stop();
 }
 
 #[test]
 fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_passes() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nowhere = format!("http://{}/", closed.local_addr().unwrap());
     drop(closed);
-    api.apply("web", &simple(HOST));
-    let controller = Controller::start(&api, folder.path(), &nowhere, &[]);
-    let status = controller.wait_finished(&api, "web");
+    cluster.apply_preflight("web", &simple(HOST));
+    let controller = Controller::start(&cluster, folder.path(), &nowhere, &[]);
+    let status = controller.wait_finished("web");
     assert_eq!(
         status_and_reason(&status, "Ready"),
         is("Unknown", "AggregatorUnreachable"),
         "{status}"
     );
     assert_eq!(status["attempts"], 6);
-    assert_eq!(api.created("pods").len(), 6);
-    assert_eq!(api.leftovers(), Vec::<String>::new());
+    assert_eq!(cluster.created_of("pods").len(), 6);
+    assert_eq!(cluster.leftovers(), Vec::<String>::new());
     controller.kill();
 
     // Between two attempts, the status gives the reason and the time of the next attempt.
-    api.apply("slow", &simple(HOST));
-    let controller = Controller::start(&api, folder.path(), &nowhere, &["--backoff-ms", "60000"]);
+    cluster.apply_preflight("slow", &simple(HOST));
+    let controller = Controller::start(&cluster, folder.path(), &nowhere, &["--backoff-ms", "60000"]);
     controller.until("the first attempt is over", || {
-        api.status_in("shop", "slow")["attempts"] == 1
+        cluster.preflight_status("shop", "slow")["attempts"] == 1
     });
-    let status = api.status_in("shop", "slow");
+    let status = cluster.preflight_status("shop", "slow");
     assert_eq!(
         status_and_reason(&status, "Ready"),
         is("Unknown", "AggregatorUnreachable"),
@@ -260,28 +264,28 @@ fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_pas
     // A change of the spec does not wait for the next attempt.
     let mut changed = simple(HOST);
     changed["hosts"][0] = "*.example.test".into();
-    api.apply("slow", &changed);
-    let status = controller.wait_finished(&api, "slow");
+    cluster.apply_preflight("slow", &changed);
+    let status = controller.wait_finished("slow");
     assert_eq!(status_and_reason(&status, "Ready").1, "InvalidHost", "{status}");
     assert_eq!(status["attempts"], 1, "counted anew: {status}");
 }
 
 #[test]
 fn only_the_namespaces_that_are_named_are_followed() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
     for namespace in ["shop", "pay", "other"] {
-        api.apply_in(namespace, "web", &simple(HOST));
+        cluster.apply_preflight_in(namespace, "web", &simple(HOST));
     }
     let controller =
-        Controller::with_passing_aggregator(&api, folder.path(), &["--watch", "shop", "--watch", "pay"]);
+        Controller::with_passing_aggregator(&cluster, folder.path(), &["--watch", "shop", "--watch", "pay"]);
     for namespace in ["shop", "pay"] {
         controller.until(namespace, || {
-            condition(&api.status_in(namespace, "web"), "Complete")["status"] == "True"
+            condition(&cluster.preflight_status(namespace, "web"), "Complete")["status"] == "True"
         });
     }
-    assert!(api.status_in("other", "web").is_null());
-    let made: Vec<Value> = api.created("pods");
+    assert!(cluster.preflight_status("other", "web").is_null());
+    let made: Vec<Value> = cluster.created_of("pods");
     assert!(made.iter().all(|pod| pod["metadata"]["namespace"] != "other"));
     drop(controller);
 }

@@ -7,15 +7,15 @@ fn challenge(key: &str, reason: &str) -> Value {
            "status": {"processing": true, "presented": true, "state": "pending", "reason": reason}})
 }
 
-fn controller(api: &Api, namespace: &str, node: &str, spec: &Value) {
+fn controller(cluster: &TestCluster, namespace: &str, node: &str, spec: &Value) {
     let labels =
         json!({"app.kubernetes.io/component": "controller", "app.kubernetes.io/name": "cert-manager"});
-    api.put(
+    cluster.put(
         "deployments",
         json!({"metadata": {"namespace": namespace, "name": "cert-manager", "labels": labels},
                "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}}),
     );
-    api.put(
+    cluster.put(
         "pods",
         json!({"metadata": {"namespace": namespace, "name": "cert-manager-1", "labels": labels},
                "spec": {"nodeName": node}, "status": {"phase": "Running"}}),
@@ -24,11 +24,14 @@ fn controller(api: &Api, namespace: &str, node: &str, spec: &Value) {
 
 #[test]
 fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let refused = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/t0ken': Get \"http://shop.example.test/.well-known/acme-challenge/t0ken\": dial tcp 203.0.113.10:80: connect: connection refused";
-    bench.api.put("challenges", challenge("t0ken.thumb", refused));
+    fixture
+        .cluster
+        .put("challenges", challenge("t0ken.thumb", refused));
     let document: Value =
-        serde_json::from_str(&said(&bench.command(&["status", "-o", "json"]).output().unwrap()).1).unwrap();
+        serde_json::from_str(&outcome(&fixture.command(&["status", "-o", "json"]).output().unwrap()).1)
+            .unwrap();
     let node = document["vantages"][0]["vantage"]
         .as_str()
         .unwrap()
@@ -36,12 +39,12 @@ fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
         .next()
         .unwrap()
         .to_owned();
-    controller(&bench.api, "tls", &node, &json!({"containers": [{}]}));
-    let output = bench
+    controller(&fixture.cluster, "tls", &node, &json!({"containers": [{}]}));
+    let output = fixture
         .command(&["explain", "challenge/shop/web-1"])
         .output()
         .unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
         out.contains("Challenge shop/web-1 for shop.example.test: pending"),
@@ -64,22 +67,22 @@ fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
         out.contains("there is no evidence that the CA gets through"),
         "{out}"
     );
-    assert!(bench.api.held().created.is_empty(), "it reads and makes nothing");
-    bench.stop();
+    assert!(fixture.cluster.created().is_empty(), "it reads and makes nothing");
+    fixture.stop();
 }
 
 #[test]
 fn what_is_different_about_cert_managers_pod_makes_the_answer_uncertain() {
-    let bench = Bench::start();
-    bench.api.put("challenges", challenge("t0ken.thumb", ""));
+    let fixture = Fixture::start();
+    fixture.cluster.put("challenges", challenge("t0ken.thumb", ""));
     let proxied =
         json!({"containers": [{"env": [{"name": "HTTP_PROXY", "value": "http://proxy.example.test:3128"}]}]});
-    controller(&bench.api, "cert-manager", "elsewhere", &proxied);
-    let output = bench
+    controller(&fixture.cluster, "cert-manager", "elsewhere", &proxied);
+    let output = fixture
         .command(&["explain", "challenge/shop/web-1", "-o", "json"])
         .output()
         .unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["selfCheck"]["state"], "unknown");
@@ -90,16 +93,16 @@ fn what_is_different_about_cert_managers_pod_makes_the_answer_uncertain() {
             .contains("uses the proxy http://proxy.example.test:3128"),
         "{out}"
     );
-    bench.stop();
+    fixture.stop();
 }
 
 #[test]
 fn what_is_no_challenge_over_http_or_not_there_is_said() {
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let mut dns = challenge("t0ken.thumb", "");
     dns["spec"]["type"] = "DNS-01".into();
-    bench.api.put("challenges", dns);
-    let explain = |id: &str| said(&bench.command(&["explain", id]).output().unwrap());
+    fixture.cluster.put("challenges", dns);
+    let explain = |id: &str| outcome(&fixture.command(&["explain", id]).output().unwrap());
     let (code, out, _) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(0));
     assert!(out.contains("uses DNS-01"), "{out}");
@@ -109,16 +112,16 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
     let (code, _, err) = explain("challenge/shop");
     assert_eq!(code, Some(2));
     assert!(err.contains("expected challenge/NAMESPACE/NAME"), "{err}");
-    bench
-        .api
+    fixture
+        .cluster
         .reject("get", "challenges", 403, "challenges is forbidden");
     let (code, _, err) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(3));
     assert!(err.contains("resources: [challenges], verbs: [get]"), "{err}");
-    bench.api.allow();
-    bench.api.put("challenges", challenge("t0ken.thumb", ""));
-    bench
-        .api
+    fixture.cluster.clear_rejections();
+    fixture.cluster.put("challenges", challenge("t0ken.thumb", ""));
+    fixture
+        .cluster
         .reject("list", "deployments", 403, "deployments is forbidden");
     let (code, out, _) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(0));
@@ -128,5 +131,5 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
         out.contains(rule) && out.contains("--cert-manager-namespace"),
         "{out}"
     );
-    bench.stop();
+    fixture.stop();
 }

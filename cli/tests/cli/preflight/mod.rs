@@ -1,19 +1,16 @@
 //! `parallax preflight` and `parallax explain challenge/…` with a fake API server and a mesh of one machine.
 
-mod api;
 mod bad_input;
+mod cluster;
 mod controller;
-mod controller_ends;
-mod controller_refused;
-mod edited;
+mod controller_interruptions;
+mod controller_rejections;
+mod edit_in_place;
 mod explain;
-mod faithful;
 mod solver;
+mod synthetic_solver;
 
-use std::{
-    process::{Command, Output},
-    time::{Duration, Instant},
-};
+use std::process::{Command, Output};
 
 use hickory_proto::rr::RecordType;
 use serde_json::{Value, json};
@@ -23,30 +20,30 @@ use crate::{
     servers::dns::{Dns, ScriptedResponse},
     up::Up,
 };
-use api::Api;
+use cluster::TestCluster;
 
 const HOST: &str = "shop.example.test";
 
 /// A mesh of one node whose resolver maps every name to 127.0.0.1, and a cluster's API.
-struct Bench {
-    api: Api,
+struct Fixture {
+    cluster: TestCluster,
     up: Up,
     folder: tempfile::TempDir,
     _dns: Dns,
 }
 
-impl Bench {
-    /// Starts a bench that serves the host at the API's ingress controller.
+impl Fixture {
+    /// Starts a fixture that serves the host at the API's ingress controller.
     fn start() -> Self {
-        let api = Api::start();
+        let cluster = TestCluster::start();
         let dns = Dns::always(&["127.0.0.1"], &[]);
         let (folder, path) = config(&format!(
             "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{}/\nruns: {{allow: [127.0.0.0/8]}}\n",
-            api.entry.port()
+            cluster.entry.port()
         ));
         let up = Up::resolving(&path, dns.addr);
         Self {
-            api,
+            cluster,
             up,
             folder,
             _dns: dns,
@@ -58,13 +55,13 @@ impl Bench {
         command
             .args(args)
             .args(["--server", &format!("http://{}/", self.up.page)])
-            .env("KUBECONFIG", self.api.kubeconfig(self.folder.path()))
-            .env("PARALLAX_CHALLENGE_PORT", self.api.entry.port().to_string());
+            .env("KUBECONFIG", self.cluster.write_kubeconfig(self.folder.path()))
+            .env("PARALLAX_CHALLENGE_PORT", self.cluster.entry.port().to_string());
         command
     }
 
     fn preflight(&self, args: &[&str]) -> Output {
-        let port = self.api.entry.port().to_string();
+        let port = self.cluster.entry.port().to_string();
         // Pebble accepts private addresses; a test has no others.
         let common = [
             "--port",
@@ -97,25 +94,15 @@ fn nginx() -> Value {
 }
 
 /// Returns exit code and both output streams.
-fn said(output: &Output) -> (Option<i32>, String, String) {
+fn outcome(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
-
-/// Polls for an effect of another process. Only a failing test reaches the limit.
-fn until(is: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is() {
-        assert!(since.elapsed() < Duration::from_mins(1), "it never happens");
-        std::thread::yield_now();
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
 fn the_way_that_is_there_is_looked_at_without_any_cluster_and_says_what_it_left_out() {
-    let bench = Bench::start();
-    let output = bench.preflight(&[HOST, "--no-create"]);
-    let (code, out, err) = said(&output);
+    let fixture = Fixture::start();
+    let output = fixture.preflight(&[HOST, "--no-create"]);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
         out.contains("✓ self check: gets a response on 1 of 1 vantages"),
@@ -127,21 +114,24 @@ fn the_way_that_is_there_is_looked_at_without_any_cluster_and_says_what_it_left_
     );
     assert!(out.contains("nothing was created (--no-create)"), "{out}");
     assert!(out.contains("secondary validation"), "{out}");
-    assert!(bench.api.held().created.is_empty());
+    assert!(fixture.cluster.created().is_empty());
     // Boulder does not use the private address; the public DNS response is unknown, so nothing is proved.
-    let port = bench.api.entry.port().to_string();
+    let port = fixture.cluster.entry.port().to_string();
     let args = ["preflight", HOST, "--no-create", "--port", &port, "--json"];
-    let output = bench.command(&args).output().unwrap();
-    let (code, out, err) = said(&output);
+    let output = fixture.command(&args).output().unwrap();
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(3), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     let host = &document["hosts"][0];
     assert_eq!(host["selfCheck"]["state"], "passed");
     assert_eq!(host["ca"]["state"], "unknown");
     assert_eq!(host["ca"]["failureGroups"][0]["causes"][0]["id"], "F29");
-    let theirs = host["ca"]["failureGroups"][0]["clientMessage"].as_str().unwrap();
-    assert!(theirs.starts_with("dns: no valid A records found"), "{theirs}");
-    bench.stop();
+    let ca_error = host["ca"]["failureGroups"][0]["clientMessage"].as_str().unwrap();
+    assert!(
+        ca_error.starts_with("dns: no valid A records found"),
+        "{ca_error}"
+    );
+    fixture.stop();
 }
 
 #[test]
@@ -150,7 +140,7 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
         .unwrap()
         .local_addr()
         .unwrap();
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let port = closed.port().to_string();
     let args = [
         "preflight",
@@ -161,11 +151,11 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
         "--profile",
         "pebble",
     ];
-    let output = bench.command(&args).output().unwrap();
-    let (code, _, err) = said(&output);
+    let output = fixture.command(&args).output().unwrap();
+    let (code, _, err) = outcome(&output);
     assert_eq!(code, Some(2), "an explicit port must be a known entry: {err}");
     assert!(err.contains("no host of a known target"), "{err}");
-    bench.stop();
+    fixture.stop();
     let dns = Dns::always(&["127.0.0.1"], &[]);
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 5000\ntimeoutMs: 500\ntargets:\n  - url: http://{HOST}:{port}/\nruns: {{allow: [127.0.0.0/8]}}\n"
@@ -178,7 +168,7 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
         .env("KUBECONFIG", "/nowhere")
         .output()
         .unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("✗ self check"), "{out}");
     assert!(
@@ -192,8 +182,8 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
 
 #[test]
 fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbids_is_no_pass() {
-    let api = Api::start();
-    let port = api.entry.port().to_string();
+    let cluster = TestCluster::start();
+    let port = cluster.entry.port().to_string();
     let dns = Dns::start(|name, record| match (name, record) {
         (HOST, RecordType::A) => ScriptedResponse::Addresses(&["127.0.0.1"]),
         ("example.test", RecordType::CAA) => ScriptedResponse::Issue("pki.goog"),
@@ -215,7 +205,7 @@ fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbid
             &server,
         ];
         let mut command = parallax();
-        said(
+        outcome(
             &command
                 .args(common)
                 .args(more)
@@ -243,14 +233,14 @@ fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbid
         .as_array()
         .unwrap()
         .iter()
-        .map(|what| what.as_str().unwrap())
+        .map(|check| check.as_str().unwrap())
         .collect();
     assert!(
-        left.iter().any(|what| what.contains("resolvers.public")),
+        left.iter().any(|check| check.contains("resolvers.public")),
         "{left:?}"
     );
     assert!(
-        left.iter().any(|what| what.contains("resolvers.authoritative")),
+        left.iter().any(|check| check.contains("resolvers.authoritative")),
         "{left:?}"
     );
     let (_, out, _) = asked(&[]);

@@ -49,10 +49,10 @@ fn the_solver_answers_its_token_under_its_name_and_nothing_else() {
     assert_eq!(ask("other.example.test", own).0, "404");
     assert_eq!(ask(HOST, "/.well-known/acme-challenge/other").0, "404");
     assert_eq!(ask("anybody", "/healthz"), ("200".to_owned(), String::new()));
-    let told = Command::new("kill")
+    let sent = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status()
         .unwrap();
-    assert!(told.success());
+    assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -72,11 +72,11 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let id = first["id"].as_str().unwrap().to_owned();
     let handled = format!("/v1/incidents/{id}");
     let note = json!({"note": "on it"});
-    let (status, by, said) = pair
+    let (status, by, answer) = pair
         .post(&standby, &format!("{handled}/acknowledge"), &note)
         .await;
-    assert_eq!((status, by.as_str()), (200, leader.as_str()), "{said}");
-    assert_eq!(said["persisted"], true, "{said}");
+    assert_eq!((status, by.as_str()), (200, leader.as_str()), "{answer}");
+    assert_eq!(answer["persisted"], true, "{answer}");
     let request = json!({"duration_s": 600, "targets": "elsewhere"});
     let (status, _, window) = pair.post(&leader, "/v1/maintenance", &request).await;
     assert_eq!((status, &window["persisted"]), (201, &json!(true)), "{window}");
@@ -89,8 +89,8 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     // Reads are answered throughout; writes are rejected with the reason until there is a leader.
     until("the other one leads", async || {
         let state = pair.get(&standby, "/v1/state").await.2;
-        let there = open(&state).is_some_and(|incident| incident["id"] == id.as_str());
-        assert!(there, "the incident is gone: {state}");
+        let still_open = open(&state).is_some_and(|incident| incident["id"] == id.as_str());
+        assert!(still_open, "the incident is gone: {state}");
         state["replica"]["role"] == "leads"
     })
     .await;
@@ -119,20 +119,20 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     assert_eq!(kept["actions"]["acknowledged"]["note"], "on it", "{kept}");
     let (_, _, windows) = pair.get(&standby, "/v1/maintenance").await;
     assert_eq!(windows["windows"][0]["id"], window["id"], "{windows}");
-    let (status, by, said) = pair
+    let (status, by, answer) = pair
         .post(
             &standby,
             &format!("{handled}/silence"),
             &json!({"duration_s": 60}),
         )
         .await;
-    assert_eq!((status, by.as_str()), (200, standby.as_str()), "{said}");
-    assert_eq!(said["acknowledged"]["note"], "on it", "{said}");
+    assert_eq!((status, by.as_str()), (200, standby.as_str()), "{answer}");
+    assert_eq!(answer["acknowledged"]["note"], "on it", "{answer}");
     pair.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_incident_at_once() {
+async fn a_restarted_replica_receives_earlier_observations_and_names_the_same_incident_at_once() {
     let server = Server::start();
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
@@ -178,13 +178,13 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     let late = "parallax_ingest_observations_total{result=\"late\"}";
     assert_eq!(pair.metric(&standby, late).await, 0, "nothing came too late");
     let begun = format!("parallax_probes_total{{target=\"{target}\",channel=\"vip\"");
-    let (told, counted) = (
+    let (first_count, counted) = (
         pair.metric(&leader, &begun).await,
         pair.metric(&standby, &begun).await,
     );
     assert!(
-        counted < told,
-        "what the former life counted is not counted again: {counted} of {told}"
+        counted < first_count,
+        "what the former life counted is not counted again: {counted} of {first_count}"
     );
     pair.stop().await;
 }
@@ -209,9 +209,9 @@ async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_s
     .await;
     pair.kill(&leader);
     let output = running.await.unwrap();
-    let (said, shown) = (text(&output.stderr), text(&output.stdout));
-    assert_eq!(output.status.code(), Some(0), "{said}{shown}");
-    assert!(said.contains("repeating the run on the new leader"), "{said}");
+    let (stderr, shown) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(0), "{stderr}{shown}");
+    assert!(stderr.contains("repeating the run on the new leader"), "{stderr}");
     assert!(shown.contains("succeeded, from 3 vantages"), "{shown}");
     pair.stop().await;
 }
@@ -228,11 +228,11 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
         pair.own_state(&leader).await["replica"]["role"] == "stands_by"
     })
     .await;
-    let (status, _, said) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
+    let (status, _, answer) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
     assert_eq!(status, 503);
     assert!(
-        said["error"].as_str().unwrap().contains("is on standby"),
-        "{said}"
+        answer["error"].as_str().unwrap().contains("is on standby"),
+        "{answer}"
     );
     let (status, _, page) = pair.get(&standby, "/").await;
     let page = page.as_str().unwrap();

@@ -294,11 +294,11 @@ impl Pair {
     /// Terminates one as the kubelet does.
     pub(crate) fn terminate(&mut self, name: &str) {
         let child = &mut self.replicas.get_mut(name).unwrap().child;
-        let told = Command::new("kill")
+        let signalled = Command::new("kill")
             .args(["-TERM", &child.id().to_string()])
             .status()
             .unwrap();
-        assert!(told.success());
+        assert!(signalled.success());
         assert!(child.wait().unwrap().success());
     }
 

@@ -27,10 +27,10 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
-                if told.load(Ordering::SeqCst) {
+                if stop_flag.load(Ordering::SeqCst) {
                     return;
                 }
                 serve(stream.unwrap());

@@ -20,7 +20,7 @@ pub(super) fn filtered_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
             .endpoint_port()
             .map_or_else(String::new, |port| format!(" on port {port}"));
         let service = s.service_text();
-        let which = match selecting_policies(s) {
+        let policy_text = match selecting_policies(s) {
             SelectingPolicies::Named(_, names) => format!(" (NetworkPolicy {names} selects the Pods)"),
             SelectingPolicies::Unknown | SelectingPolicies::None(_) => String::new(),
         };
@@ -36,11 +36,11 @@ pub(super) fn filtered_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
                 ),
             ])
             .add(format!(
-                "a filter such as a NetworkPolicy, security group or host firewall drops the packets{which}"
+                "a filter such as a NetworkPolicy, security group or host firewall drops the packets{policy_text}"
             ))
             .clauses();
     }
-    let which = match selecting_policies(s) {
+    let policy_text = match selecting_policies(s) {
         SelectingPolicies::Named(_, names) => {
             format!(": NetworkPolicy {names} selects them and may not allow it")
         }
@@ -53,12 +53,12 @@ pub(super) fn filtered_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
             (
                 &[Claim::Routed, Claim::Answered][..],
                 format!(
-                    "the controller answers for the host, but cannot reach the application's Pods{which}"
+                    "the controller answers for the host, but cannot reach the application's Pods{policy_text}"
                 ),
             ),
             (
                 &[Claim::Routed],
-                format!("the controller cannot reach the application's Pods{which}"),
+                format!("the controller cannot reach the application's Pods{policy_text}"),
             ),
             (
                 &[],

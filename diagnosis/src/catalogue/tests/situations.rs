@@ -140,7 +140,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     };
     let (unknown, _, facts) = look(None);
     assert!(facts.is_empty(), "{facts:?}");
-    let (nobody, _, facts) = look(Some(&[]));
+    let (unselected, _, facts) = look(Some(&[]));
     assert_eq!(
         (facts[0].text.as_str(), facts[0].cause.as_deref()),
         (
@@ -150,17 +150,20 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     );
     assert!(facts[0].multiplier < 1.0);
     let (named, mechanism, facts) = look(Some(&["only-the-front"]));
-    assert!(nobody < unknown && unknown < named, "{nobody} {unknown} {named}");
+    assert!(
+        unselected < unknown && unknown < named,
+        "{unselected} {unknown} {named}"
+    );
     assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
     assert_eq!(
         facts[0].text,
         "NetworkPolicy shop/only-the-front restricts ingress to the Pods of Service shop/web"
     );
     assert!(facts.len() == 1 && facts[0].multiplier > 1.0, "{facts:?}");
-    let elsewhere = guarded(Some(&["only-the-front"]));
+    let restricted = guarded(Some(&["only-the-front"]));
     assert!(
         {
-            let situation = situation(&elsewhere, &[]);
+            let situation = situation(&restricted, &[]);
             moving_facts(&rank(RegionKind::Cross, &situation), &situation).is_empty()
         },
         "the fact applies to the Pods of one Service only"

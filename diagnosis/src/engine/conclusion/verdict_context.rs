@@ -100,7 +100,7 @@ impl Engine {
                 .collect(),
             _ => Vec::new(),
         };
-        let everywhere = (finding.region.is_global()
+        let all_fronts = (finding.region.is_global()
             && matches!(unit, JudgementUnit::Mesh | JudgementUnit::Dns))
         .then(|| {
             let mut cells = RoundCells::new();
@@ -116,7 +116,7 @@ impl Engine {
             self.evidence
                 .ttl
                 .iter()
-                .filter(|((asked, _), _)| *asked == address)
+                .filter(|((probed, _), _)| *probed == address)
                 .map(|((_, vantage), evidence)| (vantage.clone(), *evidence))
                 .collect()
         });
@@ -148,7 +148,7 @@ impl Engine {
                 _ => ResolverView::default(),
             },
             sibling_fronts: siblings,
-            all_fronts: everywhere,
+            all_fronts,
             ttl,
             requested_probes: RequestedProbes::default(),
             facts: facts

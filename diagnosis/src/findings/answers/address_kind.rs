@@ -233,12 +233,13 @@ pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
 }
 
 pub(super) fn of(
-    said: &RoundAnswers,
+    answers: &RoundAnswers,
     own: &NamedServices,
     known: &KnownAddresses,
     former: &BTreeMap<IpAddr, FormerAnswer>,
 ) -> AddressKind {
-    said.addresses
+    answers
+        .addresses
         .iter()
         .map(|address| classify_address(*address, own, known, former))
         .max()

@@ -175,9 +175,9 @@ impl NameAnswers {
         };
         let (outside, inside): (Vec<_>, Vec<_>) = askings
             .iter()
-            .filter_map(|(asking, told)| {
+            .filter_map(|(asking, recent)| {
                 let vantage = world.vantages.name(asking.vantage);
-                classify(asking, vantage, told, interval, &mut natures)
+                classify(asking, vantage, recent, interval, &mut natures)
             })
             .partition(|read| topology.public_resolvers().contains(&read.source.resolver.ip()));
         let public = outside
@@ -207,7 +207,7 @@ impl ClassifiedAnswers<'_> {
 
     /// "10.96.0.10:53 answers n1/pod with 10.96.0.50".
     pub(super) fn evidence_line(&self) -> String {
-        let what = if self.union.is_empty() {
+        let answer_text = if self.union.is_empty() {
             "no address".to_owned()
         } else {
             addresses(&self.union)
@@ -215,11 +215,11 @@ impl ClassifiedAnswers<'_> {
         let as_name = self
             .rounds
             .newest()
-            .and_then(|said| said.asked_as.as_ref())
+            .and_then(|answers| answers.asked_as.as_ref())
             .map(|name| format!(" (for {name}, from the search list)"))
             .unwrap_or_default();
         format!(
-            "{} answers {} with {what}{as_name}",
+            "{} answers {} with {answer_text}{as_name}",
             self.source.resolver, self.vantage
         )
     }

@@ -119,8 +119,8 @@ impl NameAnswers {
     pub(super) fn add(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
-        let nothing = row.failure().is_some_and(leads_nowhere);
-        if !nothing && answer.addresses.is_empty() {
+        let nxdomain = row.failure().is_some_and(leads_nowhere);
+        if !nxdomain && answer.addresses.is_empty() {
             return;
         }
         // A negative answer is correct while the Service has no endpoints, and may come from a cache for a while
@@ -129,25 +129,25 @@ impl NameAnswers {
             row.name(routes)
                 .is_some_and(|name| routes.may_be_cached(name, row.at))
         };
-        if nothing && (routes.has_no_endpoints(row.target) || cached()) {
+        if nxdomain && (routes.has_no_endpoints(row.target) || cached()) {
             return;
         }
-        let Some(asked) = routes.of(row.target).normalized_name else {
+        let Some(queried_name) = routes.of(row.target).normalized_name else {
             return;
         };
         let NameHistory {
             rounds_by_source: askings,
-            answer_log: sayings,
-        } = self.names.entry(asked).or_default();
+            answer_log,
+        } = self.names.entry(queried_name).or_default();
         let asking = AnswerSource {
             resolver: answer.resolver,
             vantage: row.client,
         };
-        let asked_as = other_name(world.names.name(asked), answer);
+        let asked_as = other_name(world.names.name(queried_name), answer);
         let mut take =
-            |told: &mut RecentRounds| told.add(round, answer, nothing, asked_as.as_deref(), sayings);
-        if let Some(told) = askings.get_mut(&asking) {
-            take(told);
+            |recent: &mut RecentRounds| recent.add(round, answer, nxdomain, asked_as.as_deref(), answer_log);
+        if let Some(recent) = askings.get_mut(&asking) {
+            take(recent);
             return;
         }
         let resolvers = askings.keys().filter(|known| known.vantage == asking.vantage);
@@ -167,12 +167,13 @@ impl NameAnswers {
                  ..
              }| {
                 let cached = cached.get(name);
-                askings.retain(|_, told| {
+                askings.retain(|_, recent| {
                     let excused = |last: Round| {
-                        let absent = told.newest().is_some_and(|said| said.nothing);
+                        let absent = recent.newest().is_some_and(|answers| answers.nothing);
                         absent && cached.is_some_and(|until| last.start(interval) <= *until)
                     };
-                    told.last()
+                    recent
+                        .last()
                         .is_some_and(|last| last.0 > round.0 - FORGET_ROUNDS && !excused(last))
                 });
                 names.contains(name) && !askings.is_empty()
@@ -254,7 +255,7 @@ impl NameAnswers {
                 .rounds_by_source
                 .values()
                 .filter_map(RecentRounds::newest)
-                .flat_map(|said| said.addresses.iter().copied())
+                .flat_map(|newest| newest.addresses.iter().copied())
                 .filter(IpAddr::is_ipv6)
                 .collect();
             if !v6.is_empty() {
@@ -282,26 +283,26 @@ impl NameAnswers {
             .map(|(name, askings)| {
                 let own = self.owners.services_of(topology, name);
                 let mut together: BTreeMap<(SocketAddr, &RoundAnswers), AnswerGroup> = BTreeMap::new();
-                for (asking, told) in askings {
-                    if let Some(said) = told.newest() {
-                        let alike = together.entry((asking.resolver, said)).or_default();
-                        alike.ttl = [alike.ttl, told.newest_ttl()].into_iter().flatten().min();
+                for (asking, recent) in askings {
+                    if let Some(newest) = recent.newest() {
+                        let alike = together.entry((asking.resolver, newest)).or_default();
+                        alike.ttl = [alike.ttl, recent.newest_ttl()].into_iter().flatten().min();
                         alike.vantages.push(world.vantages.name(asking.vantage).clone());
                     }
                 }
                 let answers = together
                     .into_iter()
                     .map(
-                        |((resolver, said), AnswerGroup { ttl, mut vantages })| NameAnswer {
+                        |((resolver, newest), AnswerGroup { ttl, mut vantages })| NameAnswer {
                             vantages: {
                                 vantages.sort();
                                 vantages
                             },
                             resolver,
                             public: topology.public_resolvers().contains(&resolver.ip()),
-                            addresses: said.addresses.iter().copied().collect(),
-                            meaning: address_kind::of(said, &own, &self.known, &self.former).to_string(),
-                            queried_name: said.asked_as.clone(),
+                            addresses: newest.addresses.iter().copied().collect(),
+                            meaning: address_kind::of(newest, &own, &self.known, &self.former).to_string(),
+                            queried_name: newest.asked_as.clone(),
                             ttl_s: ttl,
                         },
                     )
@@ -322,9 +323,9 @@ fn name_of(probe: &ProbeSpec) -> Option<String> {
 }
 
 /// The name that was answered, if the search list changed the queried name.
-fn other_name(asked: &str, answer: &DnsAnswer) -> Option<String> {
+fn other_name(queried: &str, answer: &DnsAnswer) -> Option<String> {
     let answered = answer.name.trim_end_matches('.');
-    let same = answered.is_empty() || answered.eq_ignore_ascii_case(asked);
+    let same = answered.is_empty() || answered.eq_ignore_ascii_case(queried);
     (!same).then(|| normalize_name(answered).chars().take(253).collect())
 }
 

@@ -65,18 +65,18 @@ impl RoundAnswers {
 pub(super) struct AnswerLog(Vec<Arc<RoundAnswers>>);
 
 impl AnswerLog {
-    fn intern(&mut self, said: RoundAnswers) -> Arc<RoundAnswers> {
-        if let Some(known) = self.0.iter().find(|known| ***known == said) {
+    fn intern(&mut self, answers: RoundAnswers) -> Arc<RoundAnswers> {
+        if let Some(known) = self.0.iter().find(|known| ***known == answers) {
             return Arc::clone(known);
         }
         if self.0.len() >= MAX_SHARED_ANSWERS {
-            self.0.retain(|said| Arc::strong_count(said) > 1);
+            self.0.retain(|answers| Arc::strong_count(answers) > 1);
         }
-        let said = Arc::new(said);
+        let answers = Arc::new(answers);
         if self.0.len() < MAX_SHARED_ANSWERS {
-            self.0.push(Arc::clone(&said));
+            self.0.push(Arc::clone(&answers));
         }
-        said
+        answers
     }
 }
 
@@ -103,7 +103,7 @@ impl RecentRounds {
         answer: &DnsAnswer,
         nothing: bool,
         asked_as: Option<&str>,
-        sayings: &mut AnswerLog,
+        answer_log: &mut AnswerLog,
     ) {
         let again = self
             .runs
@@ -114,14 +114,14 @@ impl RecentRounds {
             Some((last, ttl)) if *last == round => {
                 *ttl = (*ttl).max(answer.ttl_s);
                 if !again && let Some(before) = self.end_run() {
-                    self.extend_run(sayings.intern(before.merge(&new())));
+                    self.extend_run(answer_log.intern(before.merge(&new())));
                 }
             }
             _ => {
                 self.rounds.push_back((round, answer.ttl_s));
                 match self.runs.back_mut().filter(|_| again) {
                     Some(run) => run.rounds += 1,
-                    None => self.extend_run(sayings.intern(new())),
+                    None => self.extend_run(answer_log.intern(new())),
                 }
             }
         }
@@ -140,20 +140,20 @@ impl RecentRounds {
     /// Removes the last round from its run.
     fn end_run(&mut self) -> Option<Arc<RoundAnswers>> {
         let run = self.runs.back_mut()?;
-        let said = Arc::clone(&run.answer);
+        let answers = Arc::clone(&run.answer);
         run.rounds -= 1;
         if run.rounds == 0 {
             self.runs.pop_back();
         }
-        Some(said)
+        Some(answers)
     }
 
-    fn extend_run(&mut self, said: Arc<RoundAnswers>) {
-        match self.runs.back_mut().filter(|run| run.answer == said) {
+    fn extend_run(&mut self, answers: Arc<RoundAnswers>) {
+        match self.runs.back_mut().filter(|run| run.answer == answers) {
             Some(run) => run.rounds += 1,
             None => self.runs.push_back(AnswerRun {
                 rounds: 1,
-                answer: said,
+                answer: answers,
             }),
         }
     }

@@ -74,40 +74,43 @@ impl DeviatingResolver<'_> {
 
     fn sentence(&self, topology: &Topology) -> String {
         let name = self.case.name;
-        let who = self.clients();
+        let clients = self.clients();
         let resolver = resolver_words(topology, self.resolver);
         let Some((read, evidence)) = self.deviations.first() else {
             return String::new();
         };
-        let told = if read.union.is_empty() {
+        let answer_text = if read.union.is_empty() {
             "no address".to_owned()
         } else {
             addresses(&read.union)
         };
         match self.kind {
             FindingKind::MissingOverride => format!(
-                "{resolver} gives {who} the external answer for {name} ({told}), although the name has an internal \
+                "{resolver} gives {clients} the external answer for {name} ({answer_text}), although the name has an internal \
                  address elsewhere: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::StaleAnswer => {
-                format!("{resolver} gives {who} a stale address for {name}: {}", read.kind)
+                format!(
+                    "{resolver} gives {clients} a stale address for {name}: {}",
+                    read.kind
+                )
             }
             FindingKind::ShadowedName => format!(
-                "{resolver} resolves {name} to {told} for {who}, which shadows what the name stands for: {}",
+                "{resolver} resolves {name} to {answer_text} for {clients}, which shadows what the name stands for: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::FlappingAnswer => format!(
-                "{resolver} gives {who} alternating answers for {name}, currently {}: its replicas or upstreams \
+                "{resolver} gives {clients} alternating answers for {name}, currently {}: its replicas or upstreams \
                  disagree",
                 read.kind
             ),
             FindingKind::DifferingAnswers => format!(
-                "{resolver} resolves {name} to {told} for {who}, but the name resolves differently elsewhere: {}",
+                "{resolver} resolves {name} to {answer_text} for {clients}, but the name resolves differently elsewhere: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::PrivatePublished => format!(
-                "public DNS resolves {name} to {told}, which the internet cannot reach: an ACME CA cannot validate it \
+                "public DNS resolves {name} to {answer_text}, which the internet cannot reach: an ACME CA cannot validate it \
                  over HTTP"
             ),
             FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => String::new(),

@@ -34,8 +34,8 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         .values()
         .filter(|service| topology.fronts().values().any(|info| info.service == service.key))
         .filter(|service| {
-            let here = |node: &NodeName| !service.usable_on(node).is_empty();
-            nodes.iter().any(here)
+            let has_endpoint = |node: &NodeName| !service.usable_on(node).is_empty();
+            nodes.iter().any(has_endpoint)
         })
         .collect();
     if services.is_empty() {
@@ -53,8 +53,8 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
     if services.len() > MAX_NAMED {
         evidence.push(format!("and {} more Services", services.len() - MAX_NAMED));
     }
-    let who = affected_clients(nodes, topology, "Pods on ");
-    let (what, fails) = if bridged {
+    let affected = affected_clients(nodes, topology, "Pods on ");
+    let (callee, fails) = if bridged {
         (
             "themselves",
             "time out once in as many calls as the Service has endpoints",
@@ -76,11 +76,11 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         severity: Severity::Warning,
         subject: format!("hairpin on {}", listed(nodes)),
         sentence: format!(
-            "{} that call {what} through one of {} would {fails}: hairpin mode is off there",
-            who.description,
+            "{} that call {callee} through one of {} would {fails}: hairpin mode is off there",
+            affected.description,
             crate::wording::pluralize(services.len(), "Service"),
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: vec![
             Remedy::new(

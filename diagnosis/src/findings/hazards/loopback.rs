@@ -57,7 +57,7 @@ pub(super) fn hazard(
     } else {
         format!("one time in {}", pool.len())
     };
-    let who = affected_clients(&nodes, topology, "clients on ");
+    let affected = affected_clients(&nodes, topology, "clients on ");
     let mut evidence = vec![
         format!(
             "{} has ipMode: Proxy: traffic really leaves the node",
@@ -91,10 +91,10 @@ pub(super) fn hazard(
         sentence: format!(
             "{} would time out at {} {share}: the load balancer sends them back to their own node, which drops packets \
              from its own address{policy_note}",
-            who.description,
+            affected.description,
             listed(&addresses),
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: remedies(topology, service, &entries),
     })

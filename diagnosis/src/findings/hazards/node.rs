@@ -52,7 +52,7 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         "about 300 bytes of kernel memory per entry; kube-proxy sets the limit with --conntrack-max-per-core",
     )
     .with_ineffective_when("the number of connections keeps growing: a larger table then fills up too");
-    let who = affected_clients(&nodes, topology, "clients on ");
+    let affected = affected_clients(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::Conntrack, "conntrack"),
         kind: HazardKind::Conntrack,
@@ -60,9 +60,9 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         subject: format!("conntrack on {}", listed(&nodes)),
         sentence: format!(
             "new connections of {} would fail intermittently: the conntrack table is nearly full there",
-            who.description
+            affected.description
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: vec![remedy],
     })
@@ -97,7 +97,7 @@ fn outdated_kube_proxy(topology: &Topology) -> Option<Hazard> {
     .with_ineffective_when(
         "kube-proxy cannot reach the API server: then it restarts with the same stale rules",
     );
-    let who = affected_clients(&nodes, topology, "clients on ");
+    let affected = affected_clients(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::StaleProxy, "kube-proxy"),
         kind: HazardKind::StaleProxy,
@@ -106,9 +106,9 @@ fn outdated_kube_proxy(topology: &Topology) -> Option<Hazard> {
         sentence: format!(
             "{} would be sent to removed endpoints, or load balancers to nodes without endpoints: kube-proxy there is \
              out of date or not healthy",
-            who.description
+            affected.description
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: vec![remedy],
     })
@@ -129,7 +129,7 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
     if topology.proxy_mode() != ProxyMode::Ipvs || services.is_empty() {
         return None;
     }
-    let who = affected_clients(
+    let affected = affected_clients(
         &nodes,
         topology,
         "external clients that the load balancer sends to ",
@@ -150,9 +150,9 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
         sentence: format!(
             "{} would fail while in-cluster clients pass: the nodes drop packets from their own addresses, including \
              health checks from a load balancer address",
-            who.description
+            affected.description
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: vec![
             Remedy::new(

@@ -67,13 +67,13 @@ pub(super) fn hazard(
         ProxyMode::Nftables => "nftables",
         _ => "IPVS",
     };
-    let (before, how, severity) = match worst {
+    let (before, effect, severity) = match worst {
         LocalPolicyHandling::RejectsHostNetwork => {
             ("clients in the host network of ", "time out", Severity::Notice)
         }
         _ => ("Pods on ", "be refused", Severity::Warning),
     };
-    let who = affected_clients(&nodes, topology, before);
+    let affected = affected_clients(&nodes, topology, before);
     let entries_words = super::super::node_share(&entries, topology.nodes().len());
     let mut evidence = vec![
         format!("Service {} has externalTrafficPolicy: Local", service.key),
@@ -104,13 +104,13 @@ pub(super) fn hazard(
         severity,
         subject: format!("Service {}", service.key),
         sentence: format!(
-            "{} would {how} at {}: Service {} has externalTrafficPolicy: Local and endpoints only on {}",
-            who.description,
+            "{} would {effect} at {}: Service {} has externalTrafficPolicy: Local and endpoints only on {}",
+            affected.description,
             listed(addresses),
             service.key,
             listed(&entries),
         ),
-        affected: who,
+        affected,
         evidence,
         remedies: catalogue::no_local::service_remedies(topology, service),
     })

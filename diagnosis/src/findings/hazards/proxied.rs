@@ -48,7 +48,7 @@ pub(super) fn hazard(
     if nodes.is_empty() || through {
         return None;
     }
-    let who = affected_clients(&nodes, topology, "clients on ");
+    let affected = affected_clients(&nodes, topology, "clients on ");
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     Some(Hazard {
         id: id(HazardKind::ProxyBypass, &service.key.to_string()),
@@ -58,11 +58,11 @@ pub(super) fn hazard(
         sentence: format!(
             "{} would be disconnected at {}: their node serves the address itself (ipMode: VIP), without the PROXY \
              header that the load balancer of Service {} adds and its endpoints require",
-            who.description,
+            affected.description,
             listed(&addresses),
             service.key
         ),
-        affected: who,
+        affected,
         evidence: vec![
             format!("annotation {key} of Service {} is {value:?}", service.key),
             format!("{} has ipMode: VIP", listed(&addresses)),

@@ -59,16 +59,16 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         (false, false) => return None,
     };
     let nodes = topology.nodes().len();
-    let room = most.saturating_sub(today).checked_div(per_node);
-    let forecast = match (today > most, room) {
+    let remaining = most.saturating_sub(today).checked_div(per_node);
+    let forecast = match (today > most, remaining) {
         (true, _) => format!(
             "{} too many: some nodes or ports are not registered",
             today - most
         ),
         (false, Some(0)) => "one more node does not fit".to_owned(),
-        (false, Some(room)) => format!(
+        (false, Some(remaining)) => format!(
             "the quota is reached at {}",
-            pluralize(nodes.saturating_add(room), "node")
+            pluralize(nodes.saturating_add(remaining), "node")
         ),
         (false, None) => "more nodes do not change this while the policy is Local".to_owned(),
     };
@@ -119,7 +119,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
     let today = total_backends(topology, balancer, |service| {
         BalancerLoad::current(topology, service)
     });
-    let everywhere = total_backends(topology, balancer, |service| {
+    let on_all_nodes = total_backends(topology, balancer, |service| {
         BalancerLoad::with_all_nodes(topology, service)
     });
     let mut evidence: Vec<String> = balancer
@@ -142,7 +142,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
         "today {today} of {most} backends (quota from configuration)"
     ));
     evidence.push(format!(
-        "with policy Cluster or a DaemonSet for all Services: {everywhere} of {most}"
+        "with policy Cluster or a DaemonSet for all Services: {on_all_nodes} of {most}"
     ));
     evidence
 }

@@ -32,7 +32,7 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
         .count();
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
-    let who = affected_clients(&all_nodes(topology), topology, "all clients, including those on ");
+    let affected = affected_clients(&all_nodes(topology), topology, "all clients, including those on ");
     Some(Hazard {
         id: id(HazardKind::SingleNode, &service.key.to_string()),
         kind: HazardKind::SingleNode,
@@ -48,7 +48,7 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
                 format!("all {} endpoints", pods.len())
             },
         ),
-        affected: who,
+        affected,
         evidence: vec![
             format!("endpoints of Service {}: {} on {node}", service.key, pluralize(pods.len(), "Pod")),
             format!("the cluster has {}", pluralize(nodes, "node")),

@@ -12,16 +12,16 @@ const BALANCER: &str = "203.0.113.10";
 const CLUSTER_IP: &str = "10.96.0.50";
 const NODES: [&str; 3] = ["n1/pod", "n2/pod", "n3/pod"];
 
-/// In each round, every vantage gets the answer that `says` returns for it.
+/// In each round, every vantage gets the answer that `script` returns for it.
 fn rounds(
     stage: &mut FindingsFixture,
     rounds: std::ops::Range<i64>,
-    says: impl Fn(i64, &str, &mut FindingsFixture),
+    script: impl Fn(i64, &str, &mut FindingsFixture),
 ) -> View {
     let mut view = None;
     for round in rounds {
         for vantage in NODES {
-            says(round, vantage, stage);
+            script(round, vantage, stage);
         }
         view = Some(stage.close(round));
     }
@@ -61,13 +61,13 @@ fn an_override_missing_on_one_nodes_resolver_names_resolver_and_node_after_two_r
     let mut spec = cluster();
     spec["platform"] = serde_json::json!("kubernetes");
     let mut stage = FindingsFixture::new(&spec);
-    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
+    let script = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         let answer = if vantage == "n3/pod" { BALANCER } else { CLUSTER_IP };
         stage.tell(round, vantage, "a.example.test", NODE_LOCAL, &[answer]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &[BALANCER]);
     };
-    assert_eq!(kinds(&rounds(&mut stage, 0..1, says)), [""; 0]);
-    let view = rounds(&mut stage, 1..2, says);
+    assert_eq!(kinds(&rounds(&mut stage, 0..1, script)), [""; 0]);
+    let view = rounds(&mut stage, 1..2, script);
     assert_eq!(kinds(&view), ["missing-override"]);
     let finding = &view.findings[0];
     assert_eq!(finding.vantages, vantages(&["n3/pod"]));
@@ -132,16 +132,16 @@ fn a_name_left_out_where_all_its_siblings_are_led_inside_lacks_its_override() {
 #[test]
 fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over() {
     let mut stage = FindingsFixture::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
+    let script = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
     };
-    rounds(&mut stage, 0..3, says);
+    rounds(&mut stage, 0..3, script);
     let mut moved = cluster();
     moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
     stage.change(&moved, 3);
     // The TTL is 30 s, six rounds, and the resolver may learn of the change two rounds later. Until then, the cache
     // is not at fault.
-    let view = rounds(&mut stage, 3..11, says);
+    let view = rounds(&mut stage, 3..11, script);
     assert_eq!(kinds(&view), ["cache-window"]);
     assert_eq!(view.findings[0].severity, crate::findings::Severity::Notice);
     assert!(
@@ -151,7 +151,7 @@ fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over()
         "{}",
         view.findings[0].sentence
     );
-    let view = rounds(&mut stage, 11..14, says);
+    let view = rounds(&mut stage, 11..14, script);
     assert_eq!(kinds(&view), ["stale-answer"]);
     let finding = &view.findings[0];
     assert!(
@@ -260,7 +260,7 @@ fn one_move_from_one_place_to_another_is_no_flapping() {
 #[test]
 fn two_inside_answers_for_a_name_of_nobody_here_differ_after_four_rounds() {
     let mut stage = FindingsFixture::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
+    let script = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         let answer = if vantage == "n1/pod" {
             "10.20.30.40"
         } else {
@@ -268,8 +268,8 @@ fn two_inside_answers_for_a_name_of_nobody_here_differ_after_four_rounds() {
         };
         stage.tell(round, vantage, "db.example.test", NODE_LOCAL, &[answer]);
     };
-    assert_eq!(kinds(&rounds(&mut stage, 0..3, says)), [""; 0]);
-    let view = rounds(&mut stage, 3..4, says);
+    assert_eq!(kinds(&rounds(&mut stage, 0..3, script)), [""; 0]);
+    let view = rounds(&mut stage, 3..4, script);
     assert_eq!(kinds(&view), ["differing-answers"]);
 }
 
@@ -286,13 +286,13 @@ fn a_private_address_in_the_public_answer_is_said_to_be_out_of_the_cas_reach() {
 #[test]
 fn a_name_that_does_not_exist_on_one_resolver_and_leads_inside_on_another_lacks_its_override() {
     let mut stage = FindingsFixture::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
+    let script = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "a.example.test", "10.96.0.11:53", &[]);
     };
-    let soon = rounds(&mut stage, 0..6, says);
+    let soon = rounds(&mut stage, 0..6, script);
     assert_eq!(kinds(&soon), [""; 0], "a cache may hold the absence for 30 s");
-    let view = rounds(&mut stage, 6..12, says);
+    let view = rounds(&mut stage, 6..12, script);
     assert_eq!(kinds(&view), ["missing-override"]);
     assert!(
         view.findings[0].sentence.contains("(no address)"),

@@ -86,18 +86,18 @@ fn a_host_with_its_own_body_at_the_other_controllers_front_is_a_security_finding
 fn a_default_backends_404_another_page_a_refusal_and_another_certificate_are_no_finding() {
     let own = ("n1/pod", answer(OWN, 200, Some(7), Some(1)));
     let refused = json!({"target": STRANGER, "channel": "vip", "result": "failed", "phase": "connect", "kind": "refused"});
-    for stranger in [
+    for other_answer in [
         answer(STRANGER, 404, Some(7), Some(1)),
         answer(STRANGER, 200, None, Some(2)),
         answer(STRANGER, 200, Some(8), Some(2)),
         refused,
     ] {
-        let view = asked(&[own.clone(), ("n1/pod", stranger.clone())]);
-        assert_eq!(view.findings, [], "{stranger}");
+        let view = asked(&[own.clone(), ("n1/pod", other_answer.clone())]);
+        assert_eq!(view.findings, [], "{other_answer}");
         assert_eq!(
             state(&view, "wiki.example.test"),
             ExposureState::NotServed,
-            "{stranger}"
+            "{other_answer}"
         );
     }
 }

@@ -57,18 +57,18 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     let vantage = Vantage::pod("n2".parse().unwrap());
     let base = assignments(&topology, &config(), &vantage);
     let plan = with_requests(&topology, &config(), &vantage, &asks);
-    let asked: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_requested()).collect();
-    assert_eq!(asked.len(), 2);
+    let requested: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_requested()).collect();
+    assert_eq!(requested.len(), 2);
     assert_eq!(
-        asked[0].dial,
+        requested[0].dial,
         DialAddress::Address("10.0.0.10:8080".parse().unwrap())
     );
-    assert_eq!(asked[0].entry.as_ref().unwrap().pod.as_str(), "ingress-0");
+    assert_eq!(requested[0].entry.as_ref().unwrap().pod.as_str(), "ingress-0");
     assert_eq!(
-        asked[1].dial,
+        requested[1].dial,
         DialAddress::Address("203.0.113.10:80".parse().unwrap())
     );
-    assert_eq!(asked[1].channel, Channel::Proxied);
+    assert_eq!(requested[1].channel, Channel::Proxied);
     let revision = PlanRevision { epoch: 1, number: 1 };
     assert_eq!(diff(&base, &plan, revision).len(), 2);
     let after = with_requests(&topology, &config(), &vantage, &[]);
@@ -120,12 +120,12 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
         "https://h.example.test/",
         &serde_json::json!({"entry": "ingress-0"}),
     );
-    let asked = |topology: &Topology| {
+    let requested = |topology: &Topology| {
         let plan = with_requests(topology, &config(), &vantage, std::slice::from_ref(&question));
         plan.iter().filter(|a| a.id.is_requested()).count()
     };
     assert_eq!(
-        (asked(&with_tls(8080, 8080)), asked(&with_tls(8080, 8443))),
+        (requested(&with_tls(8080, 8080)), requested(&with_tls(8080, 8443))),
         (0, 1)
     );
     let run = run_assignments(

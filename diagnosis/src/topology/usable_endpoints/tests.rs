@@ -60,7 +60,7 @@ fn names(endpoints: &[&Endpoint]) -> String {
 /// Endpoints selected for a client on node n1 in zone z1, with policy Cluster and with policy Local.
 #[test]
 fn each_row_of_the_rules_of_kube_proxy_holds() {
-    for (why, endpoints, cluster, local) in [
+    for (case, endpoints, cluster, local) in [
         ("no endpoint at all", &[][..], "", ""),
         ("ready ones, wherever they are", &["a n1 r", "b n2 r"], "a b", "a"),
         ("unready ones never", &["a n1 u", "b n2 r"], "b", ""),
@@ -124,9 +124,9 @@ fn each_row_of_the_rules_of_kube_proxy_holds() {
         assert_eq!(
             names(&service.usable_from(&node, Some(&zone))),
             cluster,
-            "{why}: Cluster"
+            "{case}: Cluster"
         );
-        assert_eq!(names(&service.usable_on(&node)), local, "{why}: Local");
+        assert_eq!(names(&service.usable_on(&node)), local, "{case}: Local");
     }
 }
 

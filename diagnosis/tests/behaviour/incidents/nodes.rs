@@ -64,9 +64,9 @@ fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answer
         assert_eq!(view.incidents, []);
     }
     let view = mesh.round(9, &no_echo);
-    let said: Vec<_> = view.investigations.iter().map(|i| i.sentence.as_str()).collect();
+    let sentences: Vec<_> = view.investigations.iter().map(|i| i.sentence.as_str()).collect();
     assert_eq!(
-        said,
+        sentences,
         [
             "the prober on node n2 does not respond, but the other Pods on the node do: check the prober, not the node"
         ]
@@ -160,12 +160,12 @@ fn what_one_vantage_alone_sees_fail_is_said_of_the_address_and_the_vantage_is_li
     }
     let view = engine.view(EventTime(12 * INTERVAL));
     let verdict = &view.incidents[0].verdict;
-    let told: Vec<&str> = verdict
+    let members: Vec<&str> = verdict
         .class
         .iter()
         .map(|region| region.region.as_str())
         .collect();
-    assert!(!told[0].starts_with("client"), "{told:?}");
-    assert!(told.contains(&"client"), "{told:?}");
+    assert!(!members[0].starts_with("client"), "{members:?}");
+    assert!(members.contains(&"client"), "{members:?}");
     assert!(!verdict.sentence.contains("direct"), "{}", verdict.sentence);
 }

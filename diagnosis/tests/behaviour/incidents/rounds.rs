@@ -8,9 +8,9 @@ fn every_observation_counts_once_or_is_accounted_for() {
     mesh.round(0, &healthy);
     let first = mesh.observed[0].clone();
     assert_eq!(mesh.engine.observe(&first), ObservationResult::Late);
-    let mut stranger = first.clone();
-    stranger.vantage = "n9/pod".parse().unwrap();
-    assert_eq!(mesh.engine.observe(&stranger), ObservationResult::Unknown);
+    let mut unknown_vantage = first.clone();
+    unknown_vantage.vantage = "n9/pod".parse().unwrap();
+    assert_eq!(mesh.engine.observe(&unknown_vantage), ObservationResult::Unknown);
     let mut ahead = first.clone();
     ahead.observation.seq = parallax_model::ReportSeq(900);
     ahead.observation.started = EventTime(2 * 3_600_000_000);

@@ -8,12 +8,12 @@ fn a_prober_that_restarts_in_place_is_away_and_its_node_is_not_broken() {
         let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
         for round in 0..60 {
             let restarts = (12..12 + away).contains(&round);
-            let there: Vec<usize> = ALL.into_iter().filter(|node| !restarts || *node != 5).collect();
-            day.mesh(round, &there, |_, to| {
+            let present: Vec<usize> = ALL.into_iter().filter(|node| !restarts || *node != 5).collect();
+            day.mesh(round, &present, |_, to| {
                 (restarts && to == 5).then_some(("connect", kind))
             });
-            day.web(round, &there, succeeds);
-            let view = day.close(round, &there);
+            day.web(round, &present, succeeds);
+            let view = day.close(round, &present);
             assert_eq!(
                 open_sentences(&view),
                 [""; 0],
@@ -31,17 +31,17 @@ fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
         let node = if pods { 3 } else { 5 };
         for round in 0..60 {
             let off = round >= 12;
-            let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != node).collect();
-            day.mesh(round, &there, |_, to| {
+            let present: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != node).collect();
+            day.mesh(round, &present, |_, to| {
                 (off && to == node).then_some(("connect", "connect_timeout"))
             });
-            day.web(round, &there, |from, to| match to {
+            day.web(round, &present, |from, to| match to {
                 Some(to) => (off && to == node).then_some(("connect", "connect_timeout")),
                 // Every other connection through the address ends on the dead node.
                 None => (off && node == 3 && (from + usize::try_from(round).unwrap()) % 2 == 0)
                     .then_some(("connect", "connect_timeout")),
             });
-            let view = day.close(round, &there);
+            let view = day.close(round, &present);
             if let Some(incident) = view.incidents.first() {
                 assert_eq!(
                     incident.verdict.region.members,
@@ -64,15 +64,15 @@ fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
     let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
     for round in 0..60 {
         let off = round >= 12;
-        let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != 3).collect();
+        let present: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != 3).collect();
         // The first half of the node's last round succeeds.
         if round == 12 {
             day.web(round, &[3], succeeds);
         }
-        day.mesh(round, &there, |_, to| {
+        day.mesh(round, &present, |_, to| {
             (off && to == 3).then_some(("connect", "connect_timeout"))
         });
-        day.web(round, &there, |from, to| {
+        day.web(round, &present, |from, to| {
             let chosen = to.unwrap_or(if (from + usize::try_from(round).unwrap()) % 2 == 0 {
                 3
             } else {
@@ -80,7 +80,7 @@ fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
             });
             (off && chosen == 3).then_some(("connect", "connect_timeout"))
         });
-        let view = day.close(round, &there);
+        let view = day.close(round, &present);
         if let Some(incident) = view.incidents.first() {
             let region = &incident.verdict.region;
             assert_eq!(
@@ -121,15 +121,15 @@ fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
             if round == forgotten {
                 day.change(spec(false, false), round * INTERVAL);
             }
-            let there = if round < 12 { ALL.to_vec() } else { left.clone() };
+            let present = if round < 12 { ALL.to_vec() } else { left.clone() };
             // One of three connections through the address goes to the dead endpoint.
-            day.web(round, &there, |from, to| {
+            day.web(round, &present, |from, to| {
                 let turn = usize::try_from(round).unwrap() + from;
                 let lost = to.is_none() && (12..forgotten).contains(&round) && turn % 3 == 0;
                 lost.then_some(("connect", "connect_timeout"))
             });
             named.extend(
-                open_sentences(&day.close(round, &there))
+                open_sentences(&day.close(round, &present))
                     .into_iter()
                     .map(|sentence| (round, sentence)),
             );

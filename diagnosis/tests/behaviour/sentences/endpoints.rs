@@ -36,12 +36,12 @@ fn where_some_pods_serve_the_sentence_says_so() {
             (broken && hit).then_some(("check", "status:503"))
         });
     });
-    let said = view
+    let sentences = view
         .incidents
         .iter()
         .map(|i| i.verdict.sentence.as_str())
         .chain(view.investigations.iter().map(|i| i.sentence.as_str()));
-    for sentence in said {
+    for sentence in sentences {
         assert!(!sentence.contains("no application Pod"), "{sentence}");
     }
 }

@@ -51,13 +51,13 @@ fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_wh
         cluster.host(round, "http", |_| broken.then_some(("check", "status:503")));
         cluster.names(round, |_| broken);
         let view = cluster.close(round);
-        let said: Vec<_> = view
+        let incidents: Vec<_> = view
             .incidents
             .iter()
             .map(|i| (i.verdict.causes[0].id.as_str(), i.verdict.sentence.as_str()))
             .collect();
-        assert!(said.len() <= 1, "round {round}: {said:?}");
-        if let [(id, sentence)] = said.as_slice() {
+        assert!(incidents.len() <= 1, "round {round}: {incidents:?}");
+        if let [(id, sentence)] = incidents.as_slice() {
             seen = true;
             assert_eq!(*id, "P11", "round {round}: {sentence}");
             for service in ["shop/web", "kube-system/kube-dns"] {
@@ -84,7 +84,7 @@ fn withdrawal_with_late_rules(
     probe: impl Fn(&mut Cluster, i64, &dyn Fn(&str) -> bool),
 ) -> Vec<(i64, String, String)> {
     let mut cluster = Cluster::new(&healthy_spec());
-    let mut said = Vec::new();
+    let mut verdicts = Vec::new();
     for round in 0..60 {
         if round == 20 {
             cluster.change(withdrawn, round);
@@ -99,22 +99,22 @@ fn withdrawal_with_late_rules(
         for incident in &cluster.close(round).incidents {
             if !matches!(incident.state, IncidentState::Closed { .. }) {
                 let verdict = &incident.verdict;
-                said.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));
+                verdicts.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));
             }
         }
     }
-    said
+    verdicts
 }
 
-fn assert_withdrawal_for_a_minute(said: &[(i64, String, String)], then: &str) {
-    assert_eq!(said.last().unwrap().1, then, "{said:#?}");
-    let first = said.iter().find(|(_, id, _)| id != "P11");
-    assert!(first.is_none_or(|(round, ..)| *round > 35), "{said:#?}");
+fn assert_withdrawal_for_a_minute(verdicts: &[(i64, String, String)], then: &str) {
+    assert_eq!(verdicts.last().unwrap().1, then, "{verdicts:#?}");
+    let first = verdicts.iter().find(|(_, id, _)| id != "P11");
+    assert!(first.is_none_or(|(round, ..)| *round > 35), "{verdicts:#?}");
 }
 
-fn mentions_outdated_rules(said: &[(i64, String, String)]) -> bool {
+fn mentions_outdated_rules(verdicts: &[(i64, String, String)]) -> bool {
     let words = "and the Service rules of node n3 do not include the returned endpoints yet";
-    said.iter().any(|(.., sentence)| sentence.contains(words))
+    verdicts.iter().any(|(.., sentence)| sentence.contains(words))
 }
 
 /// Seen on a real cluster after three minutes without its API server: one node's rules were updated 20 s after
@@ -123,11 +123,11 @@ fn mentions_outdated_rules(said: &[(i64, String, String)]) -> bool {
 fn a_node_whose_service_rules_follow_a_withdrawal_late_has_no_stale_kube_proxy_yet() {
     let gone = spec(&[false, false, false], HEALTHY, "NotReady");
     for (late, then) in [(5, "P11"), (40, "F24")] {
-        let said = withdrawal_with_late_rules(&gone, (&["n3"], 4, late), |cluster, round, fails| {
+        let verdicts = withdrawal_with_late_rules(&gone, (&["n3"], 4, late), |cluster, round, fails| {
             cluster.address(round, |node| fails(node).then_some(("connect", "refused")));
         });
-        assert_withdrawal_for_a_minute(&said, then);
-        assert!(mentions_outdated_rules(&said), "{said:#?}");
+        assert_withdrawal_for_a_minute(&verdicts, then);
+        assert!(mentions_outdated_rules(&verdicts), "{verdicts:#?}");
     }
 }
 
@@ -142,14 +142,14 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
         (&["n3"][..], 0, 5, "P11"),
         (&["n3"][..], 0, 40, "P9"),
     ] {
-        let said = withdrawal_with_late_rules(&gone, (nodes, all, late), |cluster, round, fails| {
+        let verdicts = withdrawal_with_late_rules(&gone, (nodes, all, late), |cluster, round, fails| {
             cluster.names(round, fails);
         });
-        assert_withdrawal_for_a_minute(&said, then);
-        let rounds: Vec<i64> = said.iter().map(|(round, ..)| *round).collect();
-        assert_eq!(mentions_outdated_rules(&said), all == 0, "{said:#?}");
+        assert_withdrawal_for_a_minute(&verdicts, then);
+        let rounds: Vec<i64> = verdicts.iter().map(|(round, ..)| *round).collect();
+        assert_eq!(mentions_outdated_rules(&verdicts), all == 0, "{verdicts:#?}");
         let once = rounds.windows(2).all(|pair| pair[0] < pair[1]);
-        assert!(once || then != "P11", "one incident: {said:#?}");
+        assert!(once || then != "P11", "one incident: {verdicts:#?}");
     }
 }
 
@@ -158,7 +158,7 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
 #[test]
 fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_because_of_them() {
     let mut cluster = Cluster::new(&healthy_spec());
-    let mut said = Vec::new();
+    let mut verdicts = Vec::new();
     for round in 0..40 {
         match round {
             20 => cluster.change(&spec(&[true, true, true], HEALTHY, "NotReady"), round),
@@ -170,12 +170,12 @@ fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_bec
         cluster.names(round, |node| node == "n3" && (30..34).contains(&round));
         for incident in &cluster.close(round).incidents {
             let verdict = &incident.verdict;
-            said.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));
+            verdicts.push((round, verdict.causes[0].id.clone(), verdict.sentence.clone()));
         }
     }
-    assert!(!said.is_empty());
-    for (round, id, sentence) in &said {
-        assert_eq!(id, "P11", "{said:#?}");
+    assert!(!verdicts.is_empty());
+    for (round, id, sentence) in &verdicts {
+        assert_eq!(id, "P11", "{verdicts:#?}");
         assert!(
             sentence.contains("nodes n1 and n2 were marked NotReady"),
             "{sentence}"

@@ -51,8 +51,11 @@ fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() 
         text.contains(".svc.cluster.local"),
         "the cluster's domain is kept"
     );
-    let (again, said) = replay(&files, view.at);
-    assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
+    let (again, output) = replay(&files, view.at);
+    assert!(
+        output.iter().all(|line| line["type"] != "malformed"),
+        "{output:?}"
+    );
     assert_eq!(again.incidents.len(), view.incidents.len());
     for (veiled, plain) in again.incidents.iter().zip(&view.incidents) {
         let (v, p) = (&veiled.verdict, &plain.verdict);
@@ -160,8 +163,8 @@ proptest! {
                 {"url": format!("http://[2001:db8::{:x}]/", octets[3])}],
         })).unwrap();
         let plain = Topology::try_from(spec.clone()).unwrap();
-        let mut veil = pseudonyms::Pseudonymizer::new().unwrap();
-        let veiled_spec = veil.topology_spec(&spec);
+        let mut pseudonymizer = pseudonyms::Pseudonymizer::new().unwrap();
+        let veiled_spec = pseudonymizer.topology_spec(&spec);
         let text = serde_json::to_string(&veiled_spec).unwrap();
         for word in &words {
             prop_assert!(!text.to_lowercase().contains(word.as_str()), "{word} in {text}");
@@ -176,7 +179,7 @@ proptest! {
             let recorded: Recorded = serde_json::from_value(json!({"vantage": format!("{}.{}/pod", words[0], words[1]),
                 "incarnation": words[0], "seq": 1, "t_us": 2, "target": id, "channel": "vip", "result": "ok",
                 "entry": words[10], "front": format!("{}:80", ip(3))})).unwrap();
-            let seen = veil.recorded_observation(&recorded);
+            let seen = pseudonymizer.recorded_observation(&recorded);
             let placed_again = veiled.targets().get(&seen.observation.target);
             prop_assert!(placed_again.is_some(), "{id} became {}", seen.observation.target);
             prop_assert_eq!(placed_again.unwrap().entry.is_some(), placed.entry.is_some(), "{}", id);
@@ -195,8 +198,8 @@ proptest! {
         let text = |bits: u32| std::net::Ipv4Addr::from_bits(bits);
         prop_assume!(!text(a).is_loopback() && !text(a).is_unspecified());
         prop_assume!(!text(b).is_loopback() && !text(b).is_unspecified());
-        let mut veil = pseudonyms::Pseudonymizer::new().unwrap();
-        let mut through = |bits: u32| match veil.ip(text(bits).into()) {
+        let mut pseudonymizer = pseudonyms::Pseudonymizer::new().unwrap();
+        let mut through = |bits: u32| match pseudonymizer.ip(text(bits).into()) {
             std::net::IpAddr::V4(v4) => v4.to_bits(),
             std::net::IpAddr::V6(_) => panic!("another family"),
         };

@@ -9,12 +9,13 @@ fn a_recording_replays_to_the_view_and_the_words_of_the_live_engine_byte_for_byt
     let (folder, view) = live.finish();
     assert_eq!(view.incidents[0].verdict.region.region, "nolocal");
     assert!(view.counters.unknown > 0 && view.counters.implausible > 0 && view.counters.prober_faults > 0);
-    let (again, said) = replay(&segments(folder.path()), view.at);
+    let (again, output) = replay(&segments(folder.path()), view.at);
     assert_eq!(rendered(&again), rendered(&view));
     assert!(
-        said.iter()
+        output
+            .iter()
             .all(|line| line["type"] != "malformed" && line["type"] != "gap"),
-        "{said:?}"
+        "{output:?}"
     );
 }
 
@@ -35,9 +36,12 @@ fn a_baseline_that_was_reset_replays_as_reset_and_is_learned_anew() {
         let view = live.engine.view(live.now);
         assert_eq!(learned(&view), 1, "one baseline is learned again");
         let (folder, view) = live.finish();
-        let (again, said) = replay(&segments(folder.path()), view.at);
+        let (again, output) = replay(&segments(folder.path()), view.at);
         assert_eq!(learned(&again), 1);
-        assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
+        assert!(
+            output.iter().all(|line| line["type"] != "malformed"),
+            "{output:?}"
+        );
         if !pseudonyms {
             assert_eq!(rendered(&again), rendered(&view));
         }
@@ -73,9 +77,12 @@ fn each_segment_records_whether_the_topology_was_readable_when_it_began() {
         let own = lines.filter(|line| line["type"] == "topology_unread");
         own.map(|line| line["since_us"].clone()).collect()
     };
-    let said: Vec<Vec<Value>> = segments(folder.path()).iter().map(unread).collect();
-    let (last, before) = said.split_last().unwrap();
-    assert!(before.iter().all(|said| *said == [json!(since)]), "{said:?}");
+    let records: Vec<Vec<Value>> = segments(folder.path()).iter().map(unread).collect();
+    let (last, before) = records.split_last().unwrap();
+    assert!(
+        before.iter().all(|records| *records == [json!(since)]),
+        "{records:?}"
+    );
     assert_eq!(*last, [json!(since), Value::Null]);
 }
 
@@ -136,10 +143,13 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
         "it closes on evidence of the new rounds"
     );
     let files = segments(folder.path());
-    let (again, said) = replay(&files, view.at);
+    let (again, output) = replay(&files, view.at);
     assert_eq!(rendered(&again), rendered(&view));
-    assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
-    assert_eq!(said.iter().filter(|line| line["type"] == "trial").count(), 1);
+    assert!(
+        output.iter().all(|line| line["type"] != "malformed"),
+        "{output:?}"
+    );
+    assert_eq!(output.iter().filter(|line| line["type"] == "trial").count(), 1);
     let (later, _) = replay(&files[2..], view.at);
     assert_eq!(later.interval, shorter.interval);
 }
@@ -158,17 +168,20 @@ fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
     }
     let (folder, view) = live.finish();
     let files = segments(folder.path());
-    let (again, said) = replay(&files, view.at);
+    let (again, output) = replay(&files, view.at);
     assert_eq!(rendered(&again), rendered(&view));
-    let recordings = said.iter().filter(|line| line["type"] == "trial").count();
+    let recordings = output.iter().filter(|line| line["type"] == "trial").count();
     assert_eq!(recordings, 1);
 
-    let (from_the_middle, said) = replay(&files[1..], view.at);
-    assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
+    let (from_the_middle, output) = replay(&files[1..], view.at);
+    assert!(
+        output.iter().all(|line| line["type"] != "malformed"),
+        "{output:?}"
+    );
     // The last report of a vantage with a wrong clock may be in the missing part.
-    let heard = |view: &View| -> Vec<_> {
+    let last_reports = |view: &View| -> Vec<_> {
         let vantages = view.vantages.iter();
         vantages.map(|v| (v.vantage.clone(), v.state)).collect()
     };
-    assert_eq!(heard(&from_the_middle), heard(&view));
+    assert_eq!(last_reports(&from_the_middle), last_reports(&view));
 }

@@ -18,8 +18,8 @@ fn the_oldest_segments_are_deleted_beyond_the_size_limit() {
     let total: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
     // Compressed lines are written in blocks: a segment may exceed its share by a few of them.
     assert!(total <= RecordOptions::MIN_BYTES + (64 << 10), "{total}");
-    let (_, said) = replay(&files, view.at);
-    assert!(said.iter().all(|line| line["type"] != "malformed"));
+    let (_, output) = replay(&files, view.at);
+    assert!(output.iter().all(|line| line["type"] != "malformed"));
 }
 
 #[test]

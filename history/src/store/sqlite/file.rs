@@ -62,15 +62,16 @@ pub(super) fn set_size_limit(connection: &Connection, bytes: u64) -> rusqlite::R
 }
 
 fn check_integrity(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let said: rusqlite::Result<String> = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
-    match said {
-        Ok(said) if said == "ok" => Ok(()),
-        Ok(said) => Err(StoreError::new(
+    let result: rusqlite::Result<String> =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+    match result {
+        Ok(result) if result == "ok" => Ok(()),
+        Ok(result) => Err(StoreError::new(
             StoreErrorKind::Corrupt,
             format!(
                 "the store {} is corrupt: {}",
                 path.display(),
-                said.replace('\n', " ")
+                result.replace('\n', " ")
             ),
         )),
         Err(error) => Err(store_error(&error, "check", path)),
@@ -78,7 +79,7 @@ fn check_integrity(connection: &Connection, path: &Path) -> Result<(), StoreErro
 }
 
 /// Moves a corrupt file aside and returns a text that reports it.
-pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Result<String, StoreError> {
+pub(super) fn move_aside(path: &Path, now: EventTime, cause: &StoreError) -> Result<String, StoreError> {
     let aside = with_suffix(path, &format!(".corrupt-{}", now.0 / 1_000_000));
     for companion in FILE_SUFFIXES {
         match fs::rename(with_suffix(path, companion), with_suffix(&aside, companion)) {
@@ -97,7 +98,7 @@ pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Resul
     delete_old_corrupt_files(path);
     Ok(format!(
         "{}; it was moved aside to {} and replaced by a new file, without the previous history",
-        why.message,
+        cause.message,
         aside.display()
     ))
 }

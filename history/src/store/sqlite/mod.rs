@@ -41,8 +41,8 @@ impl SqliteFile {
 
 impl StoreOpener for SqliteFile {
     fn open(&mut self, now: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError> {
-        let (store, said) = SqliteStore::open(&self.options, now)?;
-        Ok((Box::new(store), said))
+        let (store, notices) = SqliteStore::open(&self.options, now)?;
+        Ok((Box::new(store), notices))
     }
 
     fn location(&self) -> String {
@@ -63,10 +63,10 @@ impl SqliteStore {
     /// Opens or creates the file. A corrupt file is moved aside first, once.
     pub(super) fn open(options: &StoreOptions, now: EventTime) -> Result<(Self, Vec<String>), StoreError> {
         let lock = FileLock::acquire(&options.path)?;
-        let mut said = Vec::new();
+        let mut notices = Vec::new();
         let connection = match file::open_connection(options) {
-            Err(trouble) if trouble.kind == StoreErrorKind::Corrupt => {
-                said.push(file::move_aside(&options.path, now, &trouble)?);
+            Err(error) if error.kind == StoreErrorKind::Corrupt => {
+                notices.push(file::move_aside(&options.path, now, &error)?);
                 file::open_connection(options)?
             }
             connected => connected?,
@@ -76,16 +76,16 @@ impl SqliteStore {
             options: options.clone(),
             _lock: lock,
         };
-        Ok((store, said))
+        Ok((store, notices))
     }
 
     /// Runs an operation; an error names it.
     fn with_context<T>(
         &mut self,
-        what: &str,
+        action: &str,
         run: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        run(&mut self.connection).map_err(|error| store_error(&error, what, &self.options.path))
+        run(&mut self.connection).map_err(|error| store_error(&error, action, &self.options.path))
     }
 }
 

@@ -115,12 +115,12 @@ fn delete_rollups(connection: &Connection, step: RollupStep, before: i64) -> rus
 /// Deletes incidents that ended before a time, with their verdicts; an incident without an end is never deleted.
 fn delete_incidents(connection: &mut Connection, before: i64) -> rusqlite::Result<bool> {
     let transaction = connection.transaction()?;
-    let which = "SELECT id FROM incidents WHERE ended < ?1 ORDER BY ended, id LIMIT ?2";
+    let query = "SELECT id FROM incidents WHERE ended < ?1 ORDER BY ended, id LIMIT ?2";
     transaction
-        .prepare_cached(&format!("DELETE FROM verdicts WHERE incident IN ({which})"))?
+        .prepare_cached(&format!("DELETE FROM verdicts WHERE incident IN ({query})"))?
         .execute(params![before, MAX_INCIDENTS])?;
     let removed = transaction
-        .prepare_cached(&format!("DELETE FROM incidents WHERE id IN ({which})"))?
+        .prepare_cached(&format!("DELETE FROM incidents WHERE id IN ({query})"))?
         .execute(params![before, MAX_INCIDENTS])?;
     transaction.commit()?;
     Ok(removed > 0)

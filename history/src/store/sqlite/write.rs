@@ -53,12 +53,12 @@ fn write_incidents(transaction: &Transaction<'_>, batch: &WriteBatch) -> rusqlit
 
 fn end_columns(end: Option<&IncidentEnd>) -> (Option<i64>, Option<&'static str>, Option<&str>) {
     let Some(end) = end else { return (None, None, None) };
-    let (how, by) = match &end.ending {
+    let (label, by) = match &end.ending {
         IncidentEnding::Judged => ("judged", None),
         IncidentEnding::Restart => ("restart", None),
         IncidentEnding::Continued { by } => ("continued", Some(by.as_str())),
     };
-    (Some(end.ended_at.0), Some(how), by)
+    (Some(end.ended_at.0), Some(label), by)
 }
 
 fn write_ends(transaction: &Transaction<'_>, ends: &[(String, IncidentEnd)]) -> rusqlite::Result<()> {

@@ -12,8 +12,8 @@ use super::{
 /// Runs a test against a new store of each back end.
 fn for_each_back_end(test: impl Fn(&mut dyn HistoryStore)) {
     let folder = tempfile::tempdir().unwrap();
-    let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
-    assert!(said.is_empty(), "{said:?}");
+    let (mut store, notices) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
+    assert!(notices.is_empty(), "{notices:?}");
     test(store.as_mut());
 }
 
@@ -85,13 +85,13 @@ fn changes_of_a_verdict_are_kept_in_order() {
             });
         }
         store.write(&batch).unwrap();
-        let said: Vec<_> = store
+        let sentences: Vec<_> = store
             .verdict_changes("i-1")
             .unwrap()
             .iter()
             .map(|change| change.verdict["sentence"].as_str().unwrap().to_owned())
             .collect();
-        assert_eq!(said, ["sentence 1", "sentence 2"]);
+        assert_eq!(sentences, ["sentence 1", "sentence 2"]);
     });
 }
 
@@ -104,9 +104,9 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
                 closed("i-2", NOW),
             ]))
             .unwrap();
-        let end = |how| IncidentEnd {
+        let end = |ending| IncidentEnd {
             ended_at: NOW.minus(Micros(5)),
-            ending: how,
+            ending,
         };
         let batch = WriteBatch {
             ends: vec![
@@ -119,17 +119,17 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
             ..WriteBatch::default()
         };
         store.write(&batch).unwrap();
-        let how = |store: &mut dyn HistoryStore, id: &str| {
+        let ending = |store: &mut dyn HistoryStore, id: &str| {
             store.incident(id).unwrap().unwrap().summary.end.unwrap().ending
         };
         assert_eq!(
-            how(store, "i-1"),
+            ending(store, "i-1"),
             IncidentEnding::Continued { by: "i-3".to_owned() }
         );
-        assert_eq!(how(store, "i-2"), IncidentEnding::Judged);
-        let said = store.incident("i-1").unwrap().unwrap().into_json();
-        assert_eq!(said["state"], "closed");
-        assert_eq!(said["ended"], json!({"how": "continued", "by": "i-3"}));
+        assert_eq!(ending(store, "i-2"), IncidentEnding::Judged);
+        let document = store.incident("i-1").unwrap().unwrap().into_json();
+        assert_eq!(document["state"], "closed");
+        assert_eq!(document["ended"], json!({"how": "continued", "by": "i-3"}));
     });
 }
 

@@ -58,8 +58,8 @@ fn what_was_committed_before_a_kill_is_there_after_it_and_the_file_takes_more() 
         child.wait().unwrap();
         let last = *committed.last().expect("the child writes");
 
-        let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
-        assert!(said.is_empty(), "{said:?}");
+        let (mut store, notices) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
+        assert!(notices.is_empty(), "{notices:?}");
         for n in 0..=last {
             assert!(
                 store.incident(&format!("i-{n}")).unwrap().is_some(),

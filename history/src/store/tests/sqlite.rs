@@ -22,14 +22,14 @@ fn open_error(options: &StoreOptions) -> StoreError {
 fn a_second_process_on_the_file_is_refused_and_the_error_names_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let first = SqliteStore::open(&options(&folder), NOW).unwrap();
-    let trouble = open_error(&options(&folder));
-    assert_eq!(trouble.kind, StoreErrorKind::Locked);
-    let said = trouble.message;
+    let error = open_error(&options(&folder));
+    assert_eq!(error.kind, StoreErrorKind::Locked);
+    let message = error.message;
     assert!(
-        said.contains(&format!("process {}", std::process::id())),
-        "{said}"
+        message.contains(&format!("process {}", std::process::id())),
+        "{message}"
     );
-    assert!(said.contains("store.path of its own"), "{said}");
+    assert!(message.contains("store.path of its own"), "{message}");
     drop(first);
     SqliteStore::open(&options(&folder), NOW).unwrap();
 }
@@ -42,9 +42,9 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
     for round in 0..5 {
         fs::write(&path, &rubbish).unwrap();
         let now = NOW.plus(Micros::from_secs(round));
-        let (mut store, said) = SqliteStore::open(&options(&folder), now).unwrap();
+        let (mut store, notices) = SqliteStore::open(&options(&folder), now).unwrap();
         let aside = format!("{}.corrupt-{}", path.display(), now.0 / 1_000_000);
-        assert!(said.len() == 1 && said[0].contains(&aside), "{said:?}");
+        assert!(notices.len() == 1 && notices[0].contains(&aside), "{notices:?}");
         assert_eq!(fs::read(&aside).unwrap(), rubbish, "its content is preserved");
         store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
         drop(store);
@@ -79,8 +79,11 @@ fn a_damaged_page_is_found_at_the_start() {
     let middle = bytes.len() / 2 / 4_096 * 4_096;
     bytes[middle..middle + 2_048].fill(0xff);
     fs::write(&path, bytes).unwrap();
-    let (_, said) = SqliteStore::open(&options(&folder), NOW).unwrap();
-    assert!(said.len() == 1 && said[0].contains("is corrupt"), "{said:?}");
+    let (_, notices) = SqliteStore::open(&options(&folder), NOW).unwrap();
+    assert!(
+        notices.len() == 1 && notices[0].contains("is corrupt"),
+        "{notices:?}"
+    );
 }
 
 #[test]
@@ -89,9 +92,9 @@ fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
     let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     store.limit(0).unwrap();
     let mut batch = with_incidents((0..50).map(|i| closed(&format!("i-{i}"), NOW)));
-    let trouble = store.write(&batch).unwrap_err();
-    assert_eq!(trouble.kind, StoreErrorKind::Full, "{trouble}");
-    assert!(trouble.message.contains("raise store.maxSize"), "{trouble}");
+    let error = store.write(&batch).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
+    assert!(error.message.contains("raise store.maxSize"), "{error}");
     assert!(
         store.incident_summaries(10).unwrap().is_empty(),
         "nothing of the batch is written"
@@ -108,8 +111,8 @@ fn a_read_only_store_reports_it() {
     let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
     store.read_only().unwrap();
-    let trouble = store.write(&with_incidents([closed("i-2", NOW)])).unwrap_err();
-    assert_eq!(trouble.kind, StoreErrorKind::ReadOnly, "{trouble}");
+    let error = store.write(&with_incidents([closed("i-2", NOW)])).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
     assert_eq!(
         store.incident_summaries(10).unwrap().len(),
         1,
@@ -120,13 +123,13 @@ fn a_read_only_store_reports_it() {
 #[test]
 fn the_error_of_a_missing_folder_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let trouble = open_error(&StoreOptions::with_defaults(
+    let error = open_error(&StoreOptions::with_defaults(
         folder.path().join("nowhere/history.db"),
     ));
-    assert_eq!(trouble.kind, StoreErrorKind::Unavailable);
-    assert!(trouble.message.contains("its folder exists"), "{trouble}");
-    let trouble = open_error(&StoreOptions::with_defaults(folder.path()));
-    assert_eq!(trouble.kind, StoreErrorKind::Unavailable, "{trouble}");
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    assert!(error.message.contains("its folder exists"), "{error}");
+    let error = open_error(&StoreOptions::with_defaults(folder.path()));
+    assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
 }
 
 #[test]
@@ -138,9 +141,9 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
         .execute_batch("CREATE TABLE notes (text)")
         .unwrap();
     let before = fs::read(&path).unwrap();
-    let trouble = open_error(&options(&folder));
-    assert_eq!(trouble.kind, StoreErrorKind::Foreign);
-    assert!(trouble.message.contains("another program's"), "{trouble}");
+    let error = open_error(&options(&folder));
+    assert_eq!(error.kind, StoreErrorKind::Foreign);
+    assert!(error.message.contains("another program's"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), before);
 
     fs::remove_file(&path).unwrap();
@@ -149,9 +152,9 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
         .unwrap()
         .pragma_update(None, "user_version", 99)
         .unwrap();
-    let trouble = open_error(&options(&folder));
-    assert_eq!(trouble.kind, StoreErrorKind::Foreign);
-    assert!(trouble.message.contains("schema 99"), "{trouble}");
+    let error = open_error(&options(&folder));
+    assert_eq!(error.kind, StoreErrorKind::Foreign);
+    assert!(error.message.contains("schema 99"), "{error}");
 }
 
 /// `tests/store/vN.sql` is a file as version N left it; these fixtures never change, new ones are added.
@@ -168,8 +171,8 @@ fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
             .unwrap()
             .execute_batch(dump)
             .unwrap();
-        let (mut store, said) = SqliteStore::open(&options(&folder), NOW).unwrap();
-        assert!(said.is_empty(), "{said:?}");
+        let (mut store, notices) = SqliteStore::open(&options(&folder), NOW).unwrap();
+        assert!(notices.is_empty(), "{notices:?}");
         let kept = store.ended_incidents(None, 10).unwrap();
         assert_eq!(kept.len(), 1, "version {version}");
         assert_eq!(
@@ -310,8 +313,8 @@ fn beyond_the_size_limit_the_least_valuable_data_is_deleted_in_short_steps() {
             ..WriteBatch::default()
         };
         n += 1;
-        if let Err(trouble) = store.write(&batch) {
-            break trouble;
+        if let Err(error) = store.write(&batch) {
+            break error;
         }
     };
     assert_eq!(full.kind, StoreErrorKind::Full);

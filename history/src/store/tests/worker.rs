@@ -168,10 +168,10 @@ struct WorkerHarness {
 }
 
 impl WorkerHarness {
-    fn new(store: ScriptedStore, room: usize, clock: Clock) -> Self {
+    fn new(store: ScriptedStore, capacity: usize, clock: Clock) -> Self {
         let metrics = StoreMetrics::new();
         let (keeper, worker, handle) =
-            StoreWorker::with_capacity(Box::new(store.clone()), clock, &metrics, room);
+            StoreWorker::with_capacity(Box::new(store.clone()), clock, &metrics, capacity);
         Self {
             store,
             writer: keeper,
@@ -203,47 +203,47 @@ impl WorkerHarness {
     }
 }
 
-fn harness(room: usize) -> WorkerHarness {
-    WorkerHarness::new(ScriptedStore::default(), room, Clock::starting_at(NOW))
+fn harness(capacity: usize) -> WorkerHarness {
+    WorkerHarness::new(ScriptedStore::default(), capacity, Clock::starting_at(NOW))
 }
 
 #[test]
 fn a_full_queue_drops_and_counts_the_least_valuable_data() {
-    let mut scene = harness(200);
-    scene
+    let mut harness = harness(200);
+    harness
         .store
         .script(|script| script.refuse_open = Some(StoreErrorKind::Unavailable));
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..50 {
         let booked = parallax_diagnosis::ObservationResult::Late;
-        scene
+        harness
             .writer
             .record_observation(&failure(seq, NOW), booked, &topology);
     }
-    scene.turn(0);
+    harness.turn(0);
     assert_eq!(
-        scene.metrics.dropped_by_store(PendingKind::Failure),
+        harness.metrics.dropped_by_store(PendingKind::Failure),
         0,
         "100 of 200 units"
     );
     // Two incidents and the first verdict of each take 128 units, two roll-ups one each.
-    scene.view(
+    harness.view(
         vec![
             incident("i-1", IncidentState::Open),
             incident("i-2", IncidentState::Open),
         ],
         1,
     );
-    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 15);
+    assert_eq!(harness.metrics.dropped_by_store(PendingKind::Failure), 15);
     for i in 3..20 {
-        scene.view(vec![incident(&format!("i-{i}"), IncidentState::Open)], i);
+        harness.view(vec![incident(&format!("i-{i}"), IncidentState::Open)], i);
     }
-    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 50);
-    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Rollup), 2);
-    assert!(scene.metrics.dropped_by_store(PendingKind::Verdict) > 0);
-    scene.store.script(|script| script.refuse_open = None);
-    scene.turn(60);
-    let kept: Vec<_> = scene
+    assert_eq!(harness.metrics.dropped_by_store(PendingKind::Failure), 50);
+    assert_eq!(harness.metrics.dropped_by_store(PendingKind::Rollup), 2);
+    assert!(harness.metrics.dropped_by_store(PendingKind::Verdict) > 0);
+    harness.store.script(|script| script.refuse_open = None);
+    harness.turn(60);
+    let kept: Vec<_> = harness
         .store
         .script(|script| script.incidents.keys().cloned().collect());
     assert!(
@@ -254,54 +254,54 @@ fn a_full_queue_drops_and_counts_the_least_valuable_data() {
 
 #[test]
 fn growing_counts_are_no_verdict_change_and_another_region_is() {
-    let mut scene = harness(1_000);
+    let mut harness = harness(1_000);
     let mut one = incident("i-1", IncidentState::Open);
-    scene.view(vec![one.clone()], 1);
+    harness.view(vec![one.clone()], 1);
     one.verdict.evidence[0].probes += 5;
-    scene.view(vec![one.clone()], 2);
-    let waiting = scene.handle.queue.clone().unwrap();
+    harness.view(vec![one.clone()], 2);
+    let waiting = harness.handle.queue.clone().unwrap();
     let first = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!(
         (first.changes.len(), first.incidents["i-1"].seen_at),
         (1, NOW.plus(Micros::from_secs(5)))
     );
     one.verdict.region.region = "client".to_owned();
-    scene.view(vec![one.clone()], 3);
+    harness.view(vec![one.clone()], 3);
     let second = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!((second.changes.len(), second.incidents.len()), (1, 1));
     // After a minute the counts are written too, without a change in the history of verdicts.
-    scene.view(vec![one], 15);
+    harness.view(vec![one], 15);
     let third = waiting.wait_for_work(Duration::ZERO, true).batch;
     assert_eq!((third.changes.len(), third.incidents.len()), (0, 1));
 }
 
 #[test]
 fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
-    let mut scene = harness(1_000);
+    let mut harness = harness(1_000);
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..150 {
-        scene.writer.record_observation(
+        harness.writer.record_observation(
             &failure(seq, NOW),
             parallax_diagnosis::ObservationResult::Late,
             &topology,
         );
     }
     let hour = Micros::from_secs(3_600);
-    scene.writer.record_observation(
+    harness.writer.record_observation(
         &failure(999, NOW.plus(hour)),
         parallax_diagnosis::ObservationResult::Late,
         &topology,
     );
-    scene.turn(0);
-    assert_eq!(scene.store.script(|script| script.failures.len()), 101);
+    harness.turn(0);
+    assert_eq!(harness.store.script(|script| script.failures.len()), 101);
 }
 
 #[test]
 fn work_without_anything_to_do_is_no_write() {
-    let mut scene = harness(1_000);
-    scene
+    let mut harness = harness(1_000);
+    harness
         .store
         .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
-    scene.worker.turn(scene.now, StoreWork::default());
-    assert_eq!(scene.status(), Status::Up);
+    harness.worker.turn(harness.now, StoreWork::default());
+    assert_eq!(harness.status(), Status::Up);
 }

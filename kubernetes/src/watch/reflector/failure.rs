@@ -72,8 +72,8 @@ impl<S: WatchedResource> Reflector<S> {
             ),
             _ => String::new(),
         };
-        let said: String = status.message.chars().take(MAX_ERROR_LENGTH).collect();
-        let mut failure = self.failure(reason, &format_args!("{} {said}{advice}", status.code));
+        let message: String = status.message.chars().take(MAX_ERROR_LENGTH).collect();
+        let mut failure = self.failure(reason, &format_args!("{} {message}{advice}", status.code));
         let seconds = status
             .details
             .as_ref()

@@ -22,8 +22,8 @@ impl<S: WatchedResource> Reflector<S> {
     ) -> Result<Option<String>, ReceiverDropped> {
         let began = Instant::now();
         match self.list_pages().await {
-            Ok((things, unreadable, version)) => {
-                self.send(WatchUpdate::Listed(things, unreadable)).await?;
+            Ok((objects, unreadable, version)) => {
+                self.send(WatchUpdate::Listed(objects, unreadable)).await?;
                 Ok(Some(version))
             }
             Err(ListError::Absent) => {
@@ -53,8 +53,8 @@ impl<S: WatchedResource> Reflector<S> {
     /// permissions first, so an account without permission gets 403 even for a resource that does not exist.
     async fn is_undefined(&self) -> bool {
         let group_version = format!("{}/{}", self.source.group(), self.source.version());
-        let asked = self.client.list_api_group_resources(&group_version);
-        match timeout(self.timing.request_timeout, asked).await {
+        let request = self.client.list_api_group_resources(&group_version);
+        match timeout(self.timing.request_timeout, request).await {
             Ok(Ok(list)) => !list
                 .resources
                 .iter()
@@ -65,7 +65,7 @@ impl<S: WatchedResource> Reflector<S> {
     }
 
     async fn list_pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
-        let mut things = Vec::new();
+        let mut objects = Vec::new();
         let mut unreadable = 0;
         let mut params = ListParams {
             label_selector: self.label_selector.clone(),
@@ -76,13 +76,13 @@ impl<S: WatchedResource> Reflector<S> {
             let page = self.list_page(&params).await?;
             for item in page.items {
                 match self.parse(item) {
-                    Some(thing) => things.push(thing),
+                    Some(object) => objects.push(object),
                     None => unreadable += 1,
                 }
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
-                None => return Ok((things, unreadable, page.metadata.resource_version)),
+                None => return Ok((objects, unreadable, page.metadata.resource_version)),
             }
         }
     }

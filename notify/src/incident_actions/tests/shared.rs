@@ -51,21 +51,21 @@ impl Replica {
         let (part, part_out) = watch::channel(part);
         let place = "parallax/parallax-incident-actions".parse().unwrap();
         let replica = ReplicaState::for_test(part_out);
-        let ledger = ActionConfigMap::new(
+        let config_map = ActionConfigMap::new(
             ApiClient(client),
             place,
             replica,
             IncidentActionMetrics::default(),
         );
-        let desk = Arc::new(ActionManager::new(
+        let actions = Arc::new(ActionManager::new(
             Clock::system(),
             StoreHandle::off(),
-            Some(ledger),
+            Some(config_map),
         ));
         let cancelled = CancellationToken::new();
         Self {
-            task: tokio::spawn(desk.clone().run(cancelled.clone())),
-            actions: desk,
+            task: tokio::spawn(actions.clone().run(cancelled.clone())),
+            actions,
             role: part,
             cancelled,
         }
@@ -82,7 +82,7 @@ impl Replica {
         self.task.await.unwrap();
     }
 
-    async fn wait_until(&self, what: &str, holds: impl Fn(&ActionManager) -> bool) {
+    async fn wait_until(&self, description: &str, holds: impl Fn(&ActionManager) -> bool) {
         let waiting = async {
             while !holds(&self.actions) {
                 tokio::task::yield_now().await;
@@ -90,7 +90,7 @@ impl Replica {
         };
         timeout(TIMEOUT, waiting)
             .await
-            .unwrap_or_else(|_| panic!("never learned {what}"));
+            .unwrap_or_else(|_| panic!("never learned {description}"));
     }
 }
 
@@ -99,8 +99,8 @@ async fn an_action_reported_as_persisted_is_known_to_the_next_leader() {
     let api = server().await;
     let leader = Replica::start(&api, leads(1));
     let standby = Replica::start(&api, ReplicaRole::Standby { leader: None });
-    let said = leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
-    assert!(said.persisted);
+    let acknowledgement = leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
+    assert!(acknowledgement.persisted);
     assert!(
         leader
             .actions
@@ -145,13 +145,15 @@ async fn a_standby_reads_actions_and_writes_nothing() {
     leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
     let standby = Replica::start(&api, ReplicaRole::Standby { leader: None });
     standby
-        .wait_until("what was done before it started", |desk| {
-            desk.actions_on("i-1").is_some()
+        .wait_until("what was done before it started", |actions| {
+            actions.actions_on("i-1").is_some()
         })
         .await;
     leader.actions.acknowledge("i-2", "ann", None).await.unwrap();
     standby
-        .wait_until("what was done since", |desk| desk.actions_on("i-2").is_some())
+        .wait_until("what was done since", |actions| {
+            actions.actions_on("i-2").is_some()
+        })
         .await;
     let version = |api: &ApiServer| {
         api.get("configmaps", "parallax", "parallax-incident-actions")
@@ -172,16 +174,16 @@ async fn an_action_that_cannot_be_written_is_reported_unpersisted_and_written_la
         let leader = Replica::start(&api, leads(1));
         leader.actions.acknowledge("i-1", "ann", None).await.unwrap();
         api.set_behaviour("configmaps", manner);
-        let said = leader.actions.acknowledge("i-2", "ann", None).await.unwrap();
+        let acknowledgement = leader.actions.acknowledge("i-2", "ann", None).await.unwrap();
         assert!(
-            !said.persisted && !leader.actions.actions_on("i-2").unwrap().persisted,
+            !acknowledgement.persisted && !leader.actions.actions_on("i-2").unwrap().persisted,
             "{manner:?}"
         );
         assert!(lines(&api)["handled.i-2"].is_null());
         api.set_behaviour("configmaps", Behaviour::Normal);
         leader
-            .wait_until("that the action is persisted after all", |desk| {
-                desk.actions_on("i-2").unwrap().persisted
+            .wait_until("that the action is persisted after all", |actions| {
+                actions.actions_on("i-2").unwrap().persisted
             })
             .await;
         assert!(lines(&api)["handled.i-2"].is_string());
@@ -204,8 +206,8 @@ async fn a_late_write_of_a_former_leader_reverts_nothing() {
     let line = lines(&api)["handled.i-1"].as_str().unwrap().to_owned();
     assert!(line.contains("\"by\":\"ben\""), "{line}");
     leader
-        .wait_until("what the other one wrote", |desk| {
-            desk.actions_on("i-2").is_some()
+        .wait_until("what the other one wrote", |actions| {
+            actions.actions_on("i-2").is_some()
         })
         .await;
     former.stop().await;

@@ -13,7 +13,7 @@ async fn echo(addr: SocketAddr, nonce: &str, peer: &str) -> parallax_prober::Pro
 }
 
 #[tokio::test]
-async fn the_echo_tells_a_neighbour_with_the_nonce_who_answered_and_strangers_nothing() {
+async fn the_echo_identifies_itself_only_to_a_peer_with_the_nonce() {
     let mut aggregator = Aggregator::start(vec![], &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     assert_eq!(
@@ -35,19 +35,19 @@ async fn the_echo_tells_a_neighbour_with_the_nonce_who_answered_and_strangers_no
     assert_eq!(instance, agent.incarnation);
     assert!(peer.ip().is_loopback());
     assert_eq!(result.entry.unwrap().as_str(), "prober-n1");
-    let stranger = echo(agent.echo, "guess", "n1").await;
+    let wrong_secret = echo(agent.echo, "guess", "n1").await;
     assert_eq!(
-        stranger.outcome,
+        wrong_secret.outcome,
         Outcome::Failed {
             phase: Phase::Check,
             kind: FailureKind::Status,
             status: Some(404)
         }
     );
-    let elsewhere = echo(agent.echo, "secret", "n2").await;
-    assert_eq!(failure(&elsewhere), (Phase::Check, FailureKind::WrongBody));
+    let other_node = echo(agent.echo, "secret", "n2").await;
+    assert_eq!(failure(&other_node), (Phase::Check, FailureKind::WrongBody));
     assert_eq!(
-        elsewhere.dst_node.unwrap().as_str(),
+        other_node.dst_node.unwrap().as_str(),
         "n1",
         "the wrong one is the finding"
     );

@@ -58,18 +58,18 @@ impl Dns {
             }
         };
         let addr = tcp.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let queries = Arc::new(Mutex::new(Vec::new()));
         let cancel = CancellationToken::new();
         let serving = tokio::spawn(serve(
             udp,
             tcp,
             Box::new(script),
-            Arc::clone(&asked),
+            Arc::clone(&queries),
             cancel.clone(),
         ));
         Self {
             addr,
-            queries: asked,
+            queries,
             cancel,
             serving,
         }
@@ -85,7 +85,7 @@ async fn serve(
     udp: UdpSocket,
     tcp: TcpListener,
     script: Box<Script>,
-    asked: Arc<Mutex<Vec<String>>>,
+    queries: Arc<Mutex<Vec<String>>>,
     cancel: CancellationToken,
 ) {
     let mut buffer = [0; 1500];
@@ -96,7 +96,7 @@ async fn serve(
                 let (len, peer) = got.unwrap();
                 let query = Message::from_vec(&buffer[..len]).unwrap();
                 let question = &query.queries[0];
-                asked.lock().push(format!("{} {}", question.name().to_ascii().trim_end_matches('.'), question.query_type()));
+                queries.lock().push(format!("{} {}", question.name().to_ascii().trim_end_matches('.'), question.query_type()));
                 for answer in over_udp(&query, script(question)) {
                     udp.send_to(&answer, peer).await.unwrap();
                 }
@@ -107,7 +107,7 @@ async fn serve(
                 let mut bytes = vec![0; len.into()];
                 stream.read_exact(&mut bytes).await.unwrap();
                 let query = Message::from_vec(&bytes).unwrap();
-                asked.lock().push(format!("{} tcp", query.queries[0].name().to_ascii().trim_end_matches('.')));
+                queries.lock().push(format!("{} tcp", query.queries[0].name().to_ascii().trim_end_matches('.')));
                 if let DnsScript::Truncated(addresses) | DnsScript::Addresses(addresses) = script(&query.queries[0]) {
                     let answer = with_addresses(&query, addresses).to_vec().unwrap();
                     stream.write_u16(u16::try_from(answer.len()).unwrap()).await.unwrap();
@@ -118,13 +118,13 @@ async fn serve(
     }
 }
 
-fn over_udp(query: &Message, say: DnsScript) -> Vec<Vec<u8>> {
+fn over_udp(query: &Message, script: DnsScript) -> Vec<Vec<u8>> {
     let wrong_id = || {
         let mut wrong = with_addresses(query, &["6.6.6.6"]);
         wrong.metadata.id ^= 1;
         wrong.to_vec().unwrap()
     };
-    match say {
+    match script {
         DnsScript::Nothing => vec![],
         DnsScript::Garbage => vec![b"no dns at all".to_vec()],
         DnsScript::Loop => {

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-async fn start(does: Behaviour, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, Option<Server>) {
+async fn start(does: Behaviour, trusted_ca: &Ca, other_ca: &Ca) -> (std::net::SocketAddr, Option<Server>) {
     let server = match does {
         Behaviour::Refuse => {
             let gone = answering("").await;
@@ -41,20 +41,20 @@ async fn start(does: Behaviour, ours: &Ca, stranger: &Ca) -> (std::net::SocketAd
             .await
         }
         Behaviour::Handler(act) => Server::start(act).await,
-        Behaviour::Certificate(name, years, Trusted::Yes) => https(ours.server(name, years), OK).await,
-        Behaviour::Certificate(name, years, Trusted::No) => https(stranger.server(name, years), OK).await,
-        Behaviour::RequireClientCertificate => https(ours.demanding(HOST), OK).await,
+        Behaviour::Certificate(name, years, Trusted::Yes) => https(trusted_ca.server(name, years), OK).await,
+        Behaviour::Certificate(name, years, Trusted::No) => https(other_ca.server(name, years), OK).await,
+        Behaviour::RequireClientCertificate => https(trusted_ca.demanding(HOST), OK).await,
     };
     (server.addr, Some(server))
 }
 
-async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<ProbeContext>) {
+async fn met(case: Case, trusted_ca: Arc<Ca>, other_ca: Arc<Ca>, context: Arc<ProbeContext>) {
     let mut change = case.change.clone();
     if case.tls {
         change["scheme"] = json!("https");
         change["port"] = json!(443);
     }
-    let (addr, server) = start(case.does, &ours, &stranger).await;
+    let (addr, server) = start(case.does, &trusted_ca, &other_ca).await;
     for time in 0..times() {
         let result = run(&http(addr, &change, case.timeout), &context).await;
         let got = failure(&result);
@@ -78,14 +78,14 @@ async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<ProbeCon
 
 #[tokio::test]
 async fn every_misbehaving_server_always_shows_the_same_phase_and_kind() {
-    let (ours, stranger) = (Arc::new(Ca::new()), Arc::new(Ca::new()));
-    let context = Arc::new(context(ours.trusted()));
+    let (trusted_ca, other_ca) = (Arc::new(Ca::new()), Arc::new(Ca::new()));
+    let context = Arc::new(context(trusted_ca.trusted()));
     let mut meetings = JoinSet::new();
     for case in cases() {
         meetings.spawn(met(
             case,
-            Arc::clone(&ours),
-            Arc::clone(&stranger),
+            Arc::clone(&trusted_ca),
+            Arc::clone(&other_ca),
             Arc::clone(&context),
         ));
     }
@@ -95,12 +95,12 @@ async fn every_misbehaving_server_always_shows_the_same_phase_and_kind() {
 }
 
 async fn assert_query_failure(
-    say: DnsScript,
+    script: DnsScript,
     kind: FailureKind,
     timeout: Duration,
     context: Arc<ProbeContext>,
 ) {
-    let dns = Dns::start(move |_| say).await;
+    let dns = Dns::start(move |_| script).await;
     let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": dns.addr});
     for time in 0..times() {
         let result = run(&assignment(&probe, &json!("resolve"), timeout), &context).await;
@@ -114,7 +114,7 @@ async fn assert_query_failure(
 async fn every_misbehaving_resolver_always_shows_the_same_kind() {
     let context = Arc::new(context(TlsConfigs::with_roots([])));
     let mut meetings = JoinSet::new();
-    for (say, kind, timeout) in [
+    for (script, kind, timeout) in [
         (
             DnsScript::Code(ResponseCode::ServFail),
             FailureKind::ServFail,
@@ -140,7 +140,7 @@ async fn every_misbehaving_resolver_always_shows_the_same_kind() {
         (DnsScript::Loop, FailureKind::DnsMalformed, SHORT),
         (DnsScript::Nothing, FailureKind::ResolveTimeout, SHORT),
     ] {
-        meetings.spawn(assert_query_failure(say, kind, timeout, Arc::clone(&context)));
+        meetings.spawn(assert_query_failure(script, kind, timeout, Arc::clone(&context)));
     }
     while let Some(met) = meetings.join_next().await {
         met.unwrap();

@@ -8,10 +8,10 @@ use parallax_model::{FailureKind, Outcome};
 
 /// Returns the difference between Pebble and the profile of its name, if any.
 pub(crate) fn disagreement(judged: &ScenarioVerdicts) -> Option<String> {
-    let (pebble, ours) = (&judged.pebble, &judged.as_pebble);
-    let same =
-        pebble.verdict == ours.verdict && (!wording_is_the_same(judged) || sanitize(pebble) == ours.detail);
-    (!same).then(|| format!("Pebble: {pebble}\n    as Pebble: {ours}"))
+    let (pebble, parallax) = (&judged.pebble, &judged.as_pebble);
+    let same = pebble.verdict == parallax.verdict
+        && (!wording_is_the_same(judged) || sanitize(pebble) == parallax.detail);
+    (!same).then(|| format!("Pebble: {pebble}\n    as Pebble: {parallax}"))
 }
 
 /// Failure kinds whose message contains only what the prober knows too: no local port, no internals of Go.
@@ -34,8 +34,9 @@ pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
 }
 
 /// Returns Pebble's message, sanitised and truncated like the prober's own.
-fn sanitize(told: &ExplainedVerdict) -> String {
-    told.detail
+fn sanitize(verdict: &ExplainedVerdict) -> String {
+    verdict
+        .detail
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(1000)

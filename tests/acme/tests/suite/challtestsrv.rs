@@ -144,13 +144,13 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
                     server.order(path, body).await?;
                 }
                 let profile = Profile::for_client(ClientProfile::Pebble);
-                let ours = ExplainedVerdict::from_validation(
+                let as_pebble = ExplainedVerdict::from_validation(
                     &validate(&profile, &challenge, &choice, &prober).await,
                 )?;
                 let pebble = pending.validate().await?;
                 ensure!(
-                    pebble.verdict == expected && ours.verdict == expected,
-                    "{label}: expected {expected:?}, Pebble: {pebble}, as Pebble: {ours}"
+                    pebble.verdict == expected && as_pebble.verdict == expected,
+                    "{label}: expected {expected:?}, Pebble: {pebble}, as Pebble: {as_pebble}"
                 );
             }
             Ok(())

@@ -313,11 +313,16 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
                 let (smallest, dispute) = shrink(&world, &mut trees[*case]).await?;
                 println!("the first of them, shrunk: {smallest:#?}\n    {dispute}");
             }
-            let told: Vec<String> = wrong
+            let lines: Vec<String> = wrong
                 .iter()
                 .map(|(case, dispute)| format!("case {case}: {dispute}"))
                 .collect();
-            ensure!(wrong.is_empty(), "{} disagree:\n{}", wrong.len(), told.join("\n"));
+            ensure!(
+                wrong.is_empty(),
+                "{} disagree:\n{}",
+                wrong.len(),
+                lines.join("\n")
+            );
             Ok(())
         },
     );

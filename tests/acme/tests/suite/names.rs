@@ -74,7 +74,7 @@ fn answer(query: &Message, lines: &[ZoneRecord], manner: ServerKind) -> Message 
     let question = &query.queries[0];
     let mut answer = Message::response(query.metadata.id, OpCode::Query);
     answer.add_query(question.clone());
-    let asked = question.name().to_lowercase();
+    let queried = question.name().to_lowercase();
     let record = |owner: &Name, data: &RData| Record::from_rdata(owner.clone(), 60, data.clone());
     let of = |owner: &Name| -> Vec<&RData> {
         lines
@@ -89,7 +89,7 @@ fn answer(query: &Message, lines: &[ZoneRecord], manner: ServerKind) -> Message 
             "an authoritative server does not recurse"
         );
         if let Some(cut) = cut.map(name)
-            && cut.zone_of(&asked)
+            && cut.zone_of(&queried)
         {
             for server in of(&cut) {
                 answer.add_authority(record(&cut, server));
@@ -103,7 +103,7 @@ fn answer(query: &Message, lines: &[ZoneRecord], manner: ServerKind) -> Message 
         }
         answer.metadata.authoritative = true;
     }
-    let mut at = asked;
+    let mut at = queried;
     loop {
         let known = of(&at);
         if known.is_empty() && answer.answers.is_empty() {
@@ -197,9 +197,9 @@ fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral
             let [cluster, public, own] = facts.views.as_slice() else {
                 anyhow::bail!("expected three servers: {facts:#?}");
             };
-            let says = |last: IpAddr| RecordAnswer::Addresses(vec![last]);
-            ensure!(cluster.a == says(IpAddr::from([10, 0, 0, 1])), "{cluster:?}");
-            ensure!(public.a == says(IpAddr::from([9, 9, 9, 9])), "{public:?}");
+            let addresses = |last: IpAddr| RecordAnswer::Addresses(vec![last]);
+            ensure!(cluster.a == addresses(IpAddr::from([10, 0, 0, 1])), "{cluster:?}");
+            ensure!(public.a == addresses(IpAddr::from([9, 9, 9, 9])), "{public:?}");
             ensure!(
                 own.a == public.a && own.server.ip() == IpAddr::from(CHILD),
                 "{own:?}"

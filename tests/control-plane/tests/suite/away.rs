@@ -123,19 +123,19 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         SmallMesh::with_installation(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
     publish(&client, "shop.example.test").await;
     wait_until_probed(&mesh.aggregator, "shop.example.test").await;
-    let colour = |picture: &PageState, url: &str, wished: &str| {
-        let own = picture.colours.iter().filter(|((target, _), _)| target == url);
+    let colour = |page: &PageState, url: &str, wished: &str| {
+        let own = page.colours.iter().filter(|((target, _), _)| target == url);
         let all: Vec<&str> = own.map(|(_, colour)| colour.as_str()).collect();
         all.len() == 2 && all.iter().all(|colour| *colour == wished)
     };
-    wait_until_stable(&mesh.aggregator, |picture| {
-        colour(picture, &good_url, "ok") && colour(picture, &bad_url, "ok")
+    wait_until_stable(&mesh.aggregator, |page| {
+        colour(page, &good_url, "ok") && colour(page, &bad_url, "ok")
     })
     .await;
     // A verdict that could change: a target that worked fails permanently.
     drop(bad);
-    let (before, usual) = wait_until_stable(&mesh.aggregator, |picture| {
-        colour(picture, &bad_url, "failing") && !picture.open.is_empty()
+    let (before, usual) = wait_until_stable(&mesh.aggregator, |page| {
+        colour(page, &bad_url, "failing") && !page.open.is_empty()
     })
     .await;
 

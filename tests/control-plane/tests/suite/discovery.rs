@@ -152,8 +152,12 @@ impl SmallMesh {
         let names = NameServer::at(BALANCER).await;
         let mut probers = Vec::new();
         for (pod, node) in pods.iter().zip(["n1", "n2"]) {
-            let who = ("parallax-prober", &*format!("{node}/pod"));
-            probers.push(aggregator.prober(client, pod, who, &names.resolv_conf()).await);
+            let identity = ("parallax-prober", &*format!("{node}/pod"));
+            probers.push(
+                aggregator
+                    .prober(client, pod, identity, &names.resolv_conf())
+                    .await,
+            );
         }
         Self {
             aggregator,
@@ -271,18 +275,18 @@ async fn gateway(client: &Client, host: &str) {
         let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", kind);
         Api::<DynamicObject>::namespaced_with(client.clone(), "shop", &ApiResource::from_gvk(&kind))
     };
-    let how = PatchParams::apply("test");
+    let params = PatchParams::apply("test");
     let gateway = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "gate"},
         "spec": {"gatewayClassName": "public", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
         "status": {"addresses": [{"type": "IPAddress", "value": BALANCER.to_string()}]}});
     api("Gateway")
-        .patch("gate", &how, &Patch::Apply(gateway))
+        .patch("gate", &params, &Patch::Apply(gateway))
         .await
         .unwrap();
     let route = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "gate"},
         "spec": {"parentRefs": [{"name": "gate"}], "hostnames": [host]}});
     api("HTTPRoute")
-        .patch("gate", &how, &Patch::Apply(route))
+        .patch("gate", &params, &Patch::Apply(route))
         .await
         .unwrap();
 }

@@ -25,7 +25,7 @@ async fn token(admin: &Client, account: &str, audience: Option<&str>, pod: Optio
 }
 
 #[tokio::test]
-async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_does() {
+async fn a_prober_may_report_for_its_own_node_while_its_pod_exists_and_nobody_else_may() {
     let _turn = lock().await;
     let Some(plane) = plane("identity").await else {
         return;
@@ -42,7 +42,7 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     // A Pod of the account that is not a prober: its labels differ.
     let mut other = template.clone();
     other.metadata = None;
-    let stranger = pod(&admin, "parallax", &other, ("stranger", "n1"), "192.0.2.19").await;
+    let other_pod = pod(&admin, "parallax", &other, ("stranger", "n1"), "192.0.2.19").await;
 
     let aggregator = InstalledAggregator::start(&plane).await;
     aggregator.wait_until_watching().await;
@@ -59,14 +59,14 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     let unbound = token(&admin, "parallax-prober", Some(AUDIENCE), None).await;
     let api_server = token(&admin, "parallax-prober", None, Some(&first)).await;
     let wrong_account = token(&admin, "parallax-aggregator", Some(AUDIENCE), None).await;
-    let strangers = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&stranger)).await;
+    let other_token = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&other_pod)).await;
     let forged = format!("{right}x");
     for (shown, status, reason) in [
         (&another, 403, "other_vantage"),
         (&unbound, 403, "not_bound"),
         (&api_server, 401, "wrong_audience"),
         (&wrong_account, 403, "wrong_account"),
-        (&strangers, 403, "unknown_pod"),
+        (&other_token, 403, "unknown_pod"),
         (&forged, 401, "invalid_token"),
     ] {
         let (answered, body) = aggregator.plan(&authority, shown, "n1/pod").await;

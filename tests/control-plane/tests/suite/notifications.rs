@@ -32,8 +32,8 @@ fn tried(plane: &ControlPlane, kubeconfig: &std::path::Path) -> (Option<i32>, St
         .env("KUBECONFIG", kubeconfig)
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).unwrap())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,12 +52,12 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
     };
     let token = account.token(admin.clone()).await.unwrap();
     let kubeconfig = plane.kubeconfig("notifier", "parallax", &token).unwrap();
-    let (code, said) = tokio::task::block_in_place(|| tried(&plane, &kubeconfig));
-    assert_eq!(code, Some(1), "{said}");
+    let (code, text) = tokio::task::block_in_place(|| tried(&plane, &kubeconfig));
+    assert_eq!(code, Some(1), "{text}");
     assert!(
-        said.contains("permission denied: the aggregator cannot create")
-            && said.contains("apply the manifests"),
-        "{said}"
+        text.contains("permission denied: the aggregator cannot create")
+            && text.contains("apply the manifests"),
+        "{text}"
     );
 
     installed("notify: {events: true}").apply(&admin).await.unwrap();

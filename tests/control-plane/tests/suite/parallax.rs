@@ -28,7 +28,7 @@ pub(crate) const AGGREGATOR: &str = "system:serviceaccount:parallax:parallax-agg
 pub(crate) const AUDIENCE: &str = "parallax";
 
 /// Polls until a condition holds.
-pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(description: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
@@ -36,7 +36,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
         }
         assert!(
             begin.elapsed() < DEADLINE,
-            "{what}: does not hold after {DEADLINE:?}"
+            "{description}: does not hold after {DEADLINE:?}"
         );
         sleep(POLL_INTERVAL).await;
     }
@@ -81,8 +81,8 @@ fn printed(values: &Path) -> Manifest {
         .arg(values)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&printed.stderr);
-    assert!(printed.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&printed.stderr);
+    assert!(printed.status.success(), "{stderr}");
     Manifest::read(std::str::from_utf8(&printed.stdout).unwrap()).unwrap()
 }
 
@@ -209,8 +209,8 @@ impl InstalledAggregator {
 
     /// Sends a POST request with a token of the cluster, and returns the response.
     pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> (StatusCode, String) {
-        let asked = self.client.post(format!("{}{path}", self.page));
-        let answer = asked
+        let request = self.client.post(format!("{}{path}", self.page));
+        let answer = request
             .bearer_auth(token)
             .header("content-type", "application/json")
             .body(body.to_string())
@@ -222,8 +222,8 @@ impl InstalledAggregator {
 
     /// Sends a GET request without a token.
     pub(crate) async fn get(&self, path: &str) -> String {
-        let asked = self.client.get(format!("{}{path}", self.page));
-        asked.send().await.unwrap().text().await.unwrap()
+        let request = self.client.get(format!("{}{path}", self.page));
+        request.send().await.unwrap().text().await.unwrap()
     }
 
     /// Kills it, as a failing node would.
@@ -233,8 +233,8 @@ impl InstalledAggregator {
 
     /// Returns its own view of the replicas, not the leader's.
     pub(crate) async fn replica(&self) -> Value {
-        let asked = self.client.get(format!("{}/v1/state", self.page));
-        let answer = asked
+        let request = self.client.get(format!("{}/v1/state", self.page));
+        let answer = request
             .header("parallax-forwarded-by", "the-test")
             .send()
             .await
@@ -317,8 +317,8 @@ impl InstalledAggregator {
             pod: Some(pod),
         };
         let name = pod.name_any();
-        let file = |what: &str, text: &str| {
-            let path = self.folder.join(format!("{name}.{what}"));
+        let file = |suffix: &str, text: &str| {
+            let path = self.folder.join(format!("{name}.{suffix}"));
             fs::write(&path, text).unwrap();
             path.to_str().unwrap().to_owned()
         };

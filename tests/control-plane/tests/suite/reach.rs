@@ -33,7 +33,7 @@ fn run_and_get_error(plane: &ControlPlane, token: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_them_all() {
+async fn a_missing_permission_is_named_and_the_role_of_the_installation_has_them_all() {
     let _turn = lock().await;
     let Some(plane) = plane("access of kubectl parallax").await else {
         return;
@@ -54,8 +54,8 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         pod: None,
     };
     let token = holder.token(admin.clone()).await.unwrap();
-    let said = run_and_get_error(&plane, "nobody-knows-this-token");
-    assert!(said.contains("rejects the kubeconfig's credentials"), "{said}");
+    let error = run_and_get_error(&plane, "nobody-knows-this-token");
+    assert!(error.contains("rejects the kubeconfig's credentials"), "{error}");
 
     // Grant one permission after the other, each with a separate Role.
     let subject = json!([{"kind": "ServiceAccount", "name": "ann", "namespace": "default"}]);
@@ -70,14 +70,14 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     };
     let mut lacking = "services";
     for (resource, verb, next) in [("services", "get", "pods"), ("pods", "list", "pods/portforward")] {
-        let said = run_and_get_error(&plane, &token);
+        let error = run_and_get_error(&plane, &token);
         assert!(
-            said.contains(&format!(
+            error.contains(&format!(
                 "permission denied: cannot {verb} {lacking} in the namespace parallax"
             )),
-            "{said}"
+            "{error}"
         );
-        assert!(said.contains("Role parallax-reach"), "{said}");
+        assert!(error.contains("Role parallax-reach"), "{error}");
         let rules = json!([{"apiGroups": [""], "resources": [resource], "verbs": [verb]}]);
         let role = json!({"metadata": {"name": resource}, "rules": rules});
         create(&Api::<Role>::namespaced(admin.clone(), "parallax"), role).await;
@@ -90,10 +90,10 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         })
         .await;
     }
-    let said = run_and_get_error(&plane, &token);
+    let error = run_and_get_error(&plane, &token);
     assert!(
-        said.contains("no aggregator Pod is ready in the namespace parallax"),
-        "{said}"
+        error.contains("no aggregator Pod is ready in the namespace parallax"),
+        "{error}"
     );
 
     node(&admin, "n1", "127.0.0.1", json!({}), json!([])).await;
@@ -108,9 +108,9 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     .await;
     bind("parallax-reach").await;
     until("no permission is missing", async || {
-        let said = run_and_get_error(&plane, &token);
-        let reached = said.contains("cannot forward a port of the Pod parallax/aggregator-1");
-        (reached && said.contains("check whether the node is ready")).then_some(())
+        let error = run_and_get_error(&plane, &token);
+        let reached = error.contains("cannot forward a port of the Pod parallax/aggregator-1");
+        (reached && error.contains("check whether the node is ready")).then_some(())
     })
     .await;
 }

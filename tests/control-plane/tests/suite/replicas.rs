@@ -45,9 +45,9 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     // A user's action is known to the next leader after the first one is killed.
     let token = bound_token(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
     let window = json!({"duration_s": 600, "note": "before the crash"});
-    let (status, said) = other.post(&token, "/v1/maintenance", &window).await;
-    assert_eq!(status, 201, "{said}");
-    assert!(said.contains("\"persisted\":true"), "{said}");
+    let (status, body) = other.post(&token, "/v1/maintenance", &window).await;
+    assert_eq!(status, 201, "{body}");
+    assert!(body.contains("\"persisted\":true"), "{body}");
 
     one.kill();
     until("the standby leads", async || leads(&other).await.then_some(())).await;

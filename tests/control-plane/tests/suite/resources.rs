@@ -61,7 +61,7 @@ async fn condition(api: &Api<DynamicObject>, name: &str, (sort, status): (&str, 
         let conditions = object.data["status"]["conditions"].as_array()?.clone();
         conditions
             .into_iter()
-            .find(|said| said["type"] == sort && said["status"] == status)
+            .find(|condition| condition["type"] == sort && condition["status"] == status)
     })
     .await
 }
@@ -194,12 +194,15 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
         ("pay-again", json!({"url": url}), "Duplicate"),
     ] {
         put(&client, "Target", NAMESPACE, name, spec).await;
-        let said = condition(&targets, name, ("Accepted", "False")).await;
-        assert_eq!(said["reason"], reason, "{said}");
+        let status_condition = condition(&targets, name, ("Accepted", "False")).await;
+        assert_eq!(status_condition["reason"], reason, "{status_condition}");
     }
-    let said = condition(&targets, "pay", ("Accepted", "True")).await;
+    let status_condition = condition(&targets, "pay", ("Accepted", "True")).await;
     assert_eq!(
-        (&said["reason"], &said["observedGeneration"]),
+        (
+            &status_condition["reason"],
+            &status_condition["observedGeneration"]
+        ),
         (&json!("Probed"), &json!(1))
     );
     let (columns, row) = printed(&client, "targets", "pay").await;
@@ -212,17 +215,20 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     run(&client, &url).await;
 
     // A user with a token of the cluster: the API server decides whether it is allowed.
-    let (status, said) = mesh
+    let (status, status_condition) = mesh
         .aggregator
         .request_run(&user_token(&client, "sre", true).await, &url)
         .await;
-    assert!(status.is_success(), "{status} {said}");
-    let (status, said) = mesh
+    assert!(status.is_success(), "{status} {status_condition}");
+    let (status, status_condition) = mesh
         .aggregator
         .request_run(&user_token(&client, "passer-by", false).await, &url)
         .await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
-    assert!(said.contains("may not create runs.parallax.dev"), "{said}");
+    assert_eq!(status, StatusCode::FORBIDDEN, "{status_condition}");
+    assert!(
+        status_condition.contains("may not create runs.parallax.dev"),
+        "{status_condition}"
+    );
 
     wait_with_kubectl(&plane, &url).await;
 }

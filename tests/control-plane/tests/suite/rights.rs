@@ -94,19 +94,19 @@ pub(crate) fn assert_minimal(
     installation: &Manifest,
     of_the_kind: impl Fn(&str) -> bool,
 ) {
-    let asked: Vec<AuditedRequest> = plane
+    let requests: Vec<AuditedRequest> = plane
         .audited_requests()
         .unwrap()
         .into_iter()
         .filter(|request| request.user == AGGREGATOR)
         .collect();
-    let refused: Vec<&AuditedRequest> = asked.iter().filter(|request| !request.allowed).collect();
+    let refused: Vec<&AuditedRequest> = requests.iter().filter(|request| !request.allowed).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 
     let cluster: ClusterRole = installation.object("ClusterRole", "parallax-aggregator").unwrap();
     let own: Role = installation.object("Role", "parallax-aggregator").unwrap();
     let rules = cluster.rules.into_iter().chain(own.rules).flatten();
-    let used: BTreeSet<String> = asked
+    let used: BTreeSet<String> = requests
         .iter()
         .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
         .collect();

@@ -42,11 +42,11 @@ impl Drop for WebServer {
 
 /// Answers any request. Errors of clients that disconnect are ignored.
 async fn answer(mut client: TcpStream) {
-    let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
-    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+    let (mut request, mut part) = (Vec::<u8>::new(), [0; 1024]);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         match client.read(&mut part).await {
             Ok(0) | Err(_) => return,
-            Ok(length) => asked.extend(&part[..length]),
+            Ok(length) => request.extend(&part[..length]),
         }
     }
     let _ = client.write_all(ANSWER).await;

@@ -54,8 +54,8 @@ impl Log {
     }
 
     pub(super) fn push(&self, at: u64, to: &str, ms: u64, answer: Result<(), String>) {
-        let mut held = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let (seq, entries) = &mut *held;
+        let mut state = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seq, entries) = &mut *state;
         *seq += 1;
         entries.push_back(Entry {
             seq: *seq,
@@ -70,11 +70,16 @@ impl Log {
     }
 
     pub(super) fn page(&self, after: u64) -> Page {
-        let held = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         Page {
             process: self.process,
             now: unix_ms(),
-            entries: held.1.iter().filter(|entry| entry.seq > after).cloned().collect(),
+            entries: state
+                .1
+                .iter()
+                .filter(|entry| entry.seq > after)
+                .cloned()
+                .collect(),
         }
     }
 }

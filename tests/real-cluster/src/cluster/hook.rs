@@ -48,7 +48,7 @@ impl Hook {
         let Some(program) = &self.program else {
             return Ok(HookResult::Unsupported);
         };
-        let said = || format!("{} {}", program.display(), arguments.join(" "));
+        let command_text = || format!("{} {}", program.display(), arguments.join(" "));
         let running = Command::new(program)
             .args(&arguments)
             .env("KUBECONFIG", &self.kubeconfig)
@@ -59,8 +59,8 @@ impl Hook {
             .output();
         let output = timeout(CALL_TIMEOUT, running)
             .await
-            .with_context(|| format!("{} did not exit within {CALL_TIMEOUT:?}", said()))?
-            .with_context(said)?;
+            .with_context(|| format!("{} did not exit within {CALL_TIMEOUT:?}", command_text()))?
+            .with_context(command_text)?;
         match output.status.code() {
             Some(0) => Ok(HookResult::Done(
                 String::from_utf8_lossy(&output.stdout).trim().to_owned(),
@@ -68,7 +68,7 @@ impl Hook {
             Some(UNSUPPORTED) => Ok(HookResult::Unsupported),
             _ => bail!(
                 "{}: {}: {}",
-                said(),
+                command_text(),
                 output.status,
                 String::from_utf8_lossy(&output.stderr).trim()
             ),

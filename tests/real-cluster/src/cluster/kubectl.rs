@@ -74,7 +74,7 @@ impl Kubectl {
     /// # Errors
     /// It cannot be started, or does not exit within five minutes.
     pub async fn output(&self, arguments: &[&str], input: &str) -> anyhow::Result<Output> {
-        let said = || format!("kubectl {}", arguments.join(" "));
+        let command_text = || format!("kubectl {}", arguments.join(" "));
         let mut child = Command::new(&self.program)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
@@ -95,8 +95,8 @@ impl Kubectl {
         };
         let output = timeout(COMMAND_TIMEOUT, ended)
             .await
-            .with_context(|| format!("{} did not exit within {COMMAND_TIMEOUT:?}", said()))?
-            .with_context(said)?;
+            .with_context(|| format!("{} did not exit within {COMMAND_TIMEOUT:?}", command_text()))?
+            .with_context(command_text)?;
         Ok(Output {
             success: output.status.success(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -55,7 +55,7 @@ impl PodView {
     pub fn matches_labels(&self, selector: &str) -> bool {
         selector.split(',').filter(|part| !part.is_empty()).all(|part| {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            self.labels.get(key).is_some_and(|held| held == value)
+            self.labels.get(key).is_some_and(|actual| actual == value)
         })
     }
 }

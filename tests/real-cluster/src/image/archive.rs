@@ -178,11 +178,11 @@ mod tests {
             }
         }
         assert!(manifest.contains("docker.io/library/shop:2"), "{manifest}");
-        let held: Vec<String> = tar::Archive::new(layer.as_slice())
+        let paths: Vec<String> = tar::Archive::new(layer.as_slice())
             .entries()
             .unwrap()
             .map(|entry| entry.unwrap().path().unwrap().to_str().unwrap().to_owned())
             .collect();
-        assert_eq!(held, ["etc", "etc/ssl", "etc/ssl/roots.pem", "etc/ssl/more.pem"]);
+        assert_eq!(paths, ["etc", "etc/ssl", "etc/ssl/roots.pem", "etc/ssl/more.pem"]);
     }
 }

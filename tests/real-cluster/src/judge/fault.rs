@@ -98,12 +98,12 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
     verdict
 }
 
-fn is(sayings: &[IncidentPattern], incident: &Incident) -> bool {
-    sayings.iter().any(|saying| saying.matches(incident))
+fn is(patterns: &[IncidentPattern], incident: &Incident) -> bool {
+    patterns.iter().any(|saying| saying.matches(incident))
 }
 
 /// Reports whether an incident was named correctly at some time, whatever its final name.
-fn was_named_correctly(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
+fn was_named_correctly(patterns: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
     let looks = seen
         .timeline
         .samples
@@ -112,12 +112,12 @@ fn was_named_correctly(sayings: &[IncidentPattern], story: &IncidentHistory, see
     looks
         .filter_map(|look| look.state.as_ref().ok())
         .flat_map(AggregatorState::open)
-        .any(|incident| incident.id == story.incident.id && is(sayings, incident))
+        .any(|incident| incident.id == story.incident.id && is(patterns, incident))
 }
 
 /// Returns when an aggregator first had a correct incident open.
-fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
-    let ours = |incident: &Incident| {
+fn named_at(patterns: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
+    let named = |incident: &Incident| {
         seen.incidents
             .iter()
             .any(|story| story.incident.id == incident.id)
@@ -132,7 +132,7 @@ fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
         .find(|(_, state)| {
             state
                 .open()
-                .any(|incident| ours(incident) && is(sayings, incident))
+                .any(|incident| named(incident) && is(patterns, incident))
         })
         .map(|(at, _)| at)
 }
@@ -241,18 +241,18 @@ fn statuses(expected: &ExpectedOutcome, seen: &JudgementInput, reasons: &mut Vec
     }
 }
 
-fn words(sayings: &[IncidentPattern]) -> String {
+fn words(patterns: &[IncidentPattern]) -> String {
     let one = |saying: &IncidentPattern| {
         let parts = [&saying.cause, &saying.region, &saying.about];
         let parts: Vec<String> = parts
             .into_iter()
             .zip(["", "region ", "about "])
             .filter(|(words, _)| !words.is_empty())
-            .map(|(words, what)| format!("{what}{}", words.join(" or ")))
+            .map(|(words, label)| format!("{label}{}", words.join(" or ")))
             .collect();
         parts.join(", ")
     };
-    sayings.iter().map(one).collect::<Vec<_>>().join("; or ")
+    patterns.iter().map(one).collect::<Vec<_>>().join("; or ")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds of a step")]

@@ -82,9 +82,9 @@ impl IncidentHistory {
             Some(span) if at - span.until < STALE_AFTER_S => span.until = at,
             _ => self.open.push(TimeSpan { from: at, until: at }),
         }
-        let said = format!("{} {}: {}", incident.cause, incident.region, incident.sentence);
-        if self.sentences.last().is_none_or(|(_, last)| *last != said) && self.sentences.len() < 20 {
-            self.sentences.push((at, said));
+        let sentence = format!("{} {}: {}", incident.cause, incident.region, incident.sentence);
+        if self.sentences.last().is_none_or(|(_, last)| *last != sentence) && self.sentences.len() < 20 {
+            self.sentences.push((at, sentence));
         }
         self.incident = incident.clone();
     }
@@ -213,7 +213,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_saying_matches_by_cause_region_and_words() {
+    fn a_pattern_matches_by_cause_region_and_words() {
         let pair = incident("one", "P7", "open");
         let saying = |cause: &str, region: &str, about: &str| IncidentPattern {
             cause: vec![cause.to_owned()],

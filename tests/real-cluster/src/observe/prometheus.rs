@@ -85,14 +85,14 @@ impl Prometheus {
     /// # Errors
     /// No response within three seconds, or invalid JSON.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let asked = async {
+        let fetch = async {
             let stream = TcpStream::connect(self.address()).await?;
             let request = Request::get(path)
                 .header("host", "prometheus")
                 .body(Full::new(Bytes::new()))?;
             anyhow::Ok(serde_json::from_slice(&exchange(stream, request).await?.body)?)
         };
-        timeout(QUERY_TIMEOUT, asked)
+        timeout(QUERY_TIMEOUT, fetch)
             .await
             .context("no response from Prometheus")?
     }

@@ -145,8 +145,8 @@ impl AggregatorState {
         let hints = findings.chain(list(&read["hazards"]).into_iter().map(|read| hint(&read, true)));
         let until = read["replica"]["warming_until_us"].as_i64();
         let of_state = |wanted: bool| {
-            let those = vantages.iter().filter(move |(_, reports)| *reports == wanted);
-            those.map(|(name, _)| name.clone()).collect()
+            let matching = vantages.iter().filter(move |(_, reports)| *reports == wanted);
+            matching.map(|(name, _)| name.clone()).collect()
         };
         Ok(Self {
             incidents: list(&read["incidents"]).iter().map(incident).collect(),

@@ -78,13 +78,13 @@ fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result
     for record in records {
         let verdict = &record.verdict;
         let seconds = |after: Option<f64>| after.map_or(String::new(), |after| format!("{after:.0} s"));
-        let mut said: Vec<String> = verdict
+        let mut seen_names: Vec<String> = verdict
             .named
             .iter()
             .chain(&verdict.other_incidents)
             .map(brief)
             .collect();
-        said.truncate(6);
+        seen_names.truncate(6);
         let fired: std::collections::BTreeSet<&str> =
             verdict.fired.iter().map(|fired| fired.name.as_str()).collect();
         let failures: usize = verdict.user_failures.iter().map(|felt| felt.failures).sum();
@@ -95,7 +95,7 @@ fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result
             class(verdict.outcome),
             sign(verdict.outcome),
             HtmlEscaped(&record.title),
-            HtmlEscaped(&said.join(" · ")),
+            HtmlEscaped(&seen_names.join(" · ")),
             seconds(verdict.named_after),
             if record.kind == Kind::Fault {
                 verdict.other_incidents.len().to_string()
@@ -193,7 +193,7 @@ mod tests {
              expect: {named: [{cause: [P7]}], felt: [service]}\n",
         );
         let mut record = StepRecord::of(&steps.unwrap()[0]);
-        let said = |id: &str, cause: &str| IncidentHistory {
+        let history = |id: &str, cause: &str| IncidentHistory {
             incident: Incident {
                 id: id.to_owned(),
                 cause: cause.to_owned(),
@@ -220,8 +220,8 @@ mod tests {
             reasons: vec!["closed late".to_owned()],
             named_after: Some(10.0),
             closed_after: Some(9.0),
-            named: vec![said("0a1b", "P7")],
-            other_incidents: vec![said("0c2d", "P3")],
+            named: vec![history("0a1b", "P7")],
+            other_incidents: vec![history("0c2d", "P3")],
             statuses: vec![StatusResult {
                 at: 130.0,
                 until: 130.2,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_what_was_said_and_when_with_evidence_and_pictures_and_escapes_all_of_it() {
+    fn the_page_shows_sentences_with_times_evidence_and_pictures_and_escapes_all_of_it() {
         let page = page(&report(Outcome::Passed));
         for words in [
             "1 of 1 steps as expected",

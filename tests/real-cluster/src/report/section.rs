@@ -70,12 +70,12 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
 /// Renders every action with its time.
 fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventTimes) -> fmt::Result {
     text.push_str("<table>\n");
-    for (at, what) in &record.actions {
+    for (at, action) in &record.actions {
         writeln!(
             text,
             "<tr><td>{}</td><td>{}</td></tr>",
             since.at(*at),
-            HtmlEscaped(what)
+            HtmlEscaped(action)
         )?;
     }
     if let Some(cured) = marks.repaired {
@@ -191,7 +191,7 @@ fn stories(text: &mut String, title: &str, stories: &[IncidentHistory], since: &
                 story
                     .sentences
                     .iter()
-                    .map(|(at, said)| format!("{}: {said}", since.at(*at))),
+                    .map(|(at, sentence)| format!("{}: {sentence}", since.at(*at))),
             )?;
         }
     }

@@ -91,8 +91,8 @@ impl SuiteRun {
             HookResult::Done(_) => {
                 let mut broken = self.broken.borrow_mut();
                 match arguments.split_first() {
-                    Some((verb, what)) if verb == "break" => broken.push(what.to_vec()),
-                    Some((verb, what)) if verb == "restore" => broken.retain(|known| known != what),
+                    Some((verb, fault)) if verb == "break" => broken.push(fault.to_vec()),
+                    Some((verb, fault)) if verb == "restore" => broken.retain(|known| known != fault),
                     _ => {}
                 }
                 Ok(())
@@ -103,11 +103,11 @@ impl SuiteRun {
     /// Restores everything that a step has left broken, in reverse order.
     pub(super) async fn restore_all(&self) {
         loop {
-            let Some(what) = self.broken.borrow_mut().pop() else {
+            let Some(fault) = self.broken.borrow_mut().pop() else {
                 return;
             };
             let mut arguments = vec!["restore".to_owned()];
-            arguments.extend(what);
+            arguments.extend(fault);
             if let Err(error) = self.cluster.hook.call(&arguments).await {
                 crate::print_uncaptured(&format!("    {error:#}"));
             }
@@ -117,11 +117,11 @@ impl SuiteRun {
     async fn behave(&self, behave: &ApplicationBehaviour) -> anyhow::Result<()> {
         let pods = self.application_pods();
         ensure!(!pods.is_empty(), "the application has no Pod");
-        let those = match behave.pods {
+        let selected = match behave.pods {
             WhichPods::All => &pods[..],
             WhichPods::One => &pods[..1],
         };
-        for pod in those {
+        for pod in selected {
             let put = self
                 .cluster
                 .pod_access

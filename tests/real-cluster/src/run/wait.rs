@@ -153,8 +153,8 @@ impl SuiteRun {
         let running = aggregators(&self.cluster);
         let timeline = self.observer.timeline.borrow();
         let newest = timeline.newest(self.observer.clock.now(), 3.0);
-        let everybody = |pods: usize| pods > 0 && newest.len() >= pods;
-        everybody(running.iter().filter(|pod| !pod.terminating).count())
+        let all_report = |pods: usize| pods > 0 && newest.len() >= pods;
+        all_report(running.iter().filter(|pod| !pod.terminating).count())
             && newest.values().all(|state| {
                 let from = |node: &String| format!("{node}/pod");
                 let nodes = self.cluster.nodes.iter();

@@ -56,8 +56,8 @@ impl ExpectedOutcome {
     /// # Errors
     /// An unknown name.
     pub fn resolved(&self, names: &impl Names) -> anyhow::Result<Self> {
-        let all = |sayings: &[IncidentPattern]| -> anyhow::Result<Vec<IncidentPattern>> {
-            sayings.iter().map(|saying| saying.resolved(names)).collect()
+        let all = |patterns: &[IncidentPattern]| -> anyhow::Result<Vec<IncidentPattern>> {
+            patterns.iter().map(|saying| saying.resolved(names)).collect()
         };
         Ok(Self {
             named: all(&self.named)?,

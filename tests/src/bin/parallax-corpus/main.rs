@@ -152,15 +152,15 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 fn ask(args: &RequestArgs) -> anyhow::Result<()> {
     let set = named(&args.set)?;
     let mut engine = Replay::default();
-    let (truth, said) = if args.unasked {
+    let (truth, output) = if args.unasked {
         let trial = corpus::trial(set, args.seed, args.first);
-        let said = corpus::closed_loop::run_recording(&mut engine, &trial.lines);
-        (trial.truth, said)
+        let output = corpus::closed_loop::run_recording(&mut engine, &trial.lines);
+        (trial.truth, output)
     } else {
         corpus::closed_loop_trial(set, args.seed, args.first, &mut engine)
     };
     let mut out = io::stdout().lock();
-    for line in said {
+    for line in output {
         writeln!(out, "{line}").context("writing the engine's output")?;
     }
     let truth = serde_json::to_string(&truth).context("writing the truth as JSON")?;

@@ -62,14 +62,14 @@ pub(crate) fn measure(args: &Report) -> anyhow::Result<()> {
         let result = report::run(&set, args.seed, trials, &|| Box::<Replay>::default())?;
         let recalled = &result.tally.all.recalled;
         let (all, unseen) = (&result.tally.all, &result.tally.all.unobservable);
-        let asked: usize = result
+        let requests: usize = result
             .trials
             .iter()
             .map(|(truth, _)| truth.requested_probes)
             .sum();
         let probes: usize = result.trials.iter().map(|(truth, _)| truth.observations).sum();
         eprintln!(
-            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  requested {asked} of \
+            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  requested {requests} of \
              {probes}  false alarms {}/{}  wrong second {}/{}",
             set.name,
             begun.elapsed().as_secs_f64(),

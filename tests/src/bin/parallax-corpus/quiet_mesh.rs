@@ -53,10 +53,10 @@ pub(crate) fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         ..QuietOptions::default()
     };
     let begun = Instant::now();
-    let mut said = Instant::now();
+    let mut last_printed = Instant::now();
     let found = quiet::run(&quiet, |done| {
-        if said.elapsed().as_secs() >= 10 {
-            said = Instant::now();
+        if last_printed.elapsed().as_secs() >= 10 {
+            last_printed = Instant::now();
             eprintln!("{done} of {} stretches", args.stretches);
         }
     });

@@ -30,25 +30,25 @@ pub(crate) fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
         fs::read_to_string(&args.truth).with_context(|| format!("reading {}", args.truth.display()))?;
     let truth: TruthFile = serde_json::from_str(&text)
         .with_context(|| format!("reading the truth in {}", args.truth.display()))?;
-    let mut said = String::new();
+    let mut verdict_lines = String::new();
     io::stdin()
-        .read_to_string(&mut said)
+        .read_to_string(&mut verdict_lines)
         .context("reading verdict lines from standard input")?;
     let mut verdicts =
-        score::parse_output(said.lines()).context("reading verdict lines from standard input")?;
+        score::parse_output(verdict_lines.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
         let mut all = TrialOutput::default();
-        for said in std::mem::take(&mut verdicts).into_values() {
-            all.verdicts.extend(said.verdicts);
-            all.likeliest.extend(said.likeliest);
+        for verdict_lines in std::mem::take(&mut verdicts).into_values() {
+            all.verdicts.extend(verdict_lines.verdicts);
+            all.likeliest.extend(verdict_lines.likeliest);
         }
         verdicts.insert(number, all);
     }
     let wanted = |number: usize| args.trial.is_none_or(|only| only == number);
     let mut tally = SetTally::default();
     for trial in truth.trials.iter().filter(|trial| wanted(trial.trial)) {
-        let said = verdicts.get(&trial.trial).cloned().unwrap_or_default();
-        let score = score::score(trial, &said);
+        let verdict_lines = verdicts.get(&trial.trial).cloned().unwrap_or_default();
+        let score = score::score(trial, &verdict_lines);
         print_trial(trial.faults.len(), &score);
         tally.add(&score);
     }
@@ -58,7 +58,7 @@ pub(crate) fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
 
 fn print_trial(faults: usize, score: &TrialScore) {
     for fault in &score.faults {
-        let said = match &fault.naming {
+        let naming = match &fault.naming {
             None if fault.likeliest => "missed, but the likeliest candidate".to_owned(),
             None if fault.observable => "missed".to_owned(),
             None => "not named, and not observable".to_owned(),
@@ -71,7 +71,7 @@ fn print_trial(faults: usize, score: &TrialScore) {
         let after = fault
             .after_s
             .map_or_else(String::new, |s| format!(", after {s:.1} s"));
-        println!("trial {}: {}: {said}{after}", score.trial, fault.cause);
+        println!("trial {}: {}: {naming}{after}", score.trial, fault.cause);
     }
     for wrong in &score.unmatched {
         let alarm = if faults == 0 {

@@ -62,10 +62,10 @@ impl PreflightControllers {
         }
         let mut gone = Vec::new();
         for (at, running) in self.running.iter().enumerate() {
-            let there = pods
+            let exists = pods
                 .iter()
                 .any(|pod| key(pod).is_ok_and(|key| key == running.key));
-            if !there {
+            if !exists {
                 gone.push(at);
             }
         }

@@ -152,7 +152,7 @@ impl QuietMesh {
         };
         let direct = shot.way == ProbeApproach::Direct;
         // Through the front, only a response reveals the endpoint.
-        let tells = direct || (shot.way == ProbeApproach::Vip && !shot.failed);
+        let reveals = direct || (shot.way == ProbeApproach::Vip && !shot.failed);
         let mesh = shot.way == ProbeApproach::Mesh;
         Recorded {
             vantage: self.vantages[shot.client].clone(),
@@ -178,7 +178,7 @@ impl QuietMesh {
                 front: (shot.way == ProbeApproach::Vip).then_some(self.front),
                 entry: shot
                     .endpoint
-                    .filter(|_| tells)
+                    .filter(|_| reveals)
                     .map(|endpoint| self.pods[endpoint].clone()),
                 dst_node: (mesh || direct).then(|| self.names[shot.node].clone()),
                 outcome,

@@ -282,10 +282,10 @@ fn judge(
             })
             .collect();
         if round >= before {
-            for (id, (occurrences, said)) in &new {
+            for (id, (occurrences, sentence)) in &new {
                 let had = known.get(id).map_or(0, |(times, _): &(u32, _)| *times);
                 let times = usize::try_from(occurrences.saturating_sub(had)).unwrap_or(0);
-                opened.extend(std::iter::repeat_n(said.clone(), times));
+                opened.extend(std::iter::repeat_n(sentence.clone(), times));
             }
         }
         known = new;

@@ -39,13 +39,13 @@ impl IncidentPage {
         self
     }
 
-    pub(in crate::serve::page) fn missing(id: &str, why: String) -> Self {
+    pub(in crate::serve::page) fn missing(id: &str, reason: String) -> Self {
         Self {
             card: None,
             actions: None,
             targets: Vec::new(),
             id: id.to_owned(),
-            missing_because: why,
+            missing_because: reason,
         }
     }
 }

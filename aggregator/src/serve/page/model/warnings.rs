@@ -24,27 +24,27 @@ impl OverviewPage {
     /// Adds a warning for each receiver whose deliveries fail.
     pub(in crate::serve::page) fn with_notifications(
         mut self,
-        told: &ReceiverStatusList,
+        status: &ReceiverStatusList,
         now: EventTime,
     ) -> Self {
-        for receiver in &told.receivers {
+        for receiver in &status.receivers {
             if let ReceiverState::Failing { since, reason } = &receiver.state {
-                let owed = receiver.pending;
+                let pending = receiver.pending;
                 self.warnings.push(PageWarning {
                     title: format!(
                         "Notifications to {} have failed for {}; pending: {}",
                         receiver.name,
                         (now - *since).humanize(),
-                        wording::format_count(owed, "incident")
+                        wording::format_count(pending, "incident")
                     ),
                     lines: vec![reason.clone()],
                 });
             }
         }
-        if let (false, Some(why)) = (told.receivers.is_empty(), &told.not_persisted_because) {
+        if let (false, Some(not_persisted)) = (status.receivers.is_empty(), &status.not_persisted_because) {
             self.warnings.push(PageWarning {
                 title: "Pending notifications are kept in memory only".to_owned(),
-                lines: vec![why.clone()],
+                lines: vec![not_persisted.clone()],
             });
         }
         self
@@ -89,13 +89,13 @@ pub(super) fn warnings(
     now: EventTime,
 ) -> Vec<PageWarning> {
     let mut warnings = Vec::new();
-    if let Some(trouble) = &topology.error {
+    if let Some(error) = &topology.error {
         warnings.push(PageWarning {
             title: format!(
                 "Reading the topology has failed for {}; this page uses the last known topology",
-                (now - trouble.since).humanize()
+                (now - error.since).humanize()
             ),
-            lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
+            lines: error.message.lines().map(ToOwned::to_owned).collect(),
         });
     }
     let age = now - view.at;

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn kept(id: &str, how: Option<IncidentEnding>) -> IncidentSummary {
+fn kept(id: &str, ending: Option<IncidentEnding>) -> IncidentSummary {
     let incident = outage().incidents.remove(0);
     let mut summary = IncidentSummary::from_incident(&incident, ago(60));
     id.clone_into(&mut summary.id);
-    summary.end = how.map(|how| IncidentEnd {
+    summary.end = ending.map(|ending| IncidentEnd {
         ended_at: ago(60),
-        ending: how,
+        ending,
     });
     summary
 }

@@ -70,15 +70,15 @@ fn requested_probes_are_shown_until_the_incident_closes() {
         gain_bits: 0.8,
         requested_at: NOW,
     }];
-    let asked = "direct from n1/pod to ingress/nginx-1, would separate every connection through the address from every \
+    let requested = "direct from n1/pod to ingress/nginx-1, would separate every connection through the address from every \
                  probe of the target";
     let html = page("asked", &view, &sound());
-    assert!(html.contains("Requested follow-up probes") && html.contains(asked));
+    assert!(html.contains("Requested follow-up probes") && html.contains(requested));
     view.incidents[0].state = IncidentState::Closed { closed: NOW };
     assert!(!page("asked-closed", &view, &sound()).contains("Requested follow-up probes"));
     let subject = view.probe_requests[0].subject.clone();
     view.investigations[0].subject = subject;
-    assert!(page("asked-investigating", &view, &sound()).contains(asked));
+    assert!(page("asked-investigating", &view, &sound()).contains(requested));
 }
 
 #[test]

@@ -85,19 +85,19 @@ fn failing_receivers_are_shown_with_reason_and_duration() {
         last_rejected: None,
         rejected_because: None,
     };
-    let told = ReceiverStatusList {
+    let status = ReceiverStatusList {
         receivers: vec![failing],
         persisted: false,
         not_persisted_because: Some("the ConfigMap does not exist; apply the manifests".to_owned()),
     };
-    let shown = |told: &ReceiverStatusList| {
+    let shown = |status: &ReceiverStatusList| {
         let overview = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
-            .with_notifications(told, NOW);
+            .with_notifications(status, NOW);
         PageFrame::overview(&overview)
             .and_then(|page| page.render())
             .unwrap()
     };
-    let html = shown(&told);
+    let html = shown(&status);
     assert!(
         html.contains("Notifications to oncall have failed for 2 min"),
         "{html}"
@@ -107,12 +107,12 @@ fn failing_receivers_are_shown_with_reason_and_duration() {
         html.contains("apply the manifests") && !html.contains("<500>"),
         "{html}"
     );
-    let nobody = shown(&ReceiverStatusList {
+    let without_receivers = shown(&ReceiverStatusList {
         receivers: Vec::new(),
-        ..told
+        ..status
     });
     assert!(
-        !nobody.contains("Pending notifications"),
+        !without_receivers.contains("Pending notifications"),
         "without receivers there is nothing to persist"
     );
 }
@@ -146,8 +146,8 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
         !html.contains("<b>pki.goog</b>") && !html.contains("www.example.test"),
         "text is escaped, and renewals that would pass are only counted"
     );
-    let nothing = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+    let page = OverviewPage::new(&healthy(), &sound(), &[], &StoreState::off(), NOW)
         .render()
         .unwrap();
-    assert!(!nothing.contains("Certificate renewal forecast"), "{nothing}");
+    assert!(!page.contains("Certificate renewal forecast"), "{page}");
 }

@@ -6,8 +6,8 @@ use super::*;
 async fn the_configuration_adds_targets_and_overrides_probes() {
     let config = "targets:\n- {url: 'https://shop.example.test/', expectStatus: 204}\n- {url: 'tcp://db.example.test:5432'}\n\
                   resolvers: {public: [192.0.2.53]}\n";
-    let mut scene = follow_at(server(SHOP).await, config, PACE);
-    let state = scene
+    let mut harness = follow_at(server(SHOP).await, config, PACE);
+    let state = harness
         .until(|state| state.error.is_none() && state.revision > 0)
         .await;
     let id = "https://shop.example.test/".parse().unwrap();
@@ -29,11 +29,11 @@ async fn the_configuration_adds_targets_and_overrides_probes() {
     );
     assert_eq!(state.topology.public_resolvers().len(), 1);
     assert_eq!(&*state.notes, &[]);
-    scene.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
+async fn an_unusable_kubeconfig_is_an_error_until_it_is_usable() {
     let server = server(SHOP).await;
     let kubeconfig = server.kubeconfig();
     let folder = tempfile::tempdir().unwrap();
@@ -81,15 +81,15 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
 
 #[tokio::test]
 async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves_the_former() {
-    let mut scene = shop().await;
-    let file = scene.folder.path().join("parallax.yaml");
+    let mut harness = shop().await;
+    let file = harness.folder.path().join("parallax.yaml");
     let source = "topology: {kubernetes: {kubeconfig: kubeconfig}}\n";
     std::fs::write(
         &file,
         format!("{source}targets: [{{url: 'http://more.example.test/'}}]\n"),
     )
     .unwrap();
-    scene
+    harness
         .until(|state| planned(state, "vip|http://more.example.test/"))
         .await;
 
@@ -98,7 +98,7 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
         format!("{source}targets: [{{ulr: 'http://less.example.test/'}}]\n"),
     )
     .unwrap();
-    let state = scene.until(|state| state.error.is_some()).await;
+    let state = harness.until(|state| state.error.is_some()).await;
     let message = &state.error.as_ref().unwrap().message;
     assert!(
         message.contains("parallax.yaml:2:12: targets[0].ulr: unknown field"),
@@ -111,7 +111,7 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
         format!("{source}listen: 127.0.0.1:1\nintervalMs: 1000\ntimeoutMs: 700\n"),
     )
     .unwrap();
-    let state = scene
+    let state = harness
         .until(|state| state.error.is_none() && !planned(state, "vip|http://more.example.test/"))
         .await;
     assert_eq!(
@@ -126,5 +126,5 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
         notes,
         ["configuration: listen changed; it takes effect after a restart"]
     );
-    scene.stop().await;
+    harness.stop().await;
 }

@@ -82,6 +82,6 @@ fn parse_url(text: &str, query: bool, at: &str, check: &mut ValueProblems<'_>) -
         return None;
     }
     parse_receiver_url(text, query)
-        .map_err(|why| check.add(&at, why.to_owned()))
+        .map_err(|reason| check.add(&at, reason.to_owned()))
         .ok()
 }

@@ -141,5 +141,7 @@ fn monitor(raw: RawMonitor, check: &mut ValueProblems<'_>) -> MonitorValues {
 }
 
 fn parse_link(at: &str, text: Option<String>, check: &mut ValueProblems<'_>) -> Option<Url> {
-    parse_base_url(&text?).map_err(|why| check.add(at, why)).ok()
+    parse_base_url(&text?)
+        .map_err(|reason| check.add(at, reason))
+        .ok()
 }

@@ -71,28 +71,28 @@ impl AttemptContext {
         }
         object.data["status"] = serde_json::to_value(&begun).unwrap_or_default();
         let (status, ended) = match self.judge(key, &object, &stop).await {
-            Ok((seat, cases, strict)) => (
-                status::finished(&object, &seat, &cases, strict),
+            Ok((placement, cases, strict)) => (
+                status::finished(&object, &placement, &cases, strict),
                 AttemptResult::Finished,
             ),
             // Stopped on request; the next controller starts over.
-            Err(trouble) if trouble.reason == NoVerdictReason::Interrupted => {
-                tracing::info!(namespace, name, "preflight stopped: {}", trouble.failure);
+            Err(no_verdict) if no_verdict.reason == NoVerdictReason::Interrupted => {
+                tracing::info!(namespace, name, "preflight stopped: {}", no_verdict.failure);
                 return AttemptResult::Stopped;
             }
-            Err(trouble) => {
+            Err(no_verdict) => {
                 let before = status::attempts(&object);
                 let pause = self.backoff * 2_u32.pow(before.min(MAX_ATTEMPTS));
-                let again = (trouble.reason.is_temporary() && before + 1 < MAX_ATTEMPTS).then_some(pause);
+                let again = (no_verdict.reason.is_temporary() && before + 1 < MAX_ATTEMPTS).then_some(pause);
                 tracing::warn!(
                     namespace,
                     name,
-                    reason = trouble.reason.reason(),
+                    reason = no_verdict.reason.reason(),
                     "{}",
-                    trouble.failure
+                    no_verdict.failure
                 );
                 let seconds = again.map(|pause| pause.as_secs());
-                let status = status::failed(&object, &trouble, seconds);
+                let status = status::failed(&object, &no_verdict, seconds);
                 let ended = again.map_or(AttemptResult::Finished, |pause| {
                     AttemptResult::Retry(pause, Some(Box::new(status.clone())))
                 });
@@ -125,18 +125,18 @@ impl AttemptContext {
         };
         // Leftovers are removed even if the spec turns out to be invalid: it may have been valid earlier.
         cleanup::remove_for_preflight(&self.cluster, namespace, &owner.uid).await?;
-        let (asked, body) = request::from_spec(&object.data["spec"], namespace, &self.settings)?;
+        let (request, body) = request::from_spec(&object.data["spec"], namespace, &self.settings)?;
         let client = self.connect_aggregator().await?;
         let place = PreflightContext {
             client: &client,
             cluster: Some(&self.cluster),
             owner: Some(&owner),
             stop,
-            notify: &|said| tracing::info!(namespace, name, "{said}"),
+            notify: &|message| tracing::info!(namespace, name, "{message}"),
             progress: false,
         };
-        let (seat, cases) = make_preflights(&asked, &place).await?;
-        Ok((seat, cases, body.strict))
+        let (placement, cases) = make_preflights(&request, &place).await?;
+        Ok((placement, cases, body.strict))
     }
 
     /// Returns a client with a current token. Access through the API server is opened anew for each attempt.

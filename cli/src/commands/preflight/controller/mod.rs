@@ -95,7 +95,7 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
         settings: args.settings.clone(),
         backoff: Duration::from_millis(args.backoff_ms.into()),
     });
-    let mut docket = WorkQueue::new(usize::from(args.parallel), &stop);
+    let mut queue = WorkQueue::new(usize::from(args.parallel), &stop);
     let mut work: FuturesUnordered<LocalBoxFuture<'_, FinishedWork>> = FuturesUnordered::new();
     tracing::info!(
         namespaces = if args.namespaces.is_empty() {
@@ -107,7 +107,7 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
     );
     loop {
         let all = known.iter().flat_map(KnownObjects::objects);
-        let (steps, wake) = docket.poll(all, Timestamp::now());
+        let (steps, wake) = queue.poll(all, Timestamp::now());
         for step in steps {
             work.push(match step {
                 WorkItem::Start(key, object, stop) => {
@@ -135,7 +135,7 @@ pub(super) async fn run(args: &Args, connection: &ConnectionArgs) -> Result<(), 
             () = stop.cancelled(), if !stop.is_cancelled() => {}
             Some(done) = work.next() => {
                 if let FinishedWork::Attempt(key, ended) = done {
-                    docket.finish(&key, ended, Timestamp::now());
+                    queue.finish(&key, ended, Timestamp::now());
                 }
             }
             update = updates.next(), if !stop.is_cancelled() => match update {

@@ -129,9 +129,9 @@ mod tests {
                 vec!["a.example.test", "--gateway", "public"],
             ),
         ] {
-            let asked = said(&[&words[..], &["-n", "shop"]].concat());
-            let (request, _) = from_spec(&spec, "shop", &asked.settings).unwrap();
-            assert_eq!(format!("{request:?}"), format!("{asked:?}"), "{spec}");
+            let parsed = said(&[&words[..], &["-n", "shop"]].concat());
+            let (request, _) = from_spec(&spec, "shop", &parsed.settings).unwrap();
+            assert_eq!(format!("{request:?}"), format!("{parsed:?}"), "{spec}");
         }
     }
 
@@ -148,12 +148,12 @@ mod tests {
             ),
             (Value::Null, "spec: "),
         ] {
-            let trouble = from_spec(&spec, "shop", &setting).unwrap_err();
-            assert_eq!(trouble.reason, NoVerdictReason::Invalid);
+            let error = from_spec(&spec, "shop", &setting).unwrap_err();
+            assert_eq!(error.reason, NoVerdictReason::Invalid);
             assert!(
-                trouble.failure.to_string().contains(field),
+                error.failure.to_string().contains(field),
                 "{spec}: {}",
-                trouble.failure
+                error.failure
             );
         }
     }

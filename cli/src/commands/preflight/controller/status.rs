@@ -15,11 +15,11 @@ const MAX_PLACEMENT_CHARS: usize = 600;
 
 /// Returns the status of a Preflight in progress.
 pub(super) fn running(object: &DynamicObject) -> PreflightStatus {
-    let said: ConditionSummary = ("Unknown", "Running", "probes are running".to_owned());
+    let condition: ConditionSummary = ("Unknown", "Running", "probes are running".to_owned());
     PreflightStatus {
         start_time: Some(start_time(object)),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
-        conditions: conditions(object, &said, [&said, &said], ("False", "False")),
+        conditions: conditions(object, &condition, [&condition, &condition], ("False", "False")),
         ..new_status(object)
     }
 }
@@ -39,15 +39,15 @@ pub(super) fn finished(
     // The sort is stable: within a group, names keep their order.
     shown.sort_by_key(|case| preflights::ready_condition(&[&case.verdict], strict).0 == "True");
     let more = u32::try_from(shown.len().saturating_sub(MAX_HOSTS)).unwrap_or(u32::MAX);
-    let seat: Vec<String> = placement
+    let description: Vec<String> = placement
         .description()
         .into_iter()
         .chain(placement.notes.iter().cloned())
         .collect();
     let mut not_checked: Vec<String> = Vec::new();
-    for what in cases.iter().flat_map(|case| &case.verdict.not_checked) {
-        if !not_checked.contains(what) {
-            not_checked.push(what.clone());
+    for item in cases.iter().flat_map(|case| &case.verdict.not_checked) {
+        if !not_checked.contains(item) {
+            not_checked.push(item.clone());
         }
     }
     PreflightStatus {
@@ -55,8 +55,8 @@ pub(super) fn finished(
         completion_time: Some(now()),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
         conditions: conditions(object, &ready, [&own, &ca], ("True", stalled)),
-        cert_manager: Some(seat.join("; ").chars().take(MAX_PLACEMENT_CHARS).collect())
-            .filter(|said: &String| !said.is_empty()),
+        cert_manager: Some(description.join("; ").chars().take(MAX_PLACEMENT_CHARS).collect())
+            .filter(|text: &String| !text.is_empty()),
         hosts: shown
             .into_iter()
             .take(MAX_HOSTS)
@@ -70,10 +70,10 @@ pub(super) fn finished(
 
 /// Returns the status of a Preflight without a verdict, with the delay before the next attempt in seconds, if any.
 pub(super) fn failed(object: &DynamicObject, no_verdict: &NoVerdict, again: Option<u64>) -> PreflightStatus {
-    let said = &no_verdict.failure;
+    let failure = &no_verdict.failure;
     let message = again.map_or_else(
-        || said.to_string(),
-        |seconds| format!("{said}; next attempt in {seconds} s"),
+        || failure.to_string(),
+        |seconds| format!("{failure}; next attempt in {seconds} s"),
     );
     let ready: ConditionSummary = ("Unknown", no_verdict.reason.reason(), message);
     let verdict: ConditionSummary = (

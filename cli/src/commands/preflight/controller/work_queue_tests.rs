@@ -40,11 +40,11 @@ fn docket() -> (WorkQueue, CancellationToken) {
 
 /// The work items as text, and the tokens of the started preflights.
 fn turn(
-    docket: &mut WorkQueue,
+    queue: &mut WorkQueue,
     all: &[(Key, DynamicObject)],
     at: Timestamp,
 ) -> (Vec<String>, Vec<CancellationToken>, Option<Duration>) {
-    let (steps, wake) = docket.poll(all.iter().map(|(key, object)| (key, object)), at);
+    let (steps, wake) = queue.poll(all.iter().map(|(key, object)| (key, object)), at);
     let mut tokens = Vec::new();
     let words = steps
         .into_iter()
@@ -61,20 +61,20 @@ fn turn(
 
 #[test]
 fn a_few_are_made_at_once_and_the_others_when_there_is_room() {
-    let (mut docket, _stop) = docket();
+    let (mut queue, _stop) = docket();
     let all = [new("a"), new("b"), new("c")];
-    let (words, _, wake) = turn(&mut docket, &all, now());
+    let (words, _, wake) = turn(&mut queue, &all, now());
     assert_eq!(
         (words, wake),
         (vec!["begin a".to_owned(), "begin b".to_owned()], None)
     );
     assert!(
-        turn(&mut docket, &all, now()).0.is_empty(),
+        turn(&mut queue, &all, now()).0.is_empty(),
         "no preflight runs twice at a time"
     );
-    docket.finish(&key("a"), AttemptResult::Finished, now());
+    queue.finish(&key("a"), AttemptResult::Finished, now());
     assert_eq!(
-        turn(&mut docket, &all, now()).0,
+        turn(&mut queue, &all, now()).0,
         ["begin c"],
         "the watch has not returned the result of a yet, and a does not run again"
     );
@@ -82,81 +82,81 @@ fn a_few_are_made_at_once_and_the_others_when_there_is_room() {
 
 #[test]
 fn one_that_came_to_nothing_waits_and_a_change_of_it_does_not() {
-    let (mut docket, _stop) = docket();
+    let (mut queue, _stop) = docket();
     let all = [new("a")];
-    turn(&mut docket, &all, now());
-    docket.finish(
+    turn(&mut queue, &all, now());
+    queue.finish(
         &key("a"),
         AttemptResult::Retry(Duration::from_secs(10), None),
         now(),
     );
-    let (words, _, wake) = turn(&mut docket, &all, later(4));
+    let (words, _, wake) = turn(&mut queue, &all, later(4));
     assert!(words.is_empty());
     assert_eq!(wake, Some(Duration::from_secs(6)));
     let changed = [object("a", "a", 2, &Value::Null)];
-    assert_eq!(turn(&mut docket, &changed, later(4)).0, ["begin a"]);
-    docket.finish(
+    assert_eq!(turn(&mut queue, &changed, later(4)).0, ["begin a"]);
+    queue.finish(
         &key("a"),
         AttemptResult::Retry(Duration::from_secs(10), None),
         later(4),
     );
-    assert_eq!(turn(&mut docket, &changed, later(14)).0, ["begin a"]);
+    assert_eq!(turn(&mut queue, &changed, later(14)).0, ["begin a"]);
 }
 
 #[test]
 fn an_answer_stands_until_the_object_is_changed_and_goes_after_its_time() {
-    let (mut docket, _stop) = docket();
-    let (words, _, wake) = turn(&mut docket, &[answered("a", 1)], later(10));
+    let (mut queue, _stop) = docket();
+    let (words, _, wake) = turn(&mut queue, &[answered("a", 1)], later(10));
     assert!(words.is_empty());
     assert_eq!(wake, Some(Duration::from_secs(50)));
     assert_eq!(
-        turn(&mut docket, &[answered("a", 2)], later(10)).0,
+        turn(&mut queue, &[answered("a", 2)], later(10)).0,
         ["begin a"],
         "a new generation"
     );
-    docket.finish(&key("a"), AttemptResult::Stopped, later(10));
-    assert_eq!(turn(&mut docket, &[answered("a", 1)], later(60)).0, ["remove a"]);
+    queue.finish(&key("a"), AttemptResult::Stopped, later(10));
+    assert_eq!(turn(&mut queue, &[answered("a", 1)], later(60)).0, ["remove a"]);
     assert!(
-        turn(&mut docket, &[answered("a", 1)], later(61)).0.is_empty(),
+        turn(&mut queue, &[answered("a", 1)], later(61)).0.is_empty(),
         "deleted once"
     );
 }
 
 #[test]
 fn what_is_changed_deleted_or_made_anew_in_the_middle_is_stopped_and_begun_again_only_once_it_has_ended() {
-    for (what, after) in [
+    for (change, after) in [
         ("changed", vec![object("a", "a", 2, &Value::Null)]),
         ("recreated", vec![object("a", "other", 1, &Value::Null)]),
         ("deleted", vec![]),
     ] {
-        let (mut docket, _stop) = docket();
-        let (_, tokens, _) = turn(&mut docket, &[new("a")], now());
+        let (mut queue, _stop) = docket();
+        let (_, tokens, _) = turn(&mut queue, &[new("a")], now());
         assert!(!tokens[0].is_cancelled());
-        assert!(turn(&mut docket, &after, now()).0.is_empty(), "{what}");
-        assert!(tokens[0].is_cancelled(), "{what}");
-        docket.finish(&key("a"), AttemptResult::Stopped, now());
-        let again = turn(&mut docket, &after, now()).0;
-        assert_eq!(again.len(), after.len(), "{what}: {again:?}");
+        assert!(turn(&mut queue, &after, now()).0.is_empty(), "{change}");
+        assert!(tokens[0].is_cancelled(), "{change}");
+        queue.finish(&key("a"), AttemptResult::Stopped, now());
+        let again = turn(&mut queue, &after, now()).0;
+        assert_eq!(again.len(), after.len(), "{change}: {again:?}");
     }
 }
 
 #[test]
 fn one_that_is_being_deleted_is_not_begun() {
-    let (mut docket, _stop) = docket();
+    let (mut queue, _stop) = docket();
     let (key, mut going) = new("a");
     going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-22T12:00:00Z")).unwrap();
-    assert!(turn(&mut docket, &[(key, going)], now()).0.is_empty());
+    assert!(turn(&mut queue, &[(key, going)], now()).0.is_empty());
 }
 
 #[test]
 fn a_stop_reaches_everything_that_is_under_way_and_nothing_more_is_begun() {
-    let (mut docket, stop) = docket();
+    let (mut queue, stop) = docket();
     let all = [new("a"), new("b"), new("c")];
-    let (_, tokens, _) = turn(&mut docket, &all, now());
+    let (_, tokens, _) = turn(&mut queue, &all, now());
     stop.cancel();
     assert!(tokens.iter().all(CancellationToken::is_cancelled));
-    docket.finish(&key("a"), AttemptResult::Stopped, now());
-    assert!(turn(&mut docket, &all, now()).0.is_empty());
+    queue.finish(&key("a"), AttemptResult::Stopped, now());
+    assert!(turn(&mut queue, &all, now()).0.is_empty());
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl PodAccess {
 
     /// Connects to the first serving Pod that accepts a connection.
     pub(super) async fn connect(&self) -> Result<PodStream, Failure> {
-        let mut trouble = None;
+        let mut first_error = None;
         for (name, port) in self.serving_pods().await? {
             let opened = timeout(API_SERVER_TIMEOUT, self.pods.portforward(&name, &[port])).await;
             let failure = match opened {
@@ -112,9 +112,9 @@ impl PodAccess {
                 Ok(Err(error)) => self.forward_error(&error, &name),
             };
             // Another Pod may be reachable. A missing permission applies to all of them, so the first error is kept.
-            trouble.get_or_insert(failure);
+            first_error.get_or_insert(failure);
         }
-        Err(trouble
+        Err(first_error
             .unwrap_or_else(|| Failure::Indeterminate("cannot connect to any aggregator Pod".to_owned())))
     }
 
@@ -136,7 +136,7 @@ impl PodAccess {
                 return Ok(serving);
             }
         }
-        let said = if pods.is_empty() {
+        let description = if pods.is_empty() {
             "there are none".to_owned()
         } else {
             let all: Vec<_> = pods
@@ -146,7 +146,7 @@ impl PodAccess {
             all.join(", ")
         };
         Err(Failure::Indeterminate(format!(
-            "no aggregator Pod is ready in the namespace {}: {said}; see: kubectl -n {} describe pods -l {}",
+            "no aggregator Pod is ready in the namespace {}: {description}; see: kubectl -n {} describe pods -l {}",
             self.namespace, self.namespace, self.selector
         )))
     }

@@ -95,9 +95,9 @@ fn the_default_is_to_deny_and_each_policy_opens_what_it_names() {
 fn events_may_be_written_only_where_they_are_asked_for_and_a_secret_is_mounted_never_read() {
     let mut events = 0;
     for (values, all) in installations() {
-        let asked = values.contains("events: true");
+        let enabled = values.contains("events: true");
         let may = of(&all, &["ClusterRole", "Role"]).any(|role| role.to_string().contains("events.k8s.io"));
-        assert_eq!(may, asked, "{values}");
+        assert_eq!(may, enabled, "{values}");
         assert_eq!(
             has(
                 &all,
@@ -105,10 +105,10 @@ fn events_may_be_written_only_where_they_are_asked_for_and_a_secret_is_mounted_n
                 &json!("parallax"),
                 &json!("parallax-notifications")
             ),
-            asked,
+            enabled,
             "{values}"
         );
-        events += usize::from(asked);
+        events += usize::from(enabled);
     }
     assert_eq!(events, 1);
 

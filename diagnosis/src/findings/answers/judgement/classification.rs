@@ -23,13 +23,13 @@ pub(super) struct AnswerKinds<'n, 'a> {
 }
 
 impl<'a> AnswerKinds<'_, 'a> {
-    pub(super) fn of(&mut self, said: &'a Arc<RoundAnswers>) -> Arc<AddressKind> {
-        if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
+    pub(super) fn of(&mut self, answers: &'a Arc<RoundAnswers>) -> Arc<AddressKind> {
+        if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, answers)) {
             return Arc::clone(nature);
         }
-        let nature = Arc::new(address_kind::of(said, self.own, self.known, self.former));
+        let nature = Arc::new(address_kind::of(answers, self.own, self.known, self.former));
         if self.seen.len() < MAX_CACHED_KINDS {
-            self.seen.push((said, Arc::clone(&nature)));
+            self.seen.push((answers, Arc::clone(&nature)));
         }
         nature
     }
@@ -38,11 +38,11 @@ impl<'a> AnswerKinds<'_, 'a> {
 pub(super) fn classify<'a>(
     asking: &'a AnswerSource,
     vantage: &'a Vantage,
-    told: &'a RecentRounds,
+    recent: &'a RecentRounds,
     interval: Micros,
     natures: &mut AnswerKinds<'_, 'a>,
 ) -> Option<ClassifiedAnswers<'a>> {
-    let excused = cache_allowance(told.ttl(), interval);
+    let excused = cache_allowance(recent.ttl(), interval);
     // A cached answer from before a change is not a change of kind.
     let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
         (AddressKind::Former(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
@@ -55,9 +55,9 @@ pub(super) fn classify<'a>(
             nature.group()
         }
     };
-    let mut runs = told.runs();
+    let mut runs = recent.runs();
     let newest = runs.next()?;
-    let last = told.last();
+    let last = recent.last();
     let mut nature = natures.of(&newest.answer);
     let is_cached = cached(&nature, last);
     let first_sort = sort(&nature, last);
@@ -66,7 +66,7 @@ pub(super) fn classify<'a>(
     let (mut later, mut older) = (first_sort, newest.rounds);
     for run in runs {
         let this = natures.of(&run.answer);
-        let this_sort = sort(&this, told.round_before(older));
+        let this_sort = sort(&this, recent.round_before(older));
         older += run.rounds;
         changes += usize::from(later != this_sort);
         later = this_sort;
@@ -83,12 +83,12 @@ pub(super) fn classify<'a>(
     Some(ClassifiedAnswers {
         source: asking,
         vantage,
-        rounds: told,
+        rounds: recent,
         kind: nature,
         union,
         cached: is_cached,
         changes,
         stable_rounds: kept,
-        since: told.round_before(kept - 1)?,
+        since: recent.round_before(kept - 1)?,
     })
 }

@@ -21,9 +21,9 @@ fn an_interrupted_incident_continues_under_its_id_or_by_one_with_the_same_subjec
         .into();
     });
     let clock = Clock::starting_at(NOW);
-    let mut scene = WorkerHarness::new(store, 1_000, clock);
-    scene.turn(0);
-    let listed = scene
+    let mut harness = WorkerHarness::new(store, 1_000, clock);
+    harness.turn(0);
+    let listed = harness
         .handle
         .current_state()
         .history
@@ -37,8 +37,8 @@ fn an_interrupted_incident_continues_under_its_id_or_by_one_with_the_same_subjec
     );
     let mut other = incident("same-id", IncidentState::Open);
     other.verdict.subject = parallax_diagnosis::verdict::Subject::Network;
-    scene.view(vec![other, incident("new-id", IncidentState::Open)], 1);
-    scene.turn(1);
+    harness.view(vec![other, incident("new-id", IncidentState::Open)], 1);
+    harness.turn(1);
     let continued = IncidentEnd {
         ended_at: NOW,
         ending: IncidentEnding::Continued {
@@ -46,7 +46,7 @@ fn an_interrupted_incident_continues_under_its_id_or_by_one_with_the_same_subjec
         },
     };
     assert_eq!(
-        scene.store.script(|script| script.ends.clone()),
+        harness.store.script(|script| script.ends.clone()),
         [("same-kind".to_owned(), continued)]
     );
 }
@@ -61,19 +61,19 @@ async fn an_incident_not_found_again_within_ten_minutes_gets_a_restart_end() {
         );
         script.incidents = [("unseen".to_owned(), summary)].into();
     });
-    let mut scene = WorkerHarness::new(store, 1_000, Clock::starting_at(NOW));
-    scene.turn(0);
+    let mut harness = WorkerHarness::new(store, 1_000, Clock::starting_at(NOW));
+    harness.turn(0);
     tokio::time::advance(Duration::from_secs(599)).await;
-    scene.turn(1);
-    assert!(scene.store.script(|script| script.ends.is_empty()));
+    harness.turn(1);
+    assert!(harness.store.script(|script| script.ends.is_empty()));
     tokio::time::advance(Duration::from_secs(1)).await;
-    scene.turn(1);
+    harness.turn(1);
     let end = IncidentEnd {
         ended_at: NOW.minus(Micros::from_secs(60)),
         ending: IncidentEnding::Restart,
     };
     assert_eq!(
-        scene.store.script(|script| script.ends.clone()),
+        harness.store.script(|script| script.ends.clone()),
         [("unseen".to_owned(), end)]
     );
 }

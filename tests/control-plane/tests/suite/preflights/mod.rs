@@ -62,7 +62,12 @@ async fn ready(client: &Client, name: &str) -> Value {
     until(&format!("{name} is finished"), async || {
         let status = api.get(name).await.unwrap().data["status"].clone();
         let conditions = status["conditions"].as_array()?.clone();
-        let of = |sort: &str| conditions.iter().find(|said| said["type"] == sort).cloned();
+        let of = |sort: &str| {
+            conditions
+                .iter()
+                .find(|condition| condition["type"] == sort)
+                .cloned()
+        };
         (of("Complete")?["status"] == "True").then(|| of("Ready").unwrap())
     })
     .await
@@ -168,12 +173,12 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         "pebble",
     ];
     let output = started.command(&words).await;
-    let said =
+    let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
     assert!(
-        said.contains("including n2, where cert-manager's Pod runs"),
-        "{said}"
+        text.contains("including n2, where cert-manager's Pod runs"),
+        "{text}"
     );
     assert_eq!(remaining_objects(&client).await, Vec::<String>::new());
 
@@ -214,11 +219,11 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         json!({"hosts": ["down.example.test"], "class": "public", "profile": "pebble", "readySeconds": 1}),
     )
     .await;
-    let said = ready(&client, "down").await;
+    let text = ready(&client, "down").await;
     assert_eq!(
-        (&said["status"], &said["reason"]),
+        (&text["status"], &text["reason"]),
         (&json!("False"), &json!("BothFailed")),
-        "{said}"
+        "{text}"
     );
     let status = preflights(&client).get("down").await.unwrap().data["status"].clone();
     assert_eq!(
@@ -269,17 +274,17 @@ async fn check_forwarded_port(client: &Client, installation: &Manifest, started:
     let controller = started.as_installed();
     let spec = json!({"hosts": ["forwarded.example.test"], "class": "public", "profile": "pebble"});
     put(client, "forwarded", spec).await;
-    let said = until("the status gives the reason", async || {
+    let status = until("the status gives the reason", async || {
         let status = preflights(client).get("forwarded").await.unwrap().data["status"].clone();
         let ready = status["conditions"][0].clone();
         (status["attempts"].as_u64()? > 0 && ready["status"] == "Unknown").then_some(ready)
     })
     .await;
-    assert_eq!(said["reason"], "AggregatorUnreachable", "{said}");
-    let message = said["message"].as_str().unwrap();
+    assert_eq!(status["reason"], "AggregatorUnreachable", "{status}");
+    let message = status["message"].as_str().unwrap();
     assert!(
         message.contains("cannot forward a port of the Pod parallax/aggregator-1"),
-        "{said}"
+        "{status}"
     );
     let gone = preflights(client)
         .delete("forwarded", &DeleteParams::default())
@@ -330,12 +335,12 @@ async fn check_garbage_collection(plane: &ControlPlane, client: &Client, started
 
 /// Asserts that the controller was never denied a permission, and used each one that it has.
 fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
-    let asked = plane.audited_requests().unwrap();
-    let asked: Vec<_> = asked
+    let requests = plane.audited_requests().unwrap();
+    let requests: Vec<_> = requests
         .iter()
         .filter(|request| request.user == CONTROLLER)
         .collect();
-    let refused: Vec<_> = asked.iter().filter(|request| !request.allowed).collect();
+    let refused: Vec<_> = requests.iter().filter(|request| !request.allowed).collect();
     assert!(refused.is_empty(), "{refused:#?}");
     let names = [
         "parallax-preflight",
@@ -351,7 +356,7 @@ fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
     let own = ["parallax-preflight", "parallax-reach"]
         .map(|name| installation.object::<Role>("Role", name).unwrap().rules);
     let rules = cluster.into_iter().chain(own).flatten().flatten();
-    let used: Vec<String> = asked
+    let used: Vec<String> = requests
         .iter()
         .flat_map(|a| [a.name.as_str(), ""].map(|name| right(&a.verb, &a.resource, &a.group, name)))
         .collect();

@@ -64,8 +64,8 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
     let refused = make("pay").await.unwrap_err().to_string();
     assert!(refused.contains("forbidden"), "{refused}");
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Preflight");
-    let everywhere = Api::<DynamicObject>::all_with(own.clone(), &ApiResource::from_gvk(&kind));
-    let refused = everywhere
+    let all_namespaces = Api::<DynamicObject>::all_with(own.clone(), &ApiResource::from_gvk(&kind));
+    let refused = all_namespaces
         .list(&ListParams::default())
         .await
         .unwrap_err()

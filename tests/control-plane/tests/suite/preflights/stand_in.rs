@@ -59,10 +59,14 @@ async fn act(client: Client, served: ServedTokens) {
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
     let ingresses = Api::<Ingress>::namespaced(client.clone(), NAMESPACE);
     let routes = routes(&client);
-    let ours = ListParams::default().labels(LABEL);
+    let list_params = ListParams::default().labels(LABEL);
     loop {
         // Objects may be deleted between two calls; the next poll corrects that.
-        let found = pods.list(&ours).await.map(|list| list.items).unwrap_or_default();
+        let found = pods
+            .list(&list_params)
+            .await
+            .map(|list| list.items)
+            .unwrap_or_default();
         for pod in found {
             let name = pod.name_any();
             let args: Value = serde_json::to_value(&pod).unwrap()["spec"]["containers"][0]["args"].clone();
@@ -77,11 +81,11 @@ async fn act(client: Client, served: ServedTokens) {
             }
             let running =
                 json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-            let how = PatchParams::default();
-            let _ = pods.patch_status(&name, &how, &Patch::Merge(running)).await;
+            let params = PatchParams::default();
+            let _ = pods.patch_status(&name, &params, &Patch::Merge(running)).await;
             let accepted = json!({"status": {"parents": [{"parentRef": {"name": "gate"}, "controllerName": "test/gate",
                 "conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]}});
-            let route = routes.patch(&name, &how, &Patch::Merge(accepted)).await;
+            let route = routes.patch(&name, &params, &Patch::Merge(accepted)).await;
             let way = route.is_ok() || matches!(ingresses.get_opt(&name).await, Ok(Some(_)));
             if way && !host.starts_with("down") {
                 served.lock().unwrap().insert(after("--token"), after("--key"));
@@ -103,15 +107,15 @@ async fn serve(listener: TcpListener, served: ServedTokens) {
 
 /// Answers one request. Errors of clients that disconnect are ignored.
 async fn answer(mut client: TcpStream, served: ServedTokens) {
-    let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
-    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+    let (mut request, mut part) = (Vec::<u8>::new(), [0; 1024]);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         match client.read(&mut part).await {
             Ok(0) | Err(_) => return,
-            Ok(length) => asked.extend(&part[..length]),
+            Ok(length) => request.extend(&part[..length]),
         }
     }
-    let asked = String::from_utf8_lossy(&asked);
-    let path = asked.split(' ').nth(1).unwrap_or_default();
+    let request = String::from_utf8_lossy(&request);
+    let path = request.split(' ').nth(1).unwrap_or_default();
     let token = path.rsplit('/').next().unwrap_or_default();
     let key = served.lock().unwrap().get(token).cloned();
     let (status, body) = key.map_or(("404 Not Found", "default backend".to_owned()), |key| {

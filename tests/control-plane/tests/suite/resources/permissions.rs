@@ -54,15 +54,15 @@ pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggre
     let spec = json!({"url": "tcp://db.example.test", "ttlSecondsAfterFinished": 3});
     put(client, "Run", "default", "portless", spec).await;
     let runs = parallax_api(client, "Run", "default");
-    let said = condition(&runs, "portless", ("Accepted", "False")).await;
-    assert_eq!(said["reason"], "Invalid", "{said}");
+    let status_condition = condition(&runs, "portless", ("Accepted", "False")).await;
+    assert_eq!(status_condition["reason"], "Invalid", "{status_condition}");
     until("finished objects are removed", async || {
         runs.get_opt("portless").await.unwrap().is_none().then_some(())
     })
     .await;
     let token = user_token(client, "passer-by", false).await;
-    let (status, said) = aggregator.request_run(&token, "http://pay.example.test/").await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    let (status, status_condition) = aggregator.request_run(&token, "http://pay.example.test/").await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{status_condition}");
     roles_for_people(client, aggregator).await;
 }
 
@@ -110,15 +110,15 @@ async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     let asks = bound_token(client, "asks", "parallax-runner", ("create", "runs")).await;
     let handles = bound_token(client, "handles", "parallax-operator", ("update", "incidents")).await;
     let url = "http://pay.example.test/";
-    let (status, said) = aggregator.request_run(&reads, url).await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    let (status, body) = aggregator.request_run(&reads, url).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
     // No vantage reports, and an authorized user gets that error.
-    let (status, said) = aggregator.request_run(&asks, url).await;
-    assert_eq!(status, StatusCode::CONFLICT, "{said}");
-    let (status, said) = aggregator.post(&asks, "/v1/maintenance", &window).await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
-    assert!(said.contains("may not update incidents.parallax.dev"), "{said}");
-    let (status, said) = aggregator.post(&handles, "/v1/maintenance", &window).await;
-    assert_eq!(status, StatusCode::CREATED, "{said}");
-    assert!(said.contains("\"persisted\":true"), "{said}");
+    let (status, body) = aggregator.request_run(&asks, url).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{body}");
+    let (status, body) = aggregator.post(&asks, "/v1/maintenance", &window).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
+    assert!(body.contains("may not update incidents.parallax.dev"), "{body}");
+    let (status, body) = aggregator.post(&handles, "/v1/maintenance", &window).await;
+    assert_eq!(status, StatusCode::CREATED, "{body}");
+    assert!(body.contains("\"persisted\":true"), "{body}");
 }

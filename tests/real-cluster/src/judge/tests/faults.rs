@@ -105,10 +105,10 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
             named(at)
         }
     };
-    let said = reasons(TimelineBuilder { open: &gap, ..good() });
+    let reason_text = reasons(TimelineBuilder { open: &gap, ..good() });
     assert!(
-        said.contains("no incident names it any more, while users fail"),
-        "{said}"
+        reason_text.contains("no incident names it any more, while users fail"),
+        "{reason_text}"
     );
 
     let silent = |at: f64| {
@@ -118,13 +118,14 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
             called(at)
         }
     };
-    let said = reasons(TimelineBuilder {
+    let reason_text = reasons(TimelineBuilder {
         firing: &silent,
         ..good()
     });
     assert!(
-        said.contains("30 s after the fault its alert resolves while the fault lasts, 1 times, for 10 s"),
-        "{said}"
+        reason_text
+            .contains("30 s after the fault its alert resolves while the fault lasts, 1 times, for 10 s"),
+        "{reason_text}"
     );
     assert!(
         reasons(TimelineBuilder {
@@ -134,13 +135,13 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         .contains("its alert never fires")
     );
 
-    let said = reasons(TimelineBuilder {
+    let reason_text = reasons(TimelineBuilder {
         code: &fine,
         ..good()
     });
     assert!(
-        said.contains("`parallax status` exits with 0 while users fail"),
-        "{said}"
+        reason_text.contains("`parallax status` exits with 0 while users fail"),
+        "{reason_text}"
     );
 }
 

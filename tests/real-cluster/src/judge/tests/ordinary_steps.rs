@@ -49,14 +49,14 @@ fn what_an_ordinary_step_may_say_passes_with_its_alert_and_its_exit_code() {
     };
     let firing = |at: f64| if lasts(at) { vec!["0a"] } else { Vec::new() };
     let code = |at: f64| i32::from(lasts(at));
-    let said = TimelineBuilder {
+    let builder = TimelineBuilder {
         open: &open,
         fails: &never,
         firing: &firing,
         code: &code,
     };
     let step = step("title: t\nkind: ordinary\ndo: []\nwatch: 1\nexpect: {may: [{cause: [F26]}]}\n");
-    let verdict = judge(&step, &said.timeline(), MARKS, &destinations());
+    let verdict = judge(&step, &builder.timeline(), MARKS, &destinations());
     assert_eq!(verdict.reasons, Vec::<String>::new());
     assert_eq!(verdict.named.len(), 1);
 }

@@ -1,13 +1,15 @@
-use std::{process::Stdio, time::Duration};
+use std::process::Stdio;
+
+use jiff::SignedDuration;
 
 use super::*;
 
 #[test]
 fn a_synthetic_solver_is_made_as_cert_manager_would_asked_for_and_removed() {
-    let bench = Bench::start();
-    bench.api.put("clusterissuers", issuer(&nginx()));
-    let output = bench.preflight(&[HOST, "--cluster-issuer", "letsencrypt"]);
-    let (code, out, err) = said(&output);
+    let fixture = Fixture::start();
+    fixture.cluster.put("clusterissuers", issuer(&nginx()));
+    let output = fixture.preflight(&[HOST, "--cluster-issuer", "letsencrypt"]);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
         out.contains(
@@ -19,32 +21,32 @@ fn a_synthetic_solver_is_made_as_cert_manager_would_asked_for_and_removed() {
     assert!(out.contains("✓ CA: by the CA's rules it passes from"), "{out}");
     assert!(out.contains("after the last object was created"), "{out}");
     assert!(!out.contains("nothing was created"), "{out}");
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
-    let ingress = &bench.api.created("ingresses")[0];
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
+    let ingress = &fixture.cluster.created_of("ingresses")[0];
     assert_eq!(ingress["spec"]["ingressClassName"], "nginx");
     assert_eq!(ingress["metadata"]["namespace"], "shop");
     assert_eq!(ingress["metadata"]["ownerReferences"][0]["kind"], "Pod");
-    let pod = &bench.api.created("pods")[0];
+    let pod = &fixture.cluster.created_of("pods")[0];
     assert_eq!(pod["spec"]["containers"][0]["image"], "parallax:test");
-    bench.stop();
+    fixture.stop();
 }
 
 #[test]
 fn a_certificate_names_hosts_issuer_and_overrides_and_a_route_is_waited_for() {
-    let bench = Bench::start();
-    bench.api.put(
+    let fixture = Fixture::start();
+    fixture.cluster.put(
         "issuers",
         json!({"metadata": {"namespace": "shop", "name": "le"}, "spec": {"acme": {"solvers": [
             {"http01": {"ingress": {}}},
             {"selector": {"matchLabels": {"team": "a"}}, "http01": {"gatewayHTTPRoute": {"parentRefs": [{"name": "gw"}]}}}]}}}),
     );
-    bench.api.put(
+    fixture.cluster.put(
         "certificates",
         json!({"metadata": {"namespace": "shop", "name": "web", "labels": {"team": "a"}},
                "spec": {"dnsNames": [HOST], "issuerRef": {"name": "le"}}}),
     );
-    let output = bench.preflight(&["--certificate", "web", "--json"]);
-    let (code, out, err) = said(&output);
+    let output = fixture.preflight(&["--certificate", "web", "--json"]);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
@@ -52,15 +54,15 @@ fn a_certificate_names_hosts_issuer_and_overrides_and_a_route_is_waited_for() {
         "an HTTPRoute on gw (solver 2 of 2 of Issuer shop/le)"
     );
     assert!(document["hosts"][0]["propagationMs"].is_u64());
-    assert_eq!(bench.api.created("httproutes").len(), 1);
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
-    bench.stop();
+    assert_eq!(fixture.cluster.created_of("httproutes").len(), 1);
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
+    fixture.stop();
 }
 
 #[test]
 fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
-    let bench = Bench::start();
-    let class = || bench.preflight(&[HOST, "--class", "nginx", "--ready", "2"]);
+    let fixture = Fixture::start();
+    let class = || fixture.preflight(&[HOST, "--class", "nginx", "--ready", "2"]);
     // (verb, resource, status, message, expected error)
     for (verb, resource, status, words, expected) in [
         (
@@ -106,51 +108,55 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
             "resources: [pods], verbs: [get]",
         ),
     ] {
-        bench.api.reject(verb, resource, status, words);
-        let (code, out, err) = said(&class());
+        fixture.cluster.reject(verb, resource, status, words);
+        let (code, out, err) = outcome(&class());
         assert_eq!(code, Some(3), "{verb} {resource}: {out}{err}");
         assert!(err.contains(expected), "{verb} {resource}: {err}");
         assert!(
             err.contains(words),
             "the API server's message is quoted verbatim: {err}"
         );
-        bench.api.allow();
-        assert_eq!(bench.api.leftovers(), Vec::<String>::new(), "{verb} {resource}");
+        fixture.cluster.clear_rejections();
+        assert_eq!(
+            fixture.cluster.leftovers(),
+            Vec::<String>::new(),
+            "{verb} {resource}"
+        );
     }
-    bench.api.held().pods_stay_pending = true;
-    let (code, _, err) = said(&class());
+    fixture.cluster.state().pods_stay_pending = true;
+    let (code, _, err) = outcome(&class());
     assert_eq!(code, Some(3), "{err}");
     assert!(err.contains("is not ready after 2 s"), "{err}");
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
     // No controller adopts the Ingress: another controller answers 404.
-    bench.api.held().pods_stay_pending = false;
-    bench.api.held().routes_ignored = true;
-    let (code, out, err) = said(&class());
+    fixture.cluster.state().pods_stay_pending = false;
+    fixture.cluster.state().routes_ignored = true;
+    let (code, out, err) = outcome(&class());
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(
         out.contains("F19") && out.contains("wrong status code '404', expected '200'"),
         "{out}"
     );
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
-    bench.api.held().routes_ignored = false;
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
+    fixture.cluster.state().routes_ignored = false;
     // Deleting fails too: the error lists what is left and when it may be deleted.
-    bench.api.reject("delete", "ingresses", 500, "later");
-    let (code, _, err) = said(&class());
+    fixture.cluster.reject("delete", "ingresses", 500, "later");
+    let (code, _, err) = outcome(&class());
     assert_eq!(code, Some(3), "{err}");
     assert!(
         err.contains("still exist") && err.contains("kubectl -n shop delete ingresses,services,pods"),
         "{err}"
     );
-    assert_eq!(bench.api.leftovers().len(), 1);
-    bench.stop();
+    assert_eq!(fixture.cluster.leftovers().len(), 1);
+    fixture.stop();
 }
 
 #[test]
 fn an_interrupt_removes_what_was_created() {
-    let bench = Bench::start();
-    bench.api.held().pods_stay_pending = true;
-    let port = bench.api.entry.port().to_string();
-    let mut child = bench
+    let fixture = Fixture::start();
+    fixture.cluster.state().pods_stay_pending = true;
+    let port = fixture.cluster.entry.port().to_string();
+    let mut child = fixture
         .command(&[
             "preflight",
             HOST,
@@ -166,51 +172,59 @@ fn an_interrupt_removes_what_was_created() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until(|| !bench.api.created("ingresses").is_empty());
-    let told = Command::new("kill")
+    fixture.cluster.wait_until("everything is created", || {
+        !fixture.cluster.created_of("ingresses").is_empty()
+    });
+    let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
-    assert!(told.success());
+    assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
-    bench.stop();
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
+    fixture.stop();
 }
 
 #[test]
 fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_them_all() {
-    let bench = Bench::start();
-    bench.api.held().pods_stay_pending = true;
+    let fixture = Fixture::start();
+    fixture.cluster.state().pods_stay_pending = true;
     let hosts = [
         "d.example.test",
         "a.example.test",
         "c.example.test",
         "b.example.test",
     ];
-    let mut child = bench
+    let mut child = fixture
         .command(&["preflight", "--class", "nginx", "-n", "shop", "--image", "i"])
         .args(hosts)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // None of them is ready, so they were created concurrently.
-    until(|| bench.api.created("ingresses").len() == 3);
-    let told = Command::new("kill")
+    fixture.cluster.wait_until("three hosts are prepared", || {
+        fixture.cluster.created_of("ingresses").len() == 3
+    });
+    let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
-    assert!(told.success());
+    assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(bench.api.created("ingresses").len(), 3, "the fourth had to wait");
-    assert_eq!(bench.api.leftovers(), Vec::<String>::new());
-    bench.stop();
+    assert_eq!(
+        fixture.cluster.created_of("ingresses").len(),
+        3,
+        "the fourth had to wait"
+    );
+    assert_eq!(fixture.cluster.leftovers(), Vec::<String>::new());
+    fixture.stop();
 }
 
 #[test]
 fn the_report_keeps_the_order_of_the_hosts_and_too_many_runs_are_waited_for() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
-    api.held().rejected_runs = 2;
+    cluster.state().rejected_runs = 2;
     let hosts = [
         "d.example.test",
         "a.example.test",
@@ -220,26 +234,30 @@ fn the_report_keeps_the_order_of_the_hosts_and_too_many_runs_are_waited_for() {
     let output = parallax()
         .args(["preflight", "--no-create", "--json", "-n", "shop"])
         .args(hosts)
-        .args(["--server", &format!("http://{}/", api.aggregator)])
-        .env("KUBECONFIG", api.kubeconfig(folder.path()))
+        .args(["--server", &format!("http://{}/", cluster.aggregator)])
+        .env("KUBECONFIG", cluster.write_kubeconfig(folder.path()))
         .output()
         .unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
-    assert_eq!(api.held().rejected_runs, 0, "it was refused, and asked again");
+    assert_eq!(
+        cluster.state().rejected_runs,
+        0,
+        "it was refused, and asked again"
+    );
     let document: Value = serde_json::from_str(&out).unwrap();
-    let told: Vec<&str> = document["hosts"]
+    let hosts_in_report: Vec<&str> = document["hosts"]
         .as_array()
         .unwrap()
         .iter()
         .map(|host| host["host"].as_str().unwrap())
         .collect();
-    assert_eq!(told, hosts);
+    assert_eq!(hosts_in_report, hosts);
 }
 
 #[test]
 fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         parallax()
@@ -255,8 +273,8 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
                 "--lifetime",
                 "1",
             ])
-            .args(["--server", &format!("http://{}/", api.aggregator)])
-            .env("KUBECONFIG", api.kubeconfig(folder.path()))
+            .args(["--server", &format!("http://{}/", cluster.aggregator)])
+            .env("KUBECONFIG", cluster.write_kubeconfig(folder.path()))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -264,45 +282,47 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
     };
     // The number of requests of a complete preflight; the kills cover all of them.
     assert_eq!(start().wait().unwrap().code(), Some(0));
-    let whole = api.held().requests;
+    let whole = cluster.requests();
     let mut left = 0;
     for n in 0..100 {
-        let last = api.held().requests + n % whole;
-        // The next request takes effect but gets no response; the client is killed there.
-        api.held().max_answered_requests = Some(last);
+        // The client is killed at the request whose response is lost.
+        cluster.lose_responses_after(n % whole);
         let mut child = start();
-        until(|| api.held().requests > last);
+        cluster.wait_until("a response is lost", || cluster.response_lost());
         child.kill().unwrap();
         child.wait().unwrap();
-        api.held().max_answered_requests = None;
-        left += usize::from(!api.leftovers().is_empty());
+        cluster.restore_responses();
+        left += usize::from(!cluster.leftovers().is_empty());
     }
     assert!(
         left > 10,
         "{left} of 100 left something, too few to prove anything; a whole one asks {whole} times"
     );
-    // Wait until the last deadline has passed.
-    std::thread::sleep(Duration::from_millis(1_100));
+    cluster.pass_deadlines(SignedDuration::from_secs(1));
     assert_eq!(start().wait().unwrap().code(), Some(0));
-    assert_eq!(api.leftovers(), Vec::<String>::new());
+    assert_eq!(cluster.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn what_is_left_of_another_preflight_is_removed_only_after_its_deadline() {
-    let bench = Bench::start();
+    let fixture = Fixture::start();
     let left = |name: &str, deadline: &str| {
         json!({"metadata": {"namespace": "shop", "name": name, "labels": {"parallax.dev/preflight": name},
                "annotations": {"parallax.dev/deadline": deadline}}})
     };
-    bench.api.put("services", left("old", "2020-01-01T00:00:00Z"));
-    bench.api.put("pods", left("running", "2999-01-01T00:00:00Z"));
-    let output = bench.preflight(&[HOST, "--class", "nginx"]);
-    let (code, out, err) = said(&output);
+    fixture
+        .cluster
+        .put("services", left("old", "2020-01-01T00:00:00Z"));
+    fixture
+        .cluster
+        .put("pods", left("running", "2999-01-01T00:00:00Z"));
+    let output = fixture.preflight(&[HOST, "--class", "nginx"]);
+    let (code, out, err) = outcome(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
         err.contains("removed Service shop/old, left over from an earlier preflight"),
         "{err}"
     );
-    assert_eq!(bench.api.leftovers(), ["pods/running"]);
-    bench.stop();
+    assert_eq!(fixture.cluster.leftovers(), ["pods/running"]);
+    fixture.stop();
 }

@@ -11,12 +11,12 @@ type Row = (&'static str, Value, &'static str, &'static str, bool);
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
 fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
-    let api = Api::start();
+    let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
     let solvers = |name: &str, solvers: Value| {
         let object =
             json!({"metadata": {"namespace": "shop", "name": name}, "spec": {"acme": {"solvers": solvers}}});
-        api.put("issuers", object);
+        cluster.put("issuers", object);
     };
     solvers("dns", json!([{"dns01": {"webhook": {}}}]));
     solvers(
@@ -24,7 +24,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
         json!([{"selector": {"dnsZones": ["other.test"]}, "http01": {"ingress": {}}}]),
     );
     solvers("edits", json!([{"http01": {"ingress": {"name": "web"}}}]));
-    api.put(
+    cluster.put(
         "issuers",
         json!({"metadata": {"namespace": "shop", "name": "ca"}, "spec": {"ca": {}}}),
     );
@@ -91,11 +91,11 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
         ),
     ];
     for (name, spec, ..) in &table {
-        api.apply(name, spec);
+        cluster.apply_preflight(name, spec);
     }
-    let controller = Controller::with_passing_aggregator(&api, folder.path(), &[]);
+    let controller = Controller::with_passing_aggregator(&cluster, folder.path(), &[]);
     for (name, _, reason, words, again) in &table {
-        let status = controller.wait_finished(&api, name);
+        let status = controller.wait_finished(name);
         assert_eq!(
             status_and_reason(&status, "Ready"),
             is("Unknown", reason),
@@ -114,7 +114,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
         assert_eq!(status["attempts"], if *again { 6 } else { 1 }, "{name}: {status}");
         assert!(status["completionTime"].is_string(), "{name}");
     }
-    assert!(api.held().created.is_empty());
+    assert!(cluster.created().is_empty());
 
     // Rejections of the API server: a permission by its rule, an object by the component that rejects it.
     for (n, (verb, resource, status, words, reason, expected)) in [
@@ -170,14 +170,14 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
     .into_iter()
     .enumerate()
     {
-        api.reject(verb, resource, status, words);
+        cluster.reject(verb, resource, status, words);
         let name = format!("refused-{n}");
-        api.apply(&name, &simple(HOST));
-        let said = controller.wait_finished(&api, &name);
-        assert_eq!(status_and_reason(&said, "Ready"), is("Unknown", reason), "{said}");
-        let message = condition(&said, "Ready")["message"].as_str().unwrap();
+        cluster.apply_preflight(&name, &simple(HOST));
+        let status = controller.wait_finished(&name);
+        assert_eq!(status_and_reason(&status, "Ready"), is("Unknown", reason), "{status}");
+        let message = condition(&status, "Ready")["message"].as_str().unwrap();
         assert!(message.contains(expected), "{message}");
-        assert_eq!(api.leftovers(), Vec::<String>::new(), "{expected}");
-        api.allow();
+        assert_eq!(cluster.leftovers(), Vec::<String>::new(), "{expected}");
+        cluster.clear_rejections();
     }
 }
