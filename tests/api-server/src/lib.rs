@@ -11,6 +11,7 @@ mod lists;
 mod lost_responses;
 mod objects;
 mod port_forward;
+mod request_count;
 mod requests;
 mod responses;
 mod store;
@@ -33,9 +34,8 @@ use crate::{
     store::{Shared, Store},
 };
 pub use crate::{
-    store::Behaviour,
+    store::{Behaviour, ObjectWrite, Objects, WriteHook},
     tokens::service_account_token,
-    write_hook::{ObjectWrite, Objects, WriteHook},
 };
 
 /// A running server. Stops on drop.

@@ -4,16 +4,6 @@ use axum::response::Response;
 
 use crate::{ApiServer, responses::failure, store::Shared};
 
-/// Requests and their responses. Watches do not count.
-#[derive(Debug, Default)]
-pub(crate) struct RequestCount {
-    started: usize,
-    /// Number of requests that get a response; `None` for all.
-    answered: Option<usize>,
-    /// Whether the response of the request after those was lost.
-    lost: bool,
-}
-
 impl ApiServer {
     /// Returns the number of requests other than watches.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -9,13 +10,39 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::{lost_responses::RequestCount, write_hook::WriteHook};
+use crate::request_count::RequestCount;
 
 /// Objects per page if the client sets a limit, whatever it is: small, so that lists are paginated.
 const PAGE_SIZE: usize = 2;
 
 /// Creation time of the objects that clients create: later than those of a test's initial objects.
 pub(crate) const CREATION_TIMESTAMP: &str = "2026-01-01T00:00:00Z";
+
+/// A write of a client to an object.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectWrite<'a> {
+    /// `create`, `update`, `patch` or `delete`.
+    pub verb: &'a str,
+    /// Plural of the kind.
+    pub resource: &'a str,
+    /// Empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// Name of the object.
+    pub name: &'a str,
+}
+
+/// Reacts to writes of clients. No client sees the state between a write and the reaction to it.
+pub trait WriteHook: Debug + Send {
+    /// Runs before a write, as another client whose own write comes first.
+    fn before(&mut self, _write: &ObjectWrite<'_>, _objects: &mut Objects<'_>) {}
+
+    /// Runs after a successful write, as a controller. The response contains the object as this leaves it.
+    fn after(&mut self, _write: &ObjectWrite<'_>, _objects: &mut Objects<'_>) {}
+}
+
+/// The objects of the server, for a [`WriteHook`].
+#[derive(Debug)]
+pub struct Objects<'a>(pub(crate) &'a mut Store);
 
 /// Behaviour for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

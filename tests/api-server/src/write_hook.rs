@@ -1,39 +1,11 @@
 //! Reactions to the writes of clients, as by the controllers and the other clients of a cluster.
 
-use std::fmt::Debug;
-
 use serde_json::Value;
 
 use crate::{
     ApiServer,
-    store::{Store, key},
+    store::{ObjectWrite, Objects, Store, WriteHook, key},
 };
-
-/// A write of a client to an object.
-#[derive(Debug, Clone, Copy)]
-pub struct ObjectWrite<'a> {
-    /// `create`, `update`, `patch` or `delete`.
-    pub verb: &'a str,
-    /// Plural of the kind.
-    pub resource: &'a str,
-    /// Empty for cluster-scoped resources.
-    pub namespace: &'a str,
-    /// Name of the object.
-    pub name: &'a str,
-}
-
-/// Reacts to writes of clients. No client sees the state between a write and the reaction to it.
-pub trait WriteHook: Debug + Send {
-    /// Runs before a write, as another client whose own write comes first.
-    fn before(&mut self, _write: &ObjectWrite<'_>, _objects: &mut Objects<'_>) {}
-
-    /// Runs after a successful write, as a controller. The response contains the object as this leaves it.
-    fn after(&mut self, _write: &ObjectWrite<'_>, _objects: &mut Objects<'_>) {}
-}
-
-/// The objects of the server, for a [`WriteHook`].
-#[derive(Debug)]
-pub struct Objects<'a>(&'a mut Store);
 
 impl Objects<'_> {
     /// Returns all objects of a resource.

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     responses::{created, failure, object, object_not_found},
-    store::{CREATION_TIMESTAMP, Shared, key},
-    write_hook::ObjectWrite,
+    store::{CREATION_TIMESTAMP, ObjectWrite, Shared, key},
 };
 
 pub(crate) fn create(shared: &Shared, namespace: &str, resource: &str, body: &[u8]) -> Response {
