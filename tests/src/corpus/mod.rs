@@ -25,6 +25,7 @@ pub mod simulate;
 pub mod stream;
 pub mod tally;
 pub mod truth;
+pub mod whole_cluster;
 pub mod world;
 
 use rng::Rng;
@@ -55,7 +56,12 @@ pub fn closed_loop_trial(
 }
 
 fn rng_of(set: &TrialSet, seed: u64, number: usize) -> Rng {
-    let name = set.name.bytes().fold(0_u64, |hash, byte| {
+    rng_for_name(set.name, seed, number)
+}
+
+/// Returns the random numbers of one trial of the set with a name.
+fn rng_for_name(set: &str, seed: u64, number: usize) -> Rng {
+    let name = set.bytes().fold(0_u64, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
     Rng::from_words(&[seed, name, number as u64])

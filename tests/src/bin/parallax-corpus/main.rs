@@ -4,6 +4,7 @@
 mod published_report;
 mod quiet_mesh;
 mod scores;
+mod whole_cluster;
 
 use std::{
     fs,
@@ -18,12 +19,14 @@ use parallax_lab::corpus::{
     self,
     sets::{OutputForm, SETS, TrialSet},
     truth::TruthFile,
+    whole_cluster::sets::WHOLE_SETS,
 };
 
 use self::{
     published_report::{Report, measure},
     quiet_mesh::{QuietArgs, quiet},
     scores::{ScoreArgs, judge},
+    whole_cluster::{WholeArgs, judge_whole_clusters},
 };
 
 #[derive(Parser)]
@@ -47,6 +50,8 @@ enum Command {
     Ask(RequestArgs),
     /// Run the sets with this build's engine and rewrite the tables and plots of a page
     Report(Report),
+    /// Run the sets of whole clusters, whose paths have several hops, and print what became of each fault
+    Whole(WholeArgs),
 }
 
 #[derive(Args)]
@@ -94,12 +99,19 @@ fn main() -> anyhow::Result<()> {
             for set in SETS {
                 println!("{:<16} {:>4} trials  {}", set.name, set.trials, set.description);
             }
+            for set in WHOLE_SETS {
+                println!(
+                    "{:<16} {:>4} trials  {} (whole)",
+                    set.name, set.trials, set.description
+                );
+            }
             Ok(())
         }
         Command::Generate(args) => generate(&args),
         Command::Score(args) => judge(&args),
         Command::Ask(args) => ask(&args),
         Command::Report(args) => measure(&args),
+        Command::Whole(args) => judge_whole_clusters(&args),
     }
 }
 

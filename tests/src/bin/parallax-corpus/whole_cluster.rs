@@ -1,0 +1,91 @@
+//! `whole`: trials of whole clusters with this build's engine, and what became of each fault.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use clap::Args;
+use parallax_diagnosis::replay::Replay;
+use parallax_lab::corpus::{
+    closed_loop::run_recording,
+    whole_cluster::{
+        score::{TrialScore, score},
+        sets::{WHOLE_SETS, WholeSet},
+        summary::SetSummary,
+        trial,
+    },
+};
+
+#[derive(Args)]
+pub(crate) struct WholeArgs {
+    /// Run only these sets
+    #[arg(long, value_delimiter = ',')]
+    sets: Vec<String>,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Maximum number of trials per set
+    #[arg(long)]
+    trials: Option<usize>,
+    /// List the incidents of every trial with a missed fault or an incident that names none
+    #[arg(long)]
+    misses: bool,
+}
+
+pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
+    let sets: Vec<&WholeSet> = if args.sets.is_empty() {
+        WHOLE_SETS.iter().collect()
+    } else {
+        args.sets
+            .iter()
+            .map(|name| named(name))
+            .collect::<Result<_, _>>()?
+    };
+    let mut out = io::stdout().lock();
+    for set in sets {
+        let mut summary = SetSummary::default();
+        for number in 0..args.trials.unwrap_or(set.trials).min(set.trials) {
+            let trial = trial(set, args.seed, number);
+            let result = score(&trial.plan, &run_recording(&mut Replay::default(), &trial.lines));
+            summary.add(&result);
+            if args.misses {
+                write_misses(&mut out, number, &result).context("writing a trial")?;
+            }
+        }
+        write!(out, "{}: {summary}", set.name).context("writing the sums of a set")?;
+    }
+    Ok(())
+}
+
+fn write_misses(out: &mut impl io::Write, number: usize, score: &TrialScore) -> io::Result<()> {
+    let missed = score.faults.iter().any(|fault| fault.named_after.is_none());
+    if !missed && score.foreign().next().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "trial {number}")?;
+    for fault in &score.faults {
+        match fault.named_after {
+            Some(after) => writeln!(out, "  fault {} named after {after:.0} s", fault.description)?,
+            None => writeln!(out, "  fault {} not named", fault.description)?,
+        }
+    }
+    for incident in &score.incidents {
+        let kind = if incident.fault.is_some() {
+            "right"
+        } else {
+            "foreign"
+        };
+        writeln!(
+            out,
+            "  {kind:7} at {:.0} s: {}, probability {:.4}",
+            incident.first, incident.description, incident.probability
+        )?;
+    }
+    Ok(())
+}
+
+fn named(name: &str) -> anyhow::Result<&'static WholeSet> {
+    WholeSet::named(name).with_context(|| {
+        let known: Vec<&str> = WHOLE_SETS.iter().map(|set| set.name).collect();
+        format!("unknown set {name:?}; expected one of {}", known.join(", "))
+    })
+}
