@@ -232,12 +232,12 @@ fn apply_verdict(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut Na
             CaaState::Unknown
         }
         CaaVerdict::Forbidden { reason, .. } => {
-            let whoever = match reason {
+            let forbids_every_issuer = match reason {
                 CaaRefusal::CriticalTag(_) => true,
                 CaaRefusal::OtherIssuers(others) => others.is_empty(),
                 CaaRefusal::OtherAccount(_) | CaaRefusal::OtherMethod(_) => false,
             };
-            if issuer.is_empty() && !whoever {
+            if issuer.is_empty() && !forbids_every_issuer {
                 judged.unknown.push(description);
                 CaaState::Unknown
             } else {

@@ -58,23 +58,24 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Returns the failure of this request that a test configured, if any.
-    fn rejection(&self, verb: &str, store: &Store) -> Option<Response> {
-        let resource = self.subresource.map_or_else(
+    /// Returns the resource as rules of RBAC name it: `pods` or `pods/status`.
+    fn rbac_resource(&self) -> String {
+        self.subresource.map_or_else(
             || self.resource.to_owned(),
             |subresource| format!("{}/{subresource}", self.resource),
-        );
-        let (status, message) = store.rejections.get(&(verb.to_owned(), resource))?;
+        )
+    }
+
+    /// Returns the failure of this request that a test configured, if any.
+    fn rejection(&self, verb: &str, store: &Store) -> Option<Response> {
+        let (status, message) = store.rejections.get(&(verb.to_owned(), self.rbac_resource()))?;
         Some(configured_failure(*status, message))
     }
 
     fn behaviour(&self, store: &Store) -> Behaviour {
-        let of_subresource = self.subresource.and_then(|subresource| {
-            let key = format!("{}/{subresource}", self.resource);
-            store.behaviours.get(&key)
-        });
+        let own = store.behaviours.get(&self.rbac_resource());
         let of_resource = || store.behaviours.get(self.resource);
-        of_subresource.or_else(of_resource).copied().unwrap_or_default()
+        own.or_else(of_resource).copied().unwrap_or_default()
     }
 }
 

@@ -6,21 +6,22 @@ use super::{
     *,
 };
 
-/// Starts a preflight whose responder never runs, so that it stays unfinished.
-fn in_the_middle(cluster: &TestCluster) {
+/// Starts a controller and a preflight whose responder never runs, and waits until its objects are created.
+fn unfinished_preflight(cluster: &TestCluster, folder: &std::path::Path) -> Controller {
     cluster.state().pods_stay_pending = true;
     cluster.apply_preflight("web", &simple(HOST));
+    let controller = Controller::with_passing_aggregator(cluster, folder, &[]);
+    controller.until("everything is made", || {
+        !cluster.created_of("ingresses").is_empty()
+    });
+    controller
 }
 
 #[test]
 fn deleting_it_in_the_middle_removes_everything() {
     let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
-    in_the_middle(&cluster);
-    let controller = Controller::with_passing_aggregator(&cluster, folder.path(), &[]);
-    controller.until("everything is made", || {
-        !cluster.created_of("ingresses").is_empty()
-    });
+    let controller = unfinished_preflight(&cluster, folder.path());
     cluster.delete("preflights", "shop", "web");
     controller.until("nothing is left", || cluster.leftovers().is_empty());
     assert_eq!(controller.terminate(), Some(0));
@@ -31,11 +32,7 @@ fn deleting_it_in_the_middle_removes_everything() {
 fn changing_it_in_the_middle_makes_the_new_one_once_the_old_one_is_gone() {
     let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
-    in_the_middle(&cluster);
-    let controller = Controller::with_passing_aggregator(&cluster, folder.path(), &[]);
-    controller.until("everything is made", || {
-        !cluster.created_of("ingresses").is_empty()
-    });
+    let controller = unfinished_preflight(&cluster, folder.path());
     cluster.state().pods_stay_pending = false;
     let other = "other.example.test";
     cluster.apply_preflight("web", &simple(other));
@@ -83,11 +80,7 @@ fn a_responder_that_somebody_removes_in_the_middle_proves_nothing() {
 fn a_controller_that_is_told_to_end_leaves_nothing_and_the_next_one_begins_anew() {
     let cluster = TestCluster::start();
     let folder = tempfile::tempdir().unwrap();
-    in_the_middle(&cluster);
-    let controller = Controller::with_passing_aggregator(&cluster, folder.path(), &[]);
-    controller.until("everything is made", || {
-        !cluster.created_of("ingresses").is_empty()
-    });
+    let controller = unfinished_preflight(&cluster, folder.path());
     assert_eq!(controller.terminate(), Some(0));
     assert_eq!(cluster.leftovers(), Vec::<String>::new());
     let status = cluster.preflight_status("shop", "web");

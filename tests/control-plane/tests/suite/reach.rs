@@ -54,7 +54,7 @@ async fn a_missing_permission_is_named_and_the_role_of_the_installation_has_them
         pod: None,
     };
     let token = holder.token(admin.clone()).await.unwrap();
-    let error = run_and_get_error(&plane, "nobody-knows-this-token");
+    let error = run_and_get_error(&plane, "unknown-token");
     assert!(error.contains("rejects the kubeconfig's credentials"), "{error}");
 
     // Grant one permission after the other, each with a separate Role.

@@ -38,17 +38,17 @@ pub(crate) fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
         score::parse_output(verdict_lines.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
         let mut all = TrialOutput::default();
-        for verdict_lines in std::mem::take(&mut verdicts).into_values() {
-            all.verdicts.extend(verdict_lines.verdicts);
-            all.likeliest.extend(verdict_lines.likeliest);
+        for output in std::mem::take(&mut verdicts).into_values() {
+            all.verdicts.extend(output.verdicts);
+            all.likeliest.extend(output.likeliest);
         }
         verdicts.insert(number, all);
     }
     let wanted = |number: usize| args.trial.is_none_or(|only| only == number);
     let mut tally = SetTally::default();
     for trial in truth.trials.iter().filter(|trial| wanted(trial.trial)) {
-        let verdict_lines = verdicts.get(&trial.trial).cloned().unwrap_or_default();
-        let score = score::score(trial, &verdict_lines);
+        let output = verdicts.get(&trial.trial).cloned().unwrap_or_default();
+        let score = score::score(trial, &output);
         print_trial(trial.faults.len(), &score);
         tally.add(&score);
     }

@@ -104,12 +104,11 @@ impl ScheduledProbe {
         }
     }
 
-    /// Returns every path that its connection may take, each as likely as the others; empty for a name. `first`
-    /// restricts the paths to those whose first hop ends at this Pod.
+    /// Returns every path that its connection may take, each as likely as the others; empty for a name.
     #[must_use]
-    pub fn connections(self, cluster: &Cluster, client: NodeIx, first: Option<PodIx>) -> Vec<Vec<Hop>> {
+    pub fn connections(self, cluster: &Cluster, client: NodeIx) -> Vec<Vec<Hop>> {
         let single = |pod, stage| vec![vec![Hop::new(cluster, client, pod, stage)]];
-        let paths = match self {
+        match self {
             Self::Name => Vec::new(),
             Self::Mesh(peer) => single(peer, HopStage::Echo),
             Self::Direct(ClusterTarget::Host(app), entry) => {
@@ -134,11 +133,7 @@ impl ScheduledProbe {
                     )]
                 })
                 .collect(),
-        };
-        paths
-            .into_iter()
-            .filter(|path| first.is_none_or(|pod| path[0].pod == pod))
-            .collect()
+        }
     }
 
     /// Returns every path that one question of its lookup may take, each as likely as the others.
@@ -189,7 +184,7 @@ mod tests {
     fn a_host_is_reached_through_every_entry_and_every_origin() {
         let cluster = Cluster::draw(12, &mut Rng::from_words(&[3]));
         let probe = ScheduledProbe::Vip(ClusterTarget::Host(1));
-        let paths = probe.connections(&cluster, 4, None);
+        let paths = probe.connections(&cluster, 4);
         assert_eq!(paths.len(), cluster.entries.len() * cluster.origins[1].len());
         for path in &paths {
             assert_eq!((path.len(), path[0].from), (2, 4));
@@ -201,7 +196,7 @@ mod tests {
             );
         }
         let entry = cluster.entries[1];
-        let known = probe.connections(&cluster, 4, Some(entry));
+        let known = ScheduledProbe::Direct(ClusterTarget::Host(1), entry).connections(&cluster, 4);
         assert_eq!(known.len(), cluster.origins[1].len());
         assert!(known.iter().all(|path| path[0].pod == entry));
     }
@@ -211,7 +206,7 @@ mod tests {
         let cluster = Cluster::draw(12, &mut Rng::from_words(&[3]));
         let probe = ScheduledProbe::Vip(ClusterTarget::Headless(cluster.headless));
         assert!(probe.looks_up());
-        for path in probe.connections(&cluster, 0, None) {
+        for path in probe.connections(&cluster, 0) {
             assert_eq!(path[0].stage, HopStage::Connection(None));
         }
         assert_eq!(ScheduledProbe::questions(&cluster, 0).len(), 2);

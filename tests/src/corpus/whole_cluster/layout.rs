@@ -148,34 +148,16 @@ impl Cluster {
         self.pods[pod].node
     }
 
-    /// Returns the Pod with a name.
-    #[must_use]
-    pub fn pod_named(&self, name: &str) -> Option<PodIx> {
-        self.pods.iter().position(|pod| pod.name == name)
-    }
-
     /// Returns the name of a node.
     #[must_use]
     pub fn node_name(&self, node: NodeIx) -> String {
         format!("n{node:02}")
     }
 
-    /// Returns the node with a name.
-    #[must_use]
-    pub fn node_named(&self, name: &str) -> Option<NodeIx> {
-        (0..self.nodes()).find(|node| self.node_name(*node) == name)
-    }
-
     /// Returns the name of a zone.
     #[must_use]
     pub const fn zone_name(zone: ZoneIx) -> &'static str {
         ["zone-a", "zone-b", "zone-c"][zone]
-    }
-
-    /// Returns the zone with a name.
-    #[must_use]
-    pub fn zone_named(name: &str) -> Option<ZoneIx> {
-        (0..ZONES).find(|zone| Self::zone_name(*zone) == name)
     }
 
     /// Returns the name of an application.
@@ -322,7 +304,8 @@ mod tests {
                 assert!((2..=3).contains(&pods.len()));
             }
             for (ix, pod) in cluster.pods.iter().enumerate() {
-                assert_eq!(cluster.pod_named(&pod.name), Some(ix));
+                let first = cluster.pods.iter().position(|other| other.name == pod.name);
+                assert_eq!(first, Some(ix));
             }
             for zone in 0..ZONES {
                 assert_eq!(cluster.zones.iter().filter(|z| **z == zone).count(), 4);

@@ -41,8 +41,6 @@ pub struct ScoredIncident {
     pub probability: f64,
     /// The last naming, for a person.
     pub description: String,
-    /// When it ended, if it did.
-    pub closed: Option<f64>,
 }
 
 /// The incidents of a trial.
@@ -130,11 +128,9 @@ fn apply(plan: &WholePlan, verdict: VerdictLine, incidents: &mut BTreeMap<String
         open: false,
         probability: 0.0,
         description: String::new(),
-        closed: None,
     });
-    if let Some(closed) = verdict.closed_t {
+    if verdict.closed_t.is_some() {
         incident.open = false;
-        incident.closed = Some(closed);
         return;
     }
     incident.openings += u32::from(!incident.open);

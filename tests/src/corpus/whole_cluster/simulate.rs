@@ -138,7 +138,7 @@ fn make(
             return seen;
         }
     }
-    let path = rng.pick(&probe.connections(&plan.cluster, client, None)).clone();
+    let path = rng.pick(&probe.connections(&plan.cluster, client)).clone();
     connect(conditions, &mut seen, &path, unlucky, rng);
     seen
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::score::{ScoredIncident, TrialScore};
+use super::{
+    super::tally::quantile,
+    score::{ScoredIncident, TrialScore},
+};
 
 /// Sums over the trials of a set.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +26,7 @@ pub struct SetSummary {
     pub openings: u32,
     /// Incidents still open at the end.
     pub open_at_end: usize,
-    /// Seconds until a fault was named, in order.
+    /// Seconds until a fault was named.
     times: Vec<f64>,
     /// Sum of the probabilities of all incidents.
     probability: f64,
@@ -71,14 +74,6 @@ impl SetSummary {
             .iter()
             .map(|incident| incident.probability)
             .sum::<f64>();
-        self.times.sort_by(f64::total_cmp);
-    }
-
-    /// Returns a quantile of the seconds until a fault was named; `None` if none was.
-    #[must_use]
-    pub fn time_to_name(&self, percent: usize) -> Option<f64> {
-        let last = self.times.len().checked_sub(1)?;
-        Some(self.times[last * percent / 100])
     }
 
     /// Returns the share of incidents that name a fault, and their mean probability.
@@ -100,9 +95,8 @@ const fn float(count: usize) -> f64 {
 
 impl fmt::Display for SetSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |percent| {
-            self.time_to_name(percent)
-                .map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.0} s"))
+        let time = |share| {
+            quantile(&self.times, share).map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.0} s"))
         };
         let (right, probability) = self.calibration();
         writeln!(
@@ -111,8 +105,8 @@ impl fmt::Display for SetSummary {
              faults in several incidents {}; openings a fault {:.2}; open at the end {}; right {right:.3}, said {probability:.3}",
             share(self.named, self.faults),
             self.faults,
-            time(50),
-            time(90),
+            time(0.5),
+            time(0.9),
             share(self.foreign_trials, self.trials),
             self.trials,
             self.foreign,
