@@ -195,7 +195,8 @@ pub struct PreflightRun {
     /// Time of the request.
     #[schemars(with = "i64")]
     pub requested_at: EventTime,
-    /// The run is judged by this time, even if results are missing.
+    /// The run is judged by this time, even if results are missing. It is extended for a vantage whose first probe starts
+    /// late.
     #[schemars(with = "i64")]
     pub deadline: EventTime,
     /// Progress of the run.

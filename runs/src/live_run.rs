@@ -76,6 +76,8 @@ pub(super) struct LiveRun {
     /// Sequence numbers already counted, by vantage and incarnation: a report may arrive twice.
     counted: BTreeSet<(Vantage, String, u64)>,
     rounds: BTreeMap<(Vantage, AssignmentId), u32>,
+    /// The planned deadline. The run's own deadline is later if a vantage received its order late.
+    planned_deadline: EventTime,
     log: Arc<Mutex<RunLog>>,
     length: watch::Sender<usize>,
 }
@@ -94,6 +96,7 @@ impl LiveRun {
             observations: Vec::new(),
             counted: BTreeSet::new(),
             rounds: BTreeMap::new(),
+            planned_deadline: run.deadline,
             log: Arc::default(),
             length: watch::Sender::new(0),
             run,
@@ -150,6 +153,13 @@ impl LiveRun {
         let round = self.rounds.entry((recorded.vantage.clone(), id)).or_default();
         *round += 1;
         let round = *round;
+        if round == 1 {
+            // A vantage whose plan stream was interrupted starts later and takes as long as the others. No first probe
+            // extends the run to more than twice its planned duration.
+            let planned_duration = self.planned_deadline - self.run.requested_at;
+            let first = observation.started.min(self.planned_deadline);
+            self.run.deadline = self.run.deadline.max(first.plus(planned_duration));
+        }
         self.run.completed += 1;
         let after = observation.started - self.run.requested_at;
         self.run.first_probe = Some(self.run.first_probe.map_or(after, |first| first.min(after)));

@@ -40,7 +40,7 @@ targets:
 "#;
 
 struct Bench {
-    desk: Arc<RunManager>,
+    manager: Arc<RunManager>,
     topology: Arc<Topology>,
     view: View,
     cancelled: CancellationToken,
@@ -82,7 +82,7 @@ impl Bench {
         let cancelled = CancellationToken::new();
         let judging = tokio::spawn(run_manager.clone().run(cancelled.clone()));
         Self {
-            desk: run_manager,
+            manager: run_manager,
             topology,
             view,
             cancelled,
@@ -92,12 +92,12 @@ impl Bench {
 
     fn begin(&self, request: Value) -> Result<PreflightRun, RunRefusedError> {
         let request: RunRequest = serde_json::from_value(request).unwrap();
-        self.desk.start(&request, "ann", &self.topology, &self.view)
+        self.manager.start(&request, "ann", &self.topology, &self.view)
     }
 
     /// The assignments in the latest order, with their vantages.
-    fn told(&self) -> Vec<(Vantage, Assignment)> {
-        let orders = self.desk.orders().borrow().clone();
+    fn ordered_assignments(&self) -> Vec<(Vantage, Assignment)> {
+        let orders = self.manager.orders().borrow().clone();
         let order = orders.last().unwrap();
         let own = |(vantage, own): (&Vantage, &Vec<Assignment>)| {
             let vantage = vantage.clone();
@@ -110,9 +110,9 @@ impl Bench {
 
     /// Reports a result for every assignment of the latest order and every round.
     fn answer(&self, rounds: u32, outcome: impl Fn(&Vantage, &Assignment) -> Value) {
-        let now = self.desk.clock.now();
+        let now = self.manager.clock.now();
         for (seq, (vantage, assignment)) in self
-            .told()
+            .ordered_assignments()
             .into_iter()
             .flat_map(|planned| std::iter::repeat_n(planned, rounds as usize))
             .enumerate()
@@ -131,7 +131,7 @@ impl Bench {
             }
             let observation: Observation = serde_json::from_value(line).unwrap();
             let incarnation = "life-1".parse().unwrap();
-            self.desk.record(&Recorded {
+            self.manager.record(&Recorded {
                 vantage,
                 incarnation,
                 observation,
@@ -141,7 +141,7 @@ impl Bench {
 
     /// Follows a run to its end.
     async fn end(&self, run: &PreflightRun) -> (Vec<RunEvent>, PreflightRun) {
-        let mut follow = self.desk.follow(run.id.as_str()).unwrap();
+        let mut follow = self.manager.follow(run.id.as_str()).unwrap();
         let mut all = Vec::new();
         while let Some(events) = follow.next().await {
             all.extend(events.iter().map(|event| RunEvent::clone(event)));
@@ -160,7 +160,7 @@ impl Bench {
 
     /// Waits until ended runs are also counted.
     async fn counted(&self) {
-        while self.desk.metrics.counts().0 > 0 {
+        while self.manager.metrics.counts().0 > 0 {
             tokio::task::yield_now().await;
         }
     }

@@ -8,7 +8,7 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
     let ask = |client: &str| json!({"url": CHALLENGE, "from": "nodes", "challenge": {"client": client, "expected": "t0ken.thumb"}});
     let run = harness.begin(ask("cert-manager")).unwrap();
     assert_eq!((run.rounds, run.timeout), (1, Micros::from_secs(10)));
-    let assignments = harness.told();
+    let assignments = harness.ordered_assignments();
     let fetch = |a: &Assignment| serde_json::to_value(&a.probe).unwrap();
     for (_, assignment) in assignments.iter().filter(|(_, a)| a.channel == Channel::Vip) {
         let probe = fetch(assignment);
@@ -62,7 +62,12 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
     );
     let ca = harness.begin(ask("boulder")).unwrap();
     assert_eq!(ca.timeout, Micros::from_secs(20));
-    assert!(harness.told().iter().all(|(_, a)| a.channel == Channel::Vip));
+    assert!(
+        harness
+            .ordered_assignments()
+            .iter()
+            .all(|(_, a)| a.channel == Channel::Vip)
+    );
     let five = json!({"url": CHALLENGE, "challenge": {"client": "cert-manager", "passes": 5}});
     let five = harness.begin(five).unwrap();
     assert_eq!(
@@ -131,7 +136,7 @@ async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() 
     let query = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
     harness.begin(query).unwrap();
     let passes: Vec<(String, Value)> = harness
-        .told()
+        .ordered_assignments()
         .into_iter()
         .map(|(vantage, assignment)| {
             let probe = serde_json::to_value(&assignment.probe).unwrap();

@@ -13,11 +13,11 @@ async fn a_host_check_uses_one_node_and_the_internet_and_returns_partial_results
             token: "t0ken",
             turn,
         };
-        let mut orders = harness.desk.orders();
+        let mut orders = harness.manager.orders();
         orders.mark_unchanged();
         let only_outside = async {
             orders.changed().await.unwrap();
-            for (seq, (vantage, assignment)) in harness.told().into_iter().enumerate() {
+            for (seq, (vantage, assignment)) in harness.ordered_assignments().into_iter().enumerate() {
                 if vantage.node().is_some() {
                     vantages.push(vantage.to_string());
                     continue;
@@ -30,16 +30,16 @@ async fn a_host_check_uses_one_node_and_the_internet_and_returns_partial_results
                     observation: serde_json::from_value(line).unwrap(),
                 };
                 // A duplicate counts once, and a vantage that was not asked does not count.
-                harness.desk.record(&recorded);
-                harness.desk.record(&recorded);
+                harness.manager.record(&recorded);
+                harness.manager.record(&recorded);
                 let other_vantage = "internet:stranger".parse().unwrap();
-                harness.desk.record(&Recorded {
+                harness.manager.record(&Recorded {
                     vantage: other_vantage,
                     ..recorded
                 });
             }
         };
-        let look = harness.desk.check_host(at, &harness.topology, &harness.view);
+        let look = harness.manager.check_host(at, &harness.topology, &harness.view);
         let (looked, ()) = tokio::join!(look, only_outside);
         assert_eq!(
             looked.unwrap().observations.len(),
@@ -54,7 +54,7 @@ async fn a_host_check_uses_one_node_and_the_internet_and_returns_partial_results
         ],
         "the nodes take turns"
     );
-    assert_eq!(harness.desk.list(), [], "a check is not a run");
+    assert_eq!(harness.manager.list(), [], "a check is not a run");
     harness.stop().await;
 }
 
@@ -68,11 +68,11 @@ async fn a_host_that_no_route_publishes_is_not_checked() {
         turn: 0,
     };
     let refused = harness
-        .desk
+        .manager
         .check_host(at, &harness.topology, &harness.view)
         .await
         .unwrap_err();
     assert!(matches!(refused, HostCheckError::OutOfScope(_)), "{refused}");
-    assert!(harness.desk.orders().borrow().is_empty());
+    assert!(harness.manager.orders().borrow().is_empty());
     harness.stop().await;
 }

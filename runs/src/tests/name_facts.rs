@@ -7,7 +7,7 @@ fn said(by: &str, address: &str) -> Value {
     json!({"by": by, "server": "192.0.2.53:53", "a": {"addresses": [address]}, "aaaa": "none", "caa": "none"})
 }
 
-fn told(by: &str, address: &str, issuer: &str) -> Value {
+fn name_answer(by: &str, address: &str, issuer: &str) -> Value {
     let none = |name: &str| json!({"name": name, "answer": "none"});
     let issue = json!({"name": "example.test", "answer": {"records": [{"flags": 0, "tag": "issue", "value": issuer}]}});
     json!({"result": "ok", "times": {"total_us": 900},
@@ -20,12 +20,12 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
     let ask = json!({"url": "dns://a.example.test", "names": {"identities": ["letsencrypt.org"]}});
     let run = harness.begin(ask).unwrap();
     let vantages: Vec<String> = harness
-        .told()
+        .ordered_assignments()
         .iter()
         .map(|(vantage, _)| vantage.to_string())
         .collect();
     assert_eq!(vantages, ["n1/pod", "n2/pod", "n3/pod", "internet:laptop"]);
-    for (_, assignment) in harness.told() {
+    for (_, assignment) in harness.ordered_assignments() {
         let parallax_model::ProbeSpec::Names(probe) = &assignment.probe else {
             panic!("{assignment:?}")
         };
@@ -40,8 +40,8 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
         assert_eq!(assignment.channel, Channel::Dns);
     }
     harness.answer(1, |vantage, _| match vantage.node() {
-        Some(_) => told("own", "10.0.0.1", "letsencrypt.org"),
-        None => told("own", "203.0.113.10", "pki.goog"),
+        Some(_) => name_answer("own", "10.0.0.1", "letsencrypt.org"),
+        None => name_answer("own", "203.0.113.10", "pki.goog"),
     });
     let (_, run) = harness.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
@@ -71,7 +71,7 @@ async fn public_resolvers_and_a_zones_own_servers_are_asked_where_the_configurat
     harness
         .begin(json!({"url": "dns://a.example.test", "names": {}}))
         .unwrap();
-    for (_, assignment) in harness.told() {
+    for (_, assignment) in harness.ordered_assignments() {
         let parallax_model::ProbeSpec::Names(probe) = assignment.probe else {
             panic!("expected a name probe")
         };

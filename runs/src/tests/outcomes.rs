@@ -63,7 +63,7 @@ async fn a_run_of_the_mesh_asks_every_echo_from_every_node_and_names_the_node_th
     let harness = Bench::new(RunOptions::default());
     let run = harness.begin(json!({"url": "mesh", "rounds": 6})).unwrap();
     assert_eq!(run.vantages.len(), 3, "from outside there is no mesh");
-    let assignments = harness.told();
+    let assignments = harness.ordered_assignments();
     assert_eq!(assignments.len(), 6);
     assert!(assignments.iter().all(|(_, a)| a.channel == Channel::Mesh));
     let timeout = json!({"result": "failed", "phase": "connect", "kind": "connect_timeout"});
@@ -118,7 +118,7 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
 
     let run = harness.begin(request.clone()).unwrap();
     let outside = |vantage: &Vantage| vantage.node().is_none();
-    let assignments = harness.told();
+    let assignments = harness.ordered_assignments();
     let outside_assignments: Vec<_> = assignments
         .iter()
         .filter(|(vantage, _)| outside(vantage))
@@ -159,13 +159,13 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
 async fn runs_are_counted_by_what_they_came_to() {
     let harness = Bench::new(RunOptions::default());
     let run = harness.begin(json!({"url": A})).unwrap();
-    let figures = || harness.desk.metrics.counts();
+    let figures = || harness.manager.metrics.counts();
     assert_eq!(figures(), (1, 0, 0));
     harness.answer(3, ok);
     harness.end(&run).await;
     harness.begin(json!({"url": "shop"})).unwrap_err();
     assert_eq!(figures().2, 0, "the caller decides whether a rejected run counts");
-    harness.desk.count_rejected();
+    harness.manager.count_rejected();
     harness.counted().await;
     assert_eq!(figures(), (0, 1, 1));
     harness.stop().await;
@@ -190,5 +190,33 @@ async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
     let (_, again) = harness.end(&again).await;
     assert_eq!(again.outcome, Some(RunOutcome::Unknown));
     assert!(again.sentence.contains("out of scope"), "{}", again.sentence);
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_vantage_that_received_its_order_late_has_as_much_time_as_the_others() {
+    let harness = Bench::new(RunOptions::default());
+    let planned = harness
+        .begin(json!({"url": A, "rounds": 2, "timeout_ms": 50}))
+        .unwrap();
+    let duration = planned.deadline - planned.requested_at;
+    let late = planned.requested_at.plus(Micros::from_millis(1_500));
+    harness.answer(1, move |_, _| json!({"result": "ok", "t_us": late.0}));
+    let run = harness.manager.get(planned.id.as_str()).unwrap();
+    assert_eq!(run.deadline, late.plus(duration));
+    harness.stop().await;
+
+    // A first probe after the planned deadline, for example from a wrong clock, extends the run once and no further.
+    let harness = Bench::new(RunOptions::default());
+    let planned = harness
+        .begin(json!({"url": A, "rounds": 2, "timeout_ms": 50}))
+        .unwrap();
+    let far = planned.requested_at.plus(Micros::from_secs(86_400));
+    harness.answer(1, move |_, _| json!({"result": "ok", "t_us": far.0}));
+    let run = harness.manager.get(planned.id.as_str()).unwrap();
+    assert_eq!(
+        run.deadline,
+        planned.deadline.plus(planned.deadline - planned.requested_at)
+    );
     harness.stop().await;
 }

@@ -6,7 +6,7 @@ use super::*;
 async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
     let harness = Bench::new(RunOptions::default());
     harness.begin(json!({"url": A})).unwrap();
-    for (_, assignment) in harness.told() {
+    for (_, assignment) in harness.ordered_assignments() {
         let probe = serde_json::to_value(&assignment.probe).unwrap();
         if assignment.channel == Channel::Mesh {
             continue;
@@ -109,20 +109,20 @@ async fn a_repeated_report_counts_once_and_an_unknown_vantage_not_at_all() {
         .unwrap();
     harness.answer(1, ok);
     harness.answer(1, ok);
-    let half = harness.desk.get(run.id.as_str()).unwrap();
+    let half = harness.manager.get(run.id.as_str()).unwrap();
     assert_eq!(half.completed * 2, run.expected, "the same numbers again");
-    let mut unknown = harness.told()[0].clone();
+    let mut unknown = harness.ordered_assignments()[0].clone();
     unknown.0 = "n9/pod".parse().unwrap();
     let observation = serde_json::from_value(json!({"seq": 99, "t_us": 1, "target": A, "channel": "vip",
         "assignment": unknown.1.id, "result": "failed", "phase": "connect", "kind": "refused"}))
     .unwrap();
-    harness.desk.record(&Recorded {
+    harness.manager.record(&Recorded {
         vantage: unknown.0,
         incarnation: "x".parse().unwrap(),
         observation,
     });
     assert_eq!(
-        harness.desk.get(run.id.as_str()).unwrap().completed,
+        harness.manager.get(run.id.as_str()).unwrap().completed,
         half.completed
     );
     harness.stop().await;

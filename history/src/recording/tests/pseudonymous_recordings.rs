@@ -37,6 +37,11 @@ const SECRETS: [&str; 31] = [
     "2001:db8",
 ];
 
+/// Whether a word has the form of a pseudonym, which no secret has.
+fn is_pseudonym(word: &str) -> bool {
+    word.len() == 11 && word.starts_with('x')
+}
+
 #[test]
 fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() {
     let mut live = LiveEngine::start(true, RecordOptions::DEFAULT_BYTES);
@@ -44,8 +49,14 @@ fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() 
     let (folder, view) = live.finish();
     let files = segments(folder.path());
     let text: String = files.iter().map(|file| decompress(file)).collect();
+    // A short name occurs in a random pseudonym by chance.
+    let text_without_pseudonyms: String = text
+        .split_inclusive(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|part| !is_pseudonym(part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())))
+        .collect();
+    assert!(text_without_pseudonyms.len() < text.len(), "there are pseudonyms");
     for secret in SECRETS {
-        assert!(!text.contains(secret), "{secret} survived");
+        assert!(!text_without_pseudonyms.contains(secret), "{secret} survived");
     }
     assert!(
         text.contains(".svc.cluster.local"),
@@ -114,7 +125,7 @@ fn two_recordings_of_the_same_mesh_share_no_pseudonym() {
             .map(|file| decompress(file))
             .collect();
         text.split(|c: char| !c.is_ascii_alphanumeric())
-            .filter(|word| word.len() == 11 && word.starts_with('x'))
+            .filter(|word| is_pseudonym(word))
             .map(ToOwned::to_owned)
             .collect()
     };
