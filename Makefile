@@ -15,7 +15,9 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 # Builds only these two programs, but with the features of the whole workspace, so that `make test` reuses the dependencies.
-build-lab = printf '\033[1m▸ building\033[0m (the first time takes under four minutes on two cores)\n' && \
+# Whoever runs them neither edits nor debugs them: without both, the first build is a sixth shorter.
+build-lab = export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false && \
+  printf '\033[1m▸ building\033[0m (the first time takes under four minutes on two cores)\n' && \
   cargo build --workspace --locked --bin parallax --bin parallax-lab
 
 # Before building: check whether user-mode Linux boots here, and otherwise what can run on this machine's kernel.
