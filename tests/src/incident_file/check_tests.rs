@@ -86,9 +86,9 @@ fn what_a_lab_of_this_sort_does_not_have_cannot_happen_in_it() {
 fn a_contradiction_names_file_and_field() {
     for (from, to, expected) in [
         (
-            "timeoutMs: 3000",
+            "timeoutMs: 1500",
             "timeoutMs: 9000",
-            "x.yaml:11: timeoutMs: expected 1 to intervalMs (5000), got 9000",
+            "x.yaml:11: timeoutMs: expected 1 to intervalMs (2000), got 9000",
         ),
         (
             "pod: ingress-2, node: n2",
