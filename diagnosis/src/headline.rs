@@ -39,6 +39,8 @@ impl Verdict {
         let members = self.region.members.as_slice();
         match (self.region.region.as_str(), members, subject) {
             ("pair" | "zone", [from, to], _) => Some(format!("{from} to {to}")),
+            ("link" | "zone-link", [a, b], _) => Some(format!("{a} and {b}")),
+            ("zone-vip", [zone], Some(subject)) => Some(format!("{subject} from zone {zone}")),
             ("client-vip", [node], Some(subject)) => Some(format!("{subject} from node {node}")),
             ("backend", [pod], Some(subject)) => Some(format!("{subject}, endpoint {pod}")),
             (_, _, subject) => subject,

@@ -8,9 +8,9 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
     title: "one endpoint fails",
     regions: &[RegionKind::Backend],
     profile: |_| kind_profiles::BACKEND,
-    // An API server is not a replaceable Pod: P12.
+    // An API server is not a replaceable Pod: P12. A Pod of the resolver: P10.
     weight: |s| {
-        if s.service.is_some_and(Service::is_api_server) {
+        if s.service.is_some_and(Service::is_api_server) || s.resolver.service.is_some() {
             0.0
         } else {
             1.0

@@ -46,10 +46,22 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P10",
         title: "the cluster DNS resolver fails",
-        regions: &[RegionKind::DnsAll],
+        regions: &[RegionKind::DnsAll, RegionKind::Backend],
         profile: |_| kind_profiles::DNS,
-        weight: |_| 1.0,
+        weight: |s| {
+            if s.region == RegionKind::DnsAll || s.resolver.service.is_some() {
+                1.0
+            } else {
+                0.0
+            }
+        },
         mechanism: |s| {
+            if let (RegionKind::Backend, Some(pod)) = (s.region, s.member()) {
+                return Wording::new(s)
+                    .add(format!("Pod {pod} of the resolver does not answer"))
+                    .add_if(&[Claim::LostOverTcp], "; queries over TCP are lost too")
+                    .clauses();
+            }
             let resolver = s.resolver_words().map_or_else(
                 || "the resolver".to_owned(),
                 |asked| format!("the resolver {asked}"),

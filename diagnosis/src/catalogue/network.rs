@@ -12,11 +12,20 @@ const STALLED: &[FailureKind] = &[
     FailureKind::BodyStalled,
 ];
 
+/// The regions of a broken path between nodes.
+const PATHS: &[RegionKind] = &[
+    RegionKind::Cross,
+    RegionKind::Zone,
+    RegionKind::ZoneLink,
+    RegionKind::Pair,
+    RegionKind::Link,
+];
+
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P7",
         title: "the network between nodes is down: overlay, routes or security group",
-        regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
+        regions: PATHS,
         profile: |_| kind_profiles::NETWORK,
         weight: |_| 1.0,
         mechanism: loss_mechanism,
@@ -25,7 +34,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F22",
         title: "the network path drops large packets (MTU mismatch)",
-        regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
+        regions: PATHS,
         profile: |_| [1.0, 0.1, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1, 0.1],
         weight: |s| {
             if s.share(&[KindClass::Stall, KindClass::Tls]) > 0.0 {
@@ -84,6 +93,27 @@ pub(crate) const CAUSES: &[Cause] = &[
 
 /// Names the traffic that is lost and its paths.
 fn loss_mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
+    if let (RegionKind::Link | RegionKind::ZoneLink, [a, b]) = (s.region, s.members.as_slice()) {
+        return Wording::new(s)
+            .add_first([
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    format!(
+                        "no traffic gets through between {a} and {b} in either direction, on any channel"
+                    ),
+                ),
+                (
+                    &[Claim::AllFail],
+                    format!("no traffic gets through between {a} and {b} in either direction"),
+                ),
+                (
+                    &[Claim::NearlyAllFail],
+                    format!("almost no traffic gets through between {a} and {b} in either direction"),
+                ),
+                (&[], format!("the network loses packets between {a} and {b}")),
+            ])
+            .clauses();
+    }
     let [from, to] = s.members.as_slice() else {
         return Wording::new(s)
             .add_first([

@@ -102,7 +102,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F28",
         title: "source NAT port exhaustion on the outbound gateway",
-        regions: &[RegionKind::Vip, RegionKind::ClientVip],
+        regions: &[RegionKind::Vip, RegionKind::ZoneVip, RegionKind::ClientVip],
         profile: |_| [8.0, 0.2, 0.3, 0.5, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1],
         weight: |s| {
             if s.leaves_the_node() && !s.is_cluster_ip() {

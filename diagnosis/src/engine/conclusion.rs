@@ -1,5 +1,7 @@
 //! Turns a judgement into an incident, an investigation, or nothing.
 
+mod attribution;
+mod finding;
 mod investigation;
 mod verdict_context;
 
@@ -9,12 +11,11 @@ use parallax_model::{EventTime, TargetId};
 
 use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
-    catalogue::WITHDRAWN_ENDPOINTS,
     evidence::{
         block::{CellBlock, EvidenceKind},
         routes::default_front,
     },
-    incident::{IncidentEvent, Report, Scope},
+    incident::IncidentEvent,
     inference::{
         judgement::{ExplainedRegion, Judgement},
         judgement_unit::JudgementUnit,
@@ -23,6 +24,7 @@ use crate::{
     regions::Region,
     verdict::Subject,
 };
+use finding::WeighedFinding;
 pub(crate) use investigation::TentativeCause;
 
 impl Engine {
@@ -40,51 +42,17 @@ impl Engine {
         let mut reports = Vec::new();
         let mut waiting = None;
         let mut excused = false;
+        let mut is_over = false;
         for finding in &named {
-            let verdict = {
-                let mut context = self.verdict_context(unit, judgement, finding, facts);
-                context.requested_probes = inquiry.requested_probes(self, judgement, finding);
-                context.verdict(judgement, finding)
-            };
-            let node_of = |pod| judgement.input.paths.mesh.pod_nodes.get(&pod).copied();
-            if unit.is_latency() && self.incidents.explains_delay(unit, finding.region, at, node_of) {
-                continue;
+            match self.weigh_finding(unit, judgement, finding, inquiry, facts, at) {
+                WeighedFinding::Reported(report) => reports.push(*report),
+                WeighedFinding::Over => is_over = true,
+                WeighedFinding::Consequence => {}
+                WeighedFinding::Waiting { sentence, is_excused } => {
+                    waiting = Some(sentence);
+                    excused |= is_excused;
+                }
             }
-            if self.rules.require_prior_success && !self.ever_worked_in_region(unit, finding.region) {
-                waiting = Some(format!("never worked so far; {}", verdict.sentence));
-                continue;
-            }
-            if let Some(node) = self.node_with_only_prober_down(unit, judgement, finding) {
-                waiting = Some(format!(
-                    "the prober on node {node} does not respond, but the other Pods on the node do: check the prober, not \
-                     the node"
-                ));
-                excused = true;
-                continue;
-            }
-            let doubt = self
-                .orphan_explanation(unit, finding.region, at)
-                .or_else(|| self.outdated_topology_explanation(unit, judgement, finding, at));
-            if let Some(sentence) = doubt {
-                waiting = Some(format!("{}; but {sentence}", verdict.sentence));
-                excused = true;
-                continue;
-            }
-            reports.push(Report {
-                // Withdrawn endpoints are a fault of the nodes, whichever subject shows it.
-                scope: match verdict.cause() {
-                    Some(WITHDRAWN_ENDPOINTS) if !unit.is_latency() => Scope::Withdrawn,
-                    _ => self.scope(unit, judgement, finding),
-                },
-                region: finding.region,
-                class: finding.class.clone(),
-                odds_over_next: finding.odds_over_next,
-                failing_clients: finding.failing_clients.clone(),
-                crossing_counts: finding.crossing,
-                since: finding.first_failure.start(self.settings.interval),
-                before_start: self.ended_before_start(finding.last_failure),
-                verdict,
-            });
         }
         let nothing_named = named.is_empty();
         let service = self.service_of_unit(unit);
@@ -93,7 +61,11 @@ impl Engine {
         if !judgement.unexplained {
             self.judgement.unexplained.remove(unit);
         }
-        self.incidents.report(unit, reports, at, &self.registry);
+        let reported = self.incidents.report(unit, reports, at, &self.registry);
+        if !is_over {
+            self.attribute_to_incidents(unit, judgement, &reported);
+        }
+        self.record_pending(unit, judgement, reported.is_empty());
         let sentence = match waiting {
             Some(sentence) => Some(sentence),
             None if judgement.unexplained => {

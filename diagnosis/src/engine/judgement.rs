@@ -1,6 +1,6 @@
 //! Judges one subject after a round: selects windows, cells and related subjects, and compares the regions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parallax_model::{Channel, EventTime, Round};
@@ -11,8 +11,9 @@ use crate::{
         block::{CellBlock, EvidenceKind},
         cells::{CellKey, CellSelection, Destination, MANY_CELLS, RoundCells},
         ledger::OutcomeSplit,
+        weights::ONE_PROBE,
     },
-    ids::NodeIx,
+    ids::{NodeIx, PodIx},
     inference::{
         judgement::{FailingCells, Judgement, JudgementInput, judge},
         judgement_unit::JudgementUnit,
@@ -20,8 +21,12 @@ use crate::{
         multiple_comparisons::ResidualDoubt,
         prior::PriorFact,
     },
-    regions::paths::SubjectPaths,
+    regions::{Region, RegionKind, paths::SubjectPaths},
+    topology::Service,
 };
+
+/// Failures from which the grid of failure rates is dense.
+const MANY_FAILURES: u64 = 100 * ONE_PROBE;
 
 impl Engine {
     /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
@@ -81,6 +86,24 @@ impl Engine {
             (None, Some(service)) => paths = paths.with_endpoints(&self.registry, service),
             (_, None) => {}
         }
+        let pods_of = |service: &Service| -> Vec<PodIx> {
+            let usable = service.usable();
+            usable
+                .iter()
+                .filter_map(|endpoint| self.registry.pods.get(&endpoint.pod))
+                .collect()
+        };
+        match unit.without_latency() {
+            JudgementUnit::Dns => {
+                let clients = cells.keys().map(|key| key.client);
+                let service = self.evidence.resolvers.service(&self.cluster.topology, clients);
+                paths.resolver_pods = service.map_or_else(Vec::new, pods_of);
+            }
+            JudgementUnit::Target(_) => {
+                paths.origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
+            }
+            _ => {}
+        }
         paths.correct_from_cells(cells, self.rules.client_ip_affinity);
         paths
     }
@@ -109,6 +132,7 @@ impl Engine {
         let facts = self.prior_facts(unit);
         let grid = RateGrid {
             fine: self.endpoints_unknown(&own, &controls, floor),
+            dense: self.has_many_failures(&own, floor),
             background,
         };
         let mut likelihood = self
@@ -154,6 +178,7 @@ impl Engine {
         self.judgement.investigating.remove(unit);
         self.judgement.tentative_causes.remove(unit);
         self.judgement.unexplained.remove(unit);
+        self.judgement.pending.remove(unit);
         self.outstanding_requests.drop_subject(unit);
     }
 
@@ -166,14 +191,46 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
+        let known = self.incidents.known_causes(unit);
+        let windows =
+            self.windows_of_known(unit, (own, controls), &known, (windows, floor), facts, likelihood);
+        let known: Vec<Region> = known.into_keys().collect();
         let mut cases = Vec::new();
         for start in windows {
             let cells = self.cells_since(own, controls, start, false);
             cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
-        let judgement = judge(cases, &rounds, &failing, self.residual_doubt(unit), likelihood)?;
+        let doubt = self.residual_doubt(unit);
+        let judgement = judge(cases, (&rounds, &failing), &known, doubt, likelihood)?;
         Some((judgement, failing))
+    }
+
+    /// Returns the windows without the time before the known causes, if these explain failures of the subject: results from
+    /// when a cause did not exist would speak against it.
+    fn windows_of_known(
+        &mut self,
+        unit: &JudgementUnit,
+        (own, controls): (&[CellBlock], &[CellBlock]),
+        known: &BTreeMap<Region, EventTime>,
+        (windows, floor): (BTreeSet<Round>, Round),
+        facts: &[PriorFact],
+        likelihood: &mut Likelihood,
+    ) -> BTreeSet<Round> {
+        let Some(since) = known.values().min() else {
+            return windows;
+        };
+        let start = since.round(self.settings.interval).max(floor);
+        if windows.first().is_none_or(|first| *first >= start) {
+            return windows;
+        }
+        let cells = self.cells_since(own, controls, start, false);
+        let case = self.judgement_input(unit, start, cells, facts, likelihood);
+        let regions: Vec<Region> = known.keys().copied().collect();
+        if case.comparison().explaining(&regions, likelihood).is_empty() {
+            return windows;
+        }
+        windows.into_iter().map(|window| window.max(start)).collect()
     }
 
     /// Counts the node addresses that any client connected to; the others are not hypotheses.
@@ -197,6 +254,15 @@ impl Engine {
             }
             _ => ResidualDoubt::for_subjects(1),
         }
+    }
+
+    /// Reports whether the rates of a subject are known well enough for a dense grid.
+    fn has_many_failures(&self, own: &[CellBlock], floor: Round) -> bool {
+        let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
+        let cells = rings
+            .flat_map(|ring| ring.since(floor))
+            .flat_map(|(_, cells)| cells.values());
+        cells.map(|counts| counts.failures).sum::<u64>() > MANY_FAILURES
     }
 
     /// Reports whether the evidence never shows which endpoint a probe reached.
@@ -288,7 +354,11 @@ impl Engine {
     ) -> JudgementInput {
         let paths = self.subject_paths(unit, &cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
-        let kinds = unit.region_kinds(&paths, &channels);
+        let mut kinds = unit.region_kinds(&paths, &channels);
+        if matches!(unit, JudgementUnit::Dns) && self.indicates_query_race(&cells, start) {
+            // Where one question of two is lost and a repeat answered every time, no Pod hangs.
+            kinds.remove(&RegionKind::Backend);
+        }
         let case = JudgementInput::new(start, cells, paths, &self.registry, &kinds, facts);
         if matches!(
             unit.without_latency(),
@@ -298,6 +368,15 @@ impl Engine {
         } else {
             case
         }
+    }
+
+    fn indicates_query_race(&self, cells: &RoundCells, start: Round) -> bool {
+        let clients = cells.keys().map(|key| key.client).collect();
+        let view = self
+            .evidence
+            .resolvers
+            .view(&self.cluster.topology, &clients, start);
+        view.symptoms.indicates_race()
     }
 
     pub(super) fn failing_cells(

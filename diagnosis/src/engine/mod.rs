@@ -21,6 +21,7 @@ mod subjects;
 mod topology_change;
 mod unreadable_cluster;
 mod view;
+mod workload;
 
 pub(crate) use conclusion::TentativeCause;
 

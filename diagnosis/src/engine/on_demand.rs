@@ -121,19 +121,23 @@ impl Engine {
     fn open_questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<ExplanationWeights> {
         let problem = judgement.input.comparison();
         let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
+        let known = judgement.known.as_slice();
         let mut fixed_sets: Vec<Vec<Region>> = judgement
             .findings
             .iter()
             .filter(|f| !f.is_verdict || f.class.len() > 1 || !f.near_ties.is_empty())
-            .map(|f| regions.iter().copied().filter(|r| *r != f.region).collect())
+            .map(|f| {
+                let others = regions.iter().filter(|region| **region != f.region);
+                known.iter().chain(others).copied().collect()
+            })
             .collect();
         let all_named = judgement.findings.iter().all(|f| f.is_verdict);
         if all_named {
-            fixed_sets.push(regions);
+            fixed_sets.push([known, regions.as_slice()].concat());
         }
         let mut questions = Vec::new();
         for fixed in fixed_sets {
-            let given = if fixed.is_empty() {
+            let given = if fixed == known {
                 judgement.posterior.clone()
             } else {
                 problem.posterior_given(&fixed, likelihood)

@@ -67,6 +67,7 @@ impl Engine {
         }
         let end = round.end(self.settings.interval);
         let (mut absent, mut unwatched) = (BTreeSet::new(), BTreeSet::new());
+        let answering = answering_probers(cells);
         for (name, node) in self.cluster.topology.nodes() {
             let Some(number) = self.registry.nodes.get(name) else {
                 continue;
@@ -76,14 +77,16 @@ impl Engine {
                 continue;
             }
             let vantage = self.registry.vantages.get(&Vantage::pod(name.clone()));
-            let present = vantage.is_some_and(|vantage| {
-                speaking.contains(&vantage)
-                    || self
-                        .evidence
-                        .rounds
-                        .complete_until(vantage)
-                        .is_some_and(|at| at >= end)
-            });
+            let answers = answering.contains(&number);
+            let present = answers
+                || vantage.is_some_and(|vantage| {
+                    speaking.contains(&vantage)
+                        || self
+                            .evidence
+                            .rounds
+                            .complete_until(vantage)
+                            .is_some_and(|at| at >= end)
+                });
             if present {
                 self.presence.present.insert(number, round);
                 self.presence.dead.remove(&number);
@@ -218,6 +221,19 @@ impl Engine {
             }
         }
     }
+}
+
+/// Returns the nodes whose prober answered another prober: it runs, even if its reports do not arrive.
+fn answering_probers(cells: &BTreeMap<CellBlock, ClosedCells>) -> BTreeSet<NodeIx> {
+    let echoes = cells.get(&CellBlock::failures(EvidenceKind::Mesh)).into_iter();
+    let answered = echoes
+        .flat_map(ClosedCells::iter)
+        .filter(|(_, counts)| counts.unweighted_probes > counts.unweighted_failures);
+    let nodes = answered.filter_map(|(key, _)| match key.dest {
+        Destination::Peer(node) => Some(node),
+        _ => None,
+    });
+    nodes.collect()
 }
 
 /// Reports whether something came back: a refusal, or bytes that are not an echo.

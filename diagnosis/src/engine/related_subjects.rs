@@ -38,13 +38,15 @@ impl Engine {
         match unit.without_latency() {
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
                 self.related_subjects(unit, self.related_fronts(unit, start), start),
-                Region::is_global,
+                |region| region.is_cluster_wide() || matches!(region, Region::Backend(_)),
+                |region| !region.is_global(),
             ),
             JudgementUnit::Target(_) => {
                 let beside = |region: Region| region != Region::Target;
                 SubjectPool::new(
                     self.related_subjects(unit, self.related_hosts(unit, start), start),
                     beside,
+                    |region| region == Region::Target,
                 )
             }
             JudgementUnit::Dns

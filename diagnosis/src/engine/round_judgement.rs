@@ -1,6 +1,6 @@
 //! Closes rounds that are over, and judges the subjects that they touch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Round};
 
@@ -9,9 +9,12 @@ use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
         cells::{ClosedCells, Destination},
+        ledger::OutcomeSplit,
+        weights::are_too_many_for_stalls,
     },
     ids::VantageIx,
     incident::outcomes_known_at,
+    inference::judgement_unit::JudgementUnit,
 };
 
 impl Engine {
@@ -49,9 +52,16 @@ impl Engine {
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
         let mut cells = fold.close();
+        let stalls = self.may_be_stalls(&cells);
+        if !stalls {
+            restore_weights(&mut cells);
+        }
         self.apply_presence(round, &clients, &mut cells);
         if requested.contains(&true) {
-            let unasked = self.blocks_without_requests(&rows, &requested, &cells);
+            let mut unasked = self.blocks_without_requests(&rows, &requested, &cells);
+            if !stalls {
+                restore_weights(&mut unasked);
+            }
             self.outstanding_requests.record_without_requests(round, unasked);
         }
         let interval = self.settings.interval;
@@ -97,7 +107,16 @@ impl Engine {
             }
         }
         self.evidence.visited_node_fronts = self.visited_node_fronts();
-        for unit in &touched {
+        // Causes first: what a fault of the network, or of an origin, entails is judged beside it.
+        let mut in_order: Vec<&JudgementUnit> = touched.iter().collect();
+        in_order.sort_by_key(|unit| {
+            (
+                unit.is_latency(),
+                unit.depth(),
+                self.origin_of_unit(unit).is_some(),
+            )
+        });
+        for unit in in_order {
             self.judge_unit(unit, round, at);
         }
         self.judgement.related.clear();
@@ -105,6 +124,20 @@ impl Engine {
         self.settle_requests(round, at);
         self.update_hazards(round.end(self.settings.interval), false);
         true
+    }
+
+    /// Reports whether the failed controls of a round may come from stalls of single clients.
+    fn may_be_stalls(&self, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
+        if self.rules.outcome_split == OutcomeSplit::PerChannel {
+            return true;
+        }
+        let Some(mesh) = cells.get(&CellBlock::failures(EvidenceKind::Mesh)) else {
+            return true;
+        };
+        let clients: BTreeSet<VantageIx> = mesh.keys().map(|key| key.client).collect();
+        let failing = mesh.iter().filter(|(_, counts)| counts.unweighted_failures > 0);
+        let failing: BTreeSet<VantageIx> = failing.map(|(key, _)| key.client).collect();
+        !are_too_many_for_stalls(failing.len(), clients.len())
     }
 
     fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
@@ -132,5 +165,11 @@ impl Engine {
             }
             EvidenceKind::Vip(_) | EvidenceKind::Direct(..) | EvidenceKind::Target(_) => {}
         }
+    }
+}
+
+fn restore_weights(cells: &mut BTreeMap<CellBlock, ClosedCells>) {
+    for (_, cells) in cells.iter_mut().filter(|(block, _)| !block.slow) {
+        cells.restore_weights();
     }
 }

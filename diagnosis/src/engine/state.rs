@@ -33,7 +33,7 @@ use crate::{
         prior::PriorFact,
     },
     matrix::MatrixVersion,
-    regions::paths::MeshNodes,
+    regions::{Region, paths::MeshNodes},
     settings::Settings,
     topology::{EndpointWithdrawals, Topology, former_pods::FormerPods},
     view::Investigation,
@@ -137,6 +137,8 @@ pub(super) struct JudgementState {
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
+    /// Regions that a subject suspects and has not named.
+    pub(super) pending: BTreeMap<JudgementUnit, BTreeSet<Region>>,
     /// Subjects already reported as unexplained.
     pub(super) unexplained: BTreeSet<JudgementUnit>,
     pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,
@@ -149,6 +151,7 @@ impl JudgementState {
             units: BTreeMap::new(),
             investigating: BTreeMap::new(),
             tentative_causes: BTreeMap::new(),
+            pending: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             likelihoods: BTreeMap::new(),
             related: RelatedEvidence::new(),
@@ -162,6 +165,8 @@ pub(super) struct UnitState {
     /// Evidence before this round belongs to a fault that is over.
     pub(super) evidence_floor: Option<Round>,
     pub(super) healthy_rounds: HealthyRounds,
+    /// Since when a verdict waits for a subject nearer to the cause.
+    pub(super) held_since: Option<EventTime>,
     pub(super) background: BackgroundRates,
 }
 

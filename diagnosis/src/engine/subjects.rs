@@ -131,6 +131,15 @@ impl Engine {
         self.cluster.topology.service(key)
     }
 
+    /// Returns the Service to which the entry of a host forwards its requests.
+    pub(super) fn origin_of_unit(&self, unit: &JudgementUnit) -> Option<&Service> {
+        let JudgementUnit::Target(target) = unit.without_latency() else {
+            return None;
+        };
+        let placed = self.cluster.topology.targets().get(target)?;
+        self.cluster.topology.service(placed.origin.as_ref()?)
+    }
+
     /// Reports whether the current topology sends probes to other destinations than the old one, which makes earlier
     /// results incomparable.
     pub(super) fn destination_changed(&self, old: &Topology, of: EvidenceKind) -> bool {

@@ -230,7 +230,13 @@ impl ClientAttribution {
             let silent_throughout = |probe: &ResolvedProbe| {
                 let compared =
                     |p: &&ResolvedProbe| p.channel == probe.channel && (!direct || p.dest == probe.dest);
-                mostly_silent(probes.iter().filter(compared))
+                let alone = || {
+                    let mut compared = probes.iter().filter(compared);
+                    compared.all(|other| other.target == probe.target)
+                };
+                // One host says nothing about an endpoint that forwards its requests to an origin.
+                let is_about_origin = direct && routes.has_origin(probe.target) && alone();
+                !is_about_origin && mostly_silent(probes.iter().filter(compared))
             };
             // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints
             // that never answered directly show nothing of what users see (they may require a PROXY header).

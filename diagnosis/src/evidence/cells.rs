@@ -125,6 +125,17 @@ impl ClosedCells {
             .is_some_and(|cell| way(cell) == (channel, client))
     }
 
+    /// Restores the full weight of every failure.
+    pub(crate) fn restore_weights(&mut self) {
+        for (_, counts) in &mut self.cells {
+            counts.probes = counts.unweighted_probes;
+            counts.failures = counts.unweighted_failures;
+            for (judged, seen) in counts.kinds.values_mut() {
+                *judged = *seen;
+            }
+        }
+    }
+
     pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &CellCounts) -> bool) {
         let before = self.cells.len();
         self.cells.retain(|(key, counts)| kept(key, counts));

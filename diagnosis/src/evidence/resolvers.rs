@@ -90,6 +90,20 @@ impl ResolverHistory {
         }
     }
 
+    /// Returns the Service at the address that any of the clients queried last.
+    pub(crate) fn service<'a>(
+        &self,
+        topology: &'a Topology,
+        clients: impl Iterator<Item = VantageIx>,
+    ) -> Option<&'a Service> {
+        let resolvers: BTreeSet<&SocketAddr> = clients
+            .filter_map(|client| self.last_resolver.get(&client))
+            .collect();
+        resolvers
+            .into_iter()
+            .find_map(|address| service_at(topology, *address))
+    }
+
     /// Returns the resolvers and losses of some clients since a round.
     pub(crate) fn view<'a>(
         &self,

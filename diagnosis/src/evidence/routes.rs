@@ -25,6 +25,8 @@ pub(crate) struct Route {
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
+    /// Whether the entry is known to forward the requests to an origin.
+    pub(crate) has_origin: bool,
     /// Set if the probe must stay unanswered; such probes are no evidence of what users meet.
     pub(crate) must_not_answer: Option<NegativeProbe>,
 }
@@ -59,6 +61,7 @@ const NO_ROUTE: &Route = &Route {
     normalized_name: None,
     front: None,
     entry: None,
+    has_origin: false,
     must_not_answer: None,
 };
 
@@ -98,6 +101,7 @@ impl Routes {
                     .map(|name| world.names.intern(&normalize_name(name))),
                 front: default_front(topology, id),
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
+                has_origin: placed.origin.is_some(),
                 must_not_answer: None,
             };
             routes.set(world.targets.intern(id), route);
@@ -175,6 +179,11 @@ impl Routes {
         routes
             .filter_map(|route| Some((route.normalized_name?, *self.negative_until.get(&route.name?)?)))
             .collect()
+    }
+
+    /// Reports whether the entry of a target is known to forward its requests to an origin.
+    pub(crate) fn has_origin(&self, target: TargetIx) -> bool {
+        self.of(target).has_origin
     }
 
     /// Reports whether a target enters through a headless Service without endpoints; its name then rightly does not

@@ -249,7 +249,9 @@ impl<'a> VerdictContext<'a> {
             Region::Client(n) | Region::Bnode(n) | Region::BnodeRemote(n) | Region::DnsClient(n) => {
                 Subject::Node(self.registry.nodes.name(n).clone())
             }
-            Region::Pair(..) | Region::Zone(..) | Region::Cross => Subject::Network,
+            Region::Pair(..) | Region::Link(..) | Region::Zone(..) | Region::ZoneLink(..) | Region::Cross => {
+                Subject::Network
+            }
             Region::DnsAll => Subject::Name("every name".to_owned()),
             Region::DnsName(name) => Subject::Name(self.registry.names.name(name).clone()),
             _ => match self.unit.without_latency() {
@@ -258,7 +260,11 @@ impl<'a> VerdictContext<'a> {
                 JudgementUnit::Target(target) | JudgementUnit::SingleTarget(target) => {
                     Subject::Target(target.clone())
                 }
-                JudgementUnit::Mesh | JudgementUnit::Dns | JudgementUnit::Latency(_) => Subject::Network,
+                JudgementUnit::Dns => self
+                    .resolver
+                    .service
+                    .map_or(Subject::Network, |service| Subject::Service(service.key.clone())),
+                JudgementUnit::Mesh | JudgementUnit::Latency(_) => Subject::Network,
             },
         }
     }

@@ -69,12 +69,23 @@ impl VerdictContext<'_> {
                 (Some(false), _) => format!(" to nodes other than {node}"),
                 (None, _) => String::new(),
             },
-            (Region::Pair(..) | Region::Zone(..), [from, to]) => match key.prediction {
-                PredictedFailure::Certain => format!(" from {from} to {to}"),
-                PredictedFailure::Possible => String::new(),
-                PredictedFailure::Outside if matches!(key.part, TablePart::Sibling(_)) => String::new(),
-                PredictedFailure::Outside => " on other paths".to_owned(),
+            (Region::ZoneVip(_), [zone]) => match key.prediction {
+                PredictedFailure::Outside => " from other zones".to_owned(),
+                _ => format!(" from zone {zone}"),
             },
+            (Region::Pair(..) | Region::Zone(..) | Region::Link(..) | Region::ZoneLink(..), [from, to]) => {
+                match key.prediction {
+                    PredictedFailure::Certain
+                        if matches!(region, Region::Link(..) | Region::ZoneLink(..)) =>
+                    {
+                        format!(" between {from} and {to}")
+                    }
+                    PredictedFailure::Certain => format!(" from {from} to {to}"),
+                    PredictedFailure::Possible => String::new(),
+                    PredictedFailure::Outside if matches!(key.part, TablePart::Sibling(_)) => String::new(),
+                    PredictedFailure::Outside => " on other paths".to_owned(),
+                }
+            }
             (Region::DnsName(_), [name]) => match to {
                 Some(true) => format!(" of {name}"),
                 _ => format!(" of names other than {name}"),

@@ -130,6 +130,10 @@ impl VerdictContext<'_> {
             (RegionKind::Pair | RegionKind::Zone, [from, to]) => {
                 wording.add(format!("probes from {from} to {to}"))
             }
+            (RegionKind::Link | RegionKind::ZoneLink, [a, b]) => {
+                wording.add(format!("probes between {a} and {b}"))
+            }
+            (RegionKind::ZoneVip, [zone]) => wording.add(format!("clients of {subject} in zone {zone}")),
             (RegionKind::Cross, _) => wording.add("probes between nodes"),
             (RegionKind::Same, _) => wording.add("probes within a node"),
             (RegionKind::SameVip, _) => wording.add(format!(

@@ -1,6 +1,7 @@
 //! Verdicts over time: opened when named, merged if one cause explains several subjects, closed when every failing
 //! client has proved healthy.
 
+mod membership;
 mod remembered;
 mod scope;
 mod tracked;
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, Micros, Round};
 
+pub(crate) use membership::ExplainedSubject;
 pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
@@ -90,27 +92,42 @@ impl IncidentLog {
         &self.events
     }
 
-    /// Processes the named findings of one subject.
+    /// The round that is being judged.
+    pub(crate) const fn round(&self) -> Round {
+        self.round
+    }
+
+    /// Processes the named findings of one subject. Returns the ids of the incidents that they belong to.
     pub(crate) fn report(
         &mut self,
         unit: &JudgementUnit,
         reports: Vec<Report>,
         at: EventTime,
         world: &NameRegistry,
-    ) {
-        let mut matched = BTreeSet::new();
+    ) -> BTreeSet<String> {
+        let mut matched: BTreeSet<String> = BTreeSet::new();
         let mut left = Vec::new();
         for report in reports {
             let found = self
                 .tracked
                 .iter()
                 .position(|t| t.is_open() && t.matches(&report));
+            let widened = || {
+                self.tracked
+                    .iter()
+                    .position(|t| t.is_open() && t.is_widened_by(unit, &report))
+            };
             let known = || self.tracked.iter().position(|t| t.overrules(unit, &report, at));
-            if let Some(i) = found {
-                matched.insert(i);
+            if let Some(i) = found.or_else(widened) {
+                matched.insert(self.tracked[i].incident.id.clone());
+                for (j, other) in self.tracked.iter_mut().enumerate() {
+                    if j != i && other.is_open() && other.is_widened_by(unit, &report) {
+                        other.units.remove(unit);
+                    }
+                }
                 self.update(i, unit, report, at);
             } else if let Some(i) = known() {
-                matched.insert(i);
+                matched.insert(self.tracked[i].incident.id.clone());
                 self.tracked[i].merge_members(report);
             } else {
                 left.push(report);
@@ -124,20 +141,23 @@ impl IncidentLog {
                         .iter()
                         .any(|(client, passed)| report.failing_clients.contains(client) && *passed == 0)
             });
-            match orphan.filter(|i| !matched.contains(i)) {
+            match orphan.filter(|i| !matched.contains(&self.tracked[*i].incident.id)) {
                 // More evidence gave the same failures another name.
-                Some(i) if self.tracked[i].units.len() == 1 => {
-                    matched.insert(i);
+                Some(i) if self.tracked[i].lead_unit == *unit || self.tracked[i].units.len() == 1 => {
+                    matched.insert(self.tracked[i].incident.id.clone());
                     self.tracked[i].lead_unit = unit.clone();
                     self.update(i, unit, report, at);
                 }
                 Some(i) => {
                     self.tracked[i].units.remove(unit);
-                    self.open(unit, report, at, world);
+                    matched.insert(self.open(unit, report, at, world));
                 }
-                None => self.open(unit, report, at, world),
+                None => {
+                    matched.insert(self.open(unit, report, at, world));
+                }
             }
         }
+        matched
     }
 
     fn update(&mut self, i: usize, unit: &JudgementUnit, report: Report, at: EventTime) {
@@ -154,7 +174,8 @@ impl IncidentLog {
         }
     }
 
-    fn open(&mut self, unit: &JudgementUnit, report: Report, at: EventTime, world: &NameRegistry) {
+    /// Opens or reopens an incident and returns its id.
+    fn open(&mut self, unit: &JudgementUnit, report: Report, at: EventTime, world: &NameRegistry) -> String {
         let passed = report.failing_clients.iter().map(|client| (*client, 0)).collect();
         let (failures, crossed) = report.crossing_counts;
         let again = self.tracked.iter().position(|t| t.recurs_as(&report, at));
@@ -193,6 +214,7 @@ impl IncidentLog {
                 first: true,
             });
         }
+        let id = incident.id.clone();
         self.tracked.push(TrackedIncident {
             incident,
             scope: report.scope,
@@ -208,6 +230,7 @@ impl IncidentLog {
             restored: None,
             provisional: report.before_start,
         });
+        id
     }
 
     /// Returns an id derived from `parts` that no other incident has.
@@ -235,7 +258,7 @@ impl IncidentLog {
             let lately = t
                 .closed()
                 .is_none_or(|closed| at - closed <= DELAY_ATTRIBUTION_TIME);
-            let concerned = t.region.is_global() || t.units.contains(unit.without_latency());
+            let concerned = t.region.is_cluster_wide() || t.units.contains(unit.without_latency());
             lately && !t.scope.is_slow() && concerned && t.region.covers(region, node_of)
         })
     }
@@ -250,6 +273,12 @@ impl IncidentLog {
         self.tracked
             .iter()
             .any(|t| t.is_open() && t.region == region && t.units.contains(unit))
+    }
+
+    /// Reports whether an incident of a region is open in a scope.
+    pub(crate) fn is_open_in(&self, scope: &Scope, region: Region) -> bool {
+        let mut open = self.tracked.iter().filter(|t| t.is_open() && !t.units.is_empty());
+        open.any(|t| t.scope == *scope && t.region == region)
     }
 
     /// Adds the cells of one subject in one round to the recovery tests of its incidents.
@@ -303,6 +332,9 @@ impl IncidentLog {
             if tracked.successes_since_failure.is_empty() && tracked.departure_reason.is_none() {
                 tracked.departure_reason = Some("every vantage that failed left the mesh".to_owned());
             }
+            if tracked.units.is_empty() && tracked.departure_reason.is_none() {
+                tracked.departure_reason = Some("other incidents explain its failures".to_owned());
+            }
             tracked.finish_round(self.round);
             if tracked.departure_reason.is_some() || tracked.is_healthy() {
                 tracked.incident.departure_reason = tracked.departure_reason.take();
@@ -323,7 +355,9 @@ impl IncidentLog {
 
     /// Marks or unmarks open incidents whose subject is gone; they are closed with the next round.
     pub(crate) fn mark_departed(&mut self, reason: impl Fn(&TrackedIncident) -> Option<String>) {
-        for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
+        // An incident without subjects was withdrawn and ends in any case.
+        let concerned = |t: &&mut TrackedIncident| t.is_open() && !t.units.is_empty();
+        for tracked in self.tracked.iter_mut().filter(concerned) {
             tracked.departure_reason = reason(tracked);
         }
     }

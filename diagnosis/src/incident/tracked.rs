@@ -1,6 +1,9 @@
 //! One incident, and the state that decides when it closes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use parallax_model::{EventTime, Front, Micros, Round, TargetId};
 
@@ -111,8 +114,21 @@ impl TrackedIncident {
     /// endpoints of unready nodes are one cause, whichever region shows it.
     pub(super) fn matches(&self, report: &Report) -> bool {
         let withdrawn = self.scope == Scope::Withdrawn;
+        let is_candidate = report.class.contains(&self.region);
+        // A tie between a fault of the cluster and one of a Service is decided for the one that is known already.
+        let settles_tie = is_candidate && self.scope == Scope::Cluster && !report.scope.is_slow();
+        settles_tie
+            || self.scope == report.scope
+                && (withdrawn || is_candidate || self.class.contains(&report.region))
+    }
+
+    /// Reports whether a report names a region that contains this one: a report of the subject that named this incident, or
+    /// of one nearer to the cause.
+    pub(super) fn is_widened_by(&self, unit: &JudgementUnit, report: &Report) -> bool {
         self.scope == report.scope
-            && (withdrawn || report.class.contains(&self.region) || self.class.contains(&report.region))
+            && (self.lead_unit == *unit || unit.depth() < self.lead_unit.depth())
+            && self.region != report.region
+            && report.region.covers(self.region, |_| None)
     }
 
     /// Reports whether this incident, named by the previous process on more evidence, explains a report. It does as
@@ -209,9 +225,15 @@ impl TrackedIncident {
         let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
         targets.extend(report.verdict.targets.iter().cloned());
         let targets: Vec<TargetId> = targets.into_iter().collect();
-        // Another subject replaces the verdict only if it has more evidence.
+        // Another subject replaces the verdict only if it has more evidence, or as much and is nearer to the cause.
         let withdrawn = self.scope == Scope::Withdrawn;
-        if self.lead_unit != *unit && (withdrawn || report.class.len() >= self.class.len()) {
+        let nearer = unit.depth() < self.lead_unit.depth();
+        let more = match report.class.len().cmp(&self.class.len()) {
+            Ordering::Less => true,
+            Ordering::Equal => nearer,
+            Ordering::Greater => false,
+        };
+        if self.lead_unit != *unit && (withdrawn || !more) {
             self.incident.verdict.targets = targets;
             return;
         }

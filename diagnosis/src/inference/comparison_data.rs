@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    kind_profiles::{BACKGROUND, KindProfile, ln_kinds, region_profile},
+    kind_profiles::{BACKGROUND, DNS, GATEWAY, KindProfile, ln_kinds, region_profile},
     likelihood::{PairGroups, ShareGroups},
 };
 use crate::{
@@ -24,11 +24,12 @@ use parallax_model::{Channel, KindClass};
 /// Groups of channels with similar failure kinds, independent of the cause.
 const CHANNEL_GROUPS: usize = 4;
 
+const DNS_GROUP: usize = 0;
 const VIP_GROUP: usize = 1;
 
 const fn channel_group(channel: Channel) -> usize {
     match channel {
-        Channel::Dns => 0,
+        Channel::Dns => DNS_GROUP,
         Channel::Vip | Channel::Proxied | Channel::NodePort => VIP_GROUP,
         Channel::Direct => 2,
         Channel::Mesh => 3,
@@ -58,6 +59,8 @@ pub(crate) struct ComparisonData {
     by_node: BTreeMap<NodeIx, Vec<usize>>,
     by_pod: BTreeMap<PodIx, Vec<usize>>,
     unknown_entry: Vec<usize>,
+    /// Cells of questions to the resolvers.
+    questions: Vec<usize>,
 }
 
 impl ComparisonData {
@@ -84,7 +87,7 @@ impl ComparisonData {
                 }
                 Destination::Peer(node) => data.by_node.entry(node).or_default().push(index),
                 Destination::Unknown => data.unknown_entry.push(index),
-                Destination::Name(_) => {}
+                Destination::Name(_) => data.questions.push(index),
             }
             let mut kinds = KindProfile::default();
             for ((kind, status), (weight, _)) in &counts.kinds {
@@ -131,17 +134,23 @@ impl ComparisonData {
 
     /// Returns the cells that a region may affect, in ascending order.
     fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
-        let lists: [Option<&Vec<usize>>; 2] = match region {
-            Region::Healthy => [None, None],
-            Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
-                [self.by_client.get(&n), None]
-            }
+        // An entry connects to its origins from any node with an entry, whichever client asks.
+        let is_onward = !paths.origin_pods.is_empty();
+        let lists: [Option<&Vec<usize>>; 3] = match region {
+            Region::Healthy => [None; 3],
+            Region::ClientVip(n) | Region::DnsClient(n) => [self.by_client.get(&n), None, None],
+            _ if is_onward => return (0..self.cells.len()).collect(),
+            Region::Client(n) | Region::Pair(n, _) => [self.by_client.get(&n), None, None],
             Region::Bnode(n) | Region::BnodeRemote(n) => {
                 // A probe whose endpoint is unknown can end only on a node that has an endpoint.
                 let floating = paths.local_nodes.contains(&n).then_some(&self.unknown_entry);
-                [self.by_node.get(&n), floating]
+                let questions = paths.has_resolver_on(n).then_some(&self.questions);
+                [self.by_node.get(&n), floating, questions]
             }
-            Region::Backend(pod) => [self.by_pod.get(&pod), Some(&self.unknown_entry)],
+            Region::Backend(pod) => {
+                let questions = paths.resolver_pods.contains(&pod).then_some(&self.questions);
+                [self.by_pod.get(&pod), Some(&self.unknown_entry), questions]
+            }
             _ => return (0..self.cells.len()).collect(),
         };
         let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
@@ -256,7 +265,7 @@ impl ComparisonData {
                     .iter()
                     .filter_map(node_of)
                     .collect(),
-                Destination::Name(_) => Vec::new(),
+                Destination::Name(_) => paths.resolver_pods.iter().filter_map(node_of).collect(),
             };
             (paths.node_of_client(cell.key.client), ends)
         })
@@ -323,16 +332,33 @@ impl ComparisonData {
             }
             counts
         };
-        let ln_all = |counts: &[KindProfile; CHANNEL_GROUPS], pseudo: &KindProfile| -> f64 {
-            counts.iter().map(|counts| ln_kinds(counts, pseudo)).sum()
+        let ln_all = |counts: &[KindProfile; CHANNEL_GROUPS], pseudo: &dyn Fn(usize) -> KindProfile| -> f64 {
+            let groups = counts.iter().enumerate();
+            groups
+                .map(|(group, counts)| ln_kinds(counts, &pseudo(group)))
+                .sum()
         };
         for (region, cells) in order {
             let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
             let counts = sum(&mut own.into_iter());
-            total += ln_all(&counts, &region_profile(region.kind(), paths.mesh.proxy_mode));
+            total += ln_all(&counts, &|group| profile_of(*region, group, paths));
         }
         let rest =
             sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].failures > 0 && !taken.contains(i)));
-        total + ln_all(&rest, &BACKGROUND)
+        total + ln_all(&rest, &|_| BACKGROUND)
+    }
+}
+
+/// Returns the profile of the kinds that a region produces on a group of channels. A fault on the way to an origin, or of
+/// the origin, shows as a failure of the entry, and one of a resolver Pod as a failure of names.
+fn profile_of(region: Region, group: usize, paths: &SubjectPaths) -> KindProfile {
+    let is_onward = match region {
+        Region::Backend(pod) => paths.origin_pods.contains(&pod),
+        _ => region.is_between_nodes() && !paths.origin_pods.is_empty(),
+    };
+    match region {
+        _ if is_onward => GATEWAY,
+        Region::Backend(_) if group == DNS_GROUP => DNS,
+        _ => region_profile(region.kind(), paths.mesh.proxy_mode),
     }
 }

@@ -188,8 +188,10 @@ pub(crate) struct ExplainedRegion {
 pub(crate) struct Judgement {
     pub(crate) input: JudgementInput,
     pub(crate) p_healthy: f64,
+    /// The known causes that explain a part of the failures. Everything else is judged beside them.
+    pub(crate) known: Vec<Region>,
     pub(crate) findings: Vec<ExplainedRegion>,
-    /// The posterior over single regions; shows what was ruled out.
+    /// The posterior over single regions beside the known causes; shows what was ruled out.
     pub(crate) posterior: Posterior,
     /// Whether no set of regions explains the cells.
     pub(crate) unexplained: bool,
@@ -213,17 +215,23 @@ const ODDS_TIE_ROUNDS: usize = 5;
 /// Cells with failures, by round.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
 
-/// Selects the window with the highest odds of a fault and explains its cells.
+/// Selects the window with the highest odds of a fault and explains its cells. `known` are the regions of incidents that
+/// other subjects named.
 pub(crate) fn judge(
     mut cases: Vec<JudgementInput>,
-    rounds: &BTreeSet<Round>,
-    failing: &FailingCells,
+    (rounds, failing): (&BTreeSet<Round>, &FailingCells),
+    known: &[Region],
     doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
+    let explaining: Vec<Vec<Region>> = cases
+        .iter()
+        .map(|case| case.comparison().explaining(known, l))
+        .collect();
     let posteriors: Vec<Posterior> = cases
         .iter()
-        .map(|case| case.comparison().posterior_given(&[], l))
+        .zip(&explaining)
+        .map(|(case, known)| case.comparison().posterior_given(known, l))
         .collect();
     let mut best = 0;
     for (i, posterior) in posteriors.iter().enumerate() {
@@ -239,18 +247,16 @@ pub(crate) fn judge(
     }));
     let posterior = posteriors.into_iter().nth(best)?;
     let case = cases.swap_remove(best);
+    let known = explaining.into_iter().nth(best)?;
     let problem = case.comparison();
-    let regions = problem.search_explanation(&posterior, l);
+    let regions = problem.search_explanation(&known, &posterior, l);
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
-        let others: Vec<Region> = regions
-            .iter()
-            .enumerate()
-            .filter(|(j, _)| *j != i)
-            .map(|(_, r)| *r)
-            .collect();
-        let given = if others.is_empty() {
+        let beside = regions.iter().enumerate().filter(|(j, _)| *j != i);
+        let beside: Vec<Region> = beside.map(|(_, region)| *region).collect();
+        let others = [known.as_slice(), beside.as_slice()].concat();
+        let given = if beside.is_empty() {
             None
         } else {
             Some(problem.posterior_given(&others, l))
@@ -268,8 +274,9 @@ pub(crate) fn judge(
         ));
     }
     let (_, ln_saturated) = ln_marginal_saturated(&case.data);
-    let gap = ln_saturated - problem.ln_marginal(&regions, l);
+    let gap = ln_saturated - problem.ln_marginal(&[known.as_slice(), regions.as_slice()].concat(), l);
     Some(Judgement {
+        known,
         unexplained: gap > MAX_LACK_OF_FIT && doubt.permits_verdict(p_healthy),
         p_healthy,
         findings,

@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use parallax_model::{Channel, Front, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
-use crate::regions::{RegionKind, paths::SubjectPaths};
+use crate::{
+    regions::{RegionKind, paths::SubjectPaths},
+    topology::TrafficPolicy,
+};
 
 /// A subject that is judged separately.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JudgementUnit {
-    /// The resolvers, with all names together.
-    Dns,
     /// The network between the probers.
     Mesh,
+    /// The resolvers, with all names together.
+    Dns,
     /// A front and the endpoints behind it.
     Front(Front),
     /// The endpoints of a headless Service at one port.
@@ -43,6 +46,18 @@ impl JudgementUnit {
         }
     }
 
+    /// Returns how many mechanisms the subject's probes depend on: the network, then resolvers, then addresses and endpoints,
+    /// then the answers. A fault of one causes failures at the next. Subjects are ordered, and judged, in this order.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::Mesh => 0,
+            Self::Dns => 1,
+            Self::Front(_) | Self::Endpoints(..) => 2,
+            Self::Target(_) | Self::SingleTarget(_) => 3,
+            Self::Latency(inner) => inner.depth(),
+        }
+    }
+
     pub(crate) const fn is_latency(&self) -> bool {
         matches!(self, Self::Latency(_))
     }
@@ -54,67 +69,21 @@ impl JudgementUnit {
         channels: &BTreeSet<Channel>,
     ) -> BTreeSet<RegionKind> {
         use RegionKind::{
-            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, LbOwnNode,
-            NoLocal, OutsideAll, OutsideFrontNode, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target,
-            Vip, Zone,
+            Backend, Bnode, BnodeRemote, Cross, DnsAll, DnsClient, DnsName, LbOwnNode, Link, NoLocal,
+            OutsideAll, OutsideFrontNode, Pair, ProtoVip, SelfPod, SelfVip, Vip, Zone, ZoneLink,
         };
-        let mut kinds = match self {
-            Self::Latency(inner) => return inner.region_kinds(paths, channels),
-            Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
-            Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Cross, Zone]),
-            Self::Front(_) => BTreeSet::from([
-                Target,
-                Vip,
-                Backend,
-                Bnode,
-                BnodeRemote,
-                Client,
-                ClientVip,
-                Pair,
-                NoLocal,
-                Cross,
-                Same,
-                SameVip,
-                Zone,
-            ]),
-            // A headless Service has no virtual address, so the regions that need one are left out.
-            Self::Endpoints(..) => BTreeSet::from([
-                Target,
-                Backend,
-                Bnode,
-                BnodeRemote,
-                Client,
-                Pair,
-                Cross,
-                Same,
-                Zone,
-            ]),
-            // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
-            // only large packets, and a front that cuts off the connections of some of its hosts.
-            Self::Target(_) => BTreeSet::from([
-                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
-            ]),
-            Self::SingleTarget(_) => BTreeSet::from([
-                Target,
-                Vip,
-                Backend,
-                Bnode,
-                BnodeRemote,
-                Client,
-                ClientVip,
-                Pair,
-                NoLocal,
-                Cross,
-                Same,
-                SameVip,
-                Zone,
-                DnsClient,
-                DnsAll,
-                DnsName,
-            ]),
-        };
+        let mut kinds = self.possible_kinds();
+        // The way to a resolver is a connection like any other if the resolver is a Pod.
+        if matches!(self.without_latency(), Self::Dns) && !paths.resolver_pods.is_empty() {
+            kinds.extend([Backend, Bnode, BnodeRemote, Pair, Link, Cross, Zone, ZoneLink]);
+        }
         if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);
+            kinds.remove(&ZoneLink);
+        }
+        // Where every node forwards to every endpoint, a node without one is like the others.
+        if paths.front_policy == Some(TrafficPolicy::Cluster) {
+            kinds.remove(&NoLocal);
         }
         if !channels.contains(&Channel::Dns) {
             for kind in [DnsClient, DnsAll, DnsName] {
@@ -151,5 +120,69 @@ impl JudgementUnit {
             }
         }
         kinds
+    }
+
+    /// Returns the kinds of region of a subject of this sort, whatever its paths are.
+    fn possible_kinds(&self) -> BTreeSet<RegionKind> {
+        use RegionKind::{
+            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, Link, NoLocal,
+            Pair, Same, SameVip, Target, Vip, Zone, ZoneLink, ZoneVip,
+        };
+        match self {
+            Self::Latency(inner) => inner.possible_kinds(),
+            Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
+            Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Link, Cross, Zone, ZoneLink]),
+            Self::Front(_) => BTreeSet::from([
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
+                ZoneVip,
+            ]),
+            // A headless Service has no virtual address, so the regions that need one are left out.
+            Self::Endpoints(..) => BTreeSet::from([
+                Target,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                Pair,
+                Cross,
+                Same,
+                Zone,
+            ]),
+            // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
+            // only large packets, and a front that cuts off the connections of some of its hosts.
+            Self::Target(_) => BTreeSet::from([
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
+            ]),
+            Self::SingleTarget(_) => BTreeSet::from([
+                Target,
+                Vip,
+                Backend,
+                Bnode,
+                BnodeRemote,
+                Client,
+                ClientVip,
+                Pair,
+                NoLocal,
+                Cross,
+                Same,
+                SameVip,
+                Zone,
+                DnsClient,
+                DnsAll,
+                DnsName,
+            ]),
+        }
     }
 }

@@ -31,6 +31,9 @@ pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1,
 pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
 
+/// Failures of an entry's connection to an origin, as clients see them: the entry answers 502 or 504, or not at all.
+pub(crate) const GATEWAY: KindProfile = [1.5, 0.2, 0.2, 0.2, 3.0, 0.3, 0.1, 4.0, 0.1, 0.1];
+
 /// Returns the profile of a node without an endpoint, by kube-proxy mode: IPVS refuses the connection, the others
 /// drop it.
 pub(crate) const fn nolocal(mode: ProxyMode) -> KindProfile {
@@ -99,10 +102,12 @@ pub(crate) const fn region_profile(kind: RegionKind, mode: ProxyMode) -> KindPro
         RegionKind::Bnode
         | RegionKind::BnodeRemote
         | RegionKind::Pair
+        | RegionKind::Link
         | RegionKind::Zone
+        | RegionKind::ZoneLink
         | RegionKind::Cross => NETWORK,
         RegionKind::Client => CLIENT,
-        RegionKind::ClientVip => CLIENT_VIP,
+        RegionKind::ClientVip | RegionKind::ZoneVip => CLIENT_VIP,
         RegionKind::NoLocal => nolocal(mode),
         RegionKind::Same
         | RegionKind::SameVip

@@ -47,6 +47,9 @@ const THETA1_FINE: [(f64, f64); 17] = [
 pub(crate) struct RateGrid {
     /// Whether to use [`THETA1_FINE`].
     pub(crate) fine: bool,
+    /// Whether to place points between those of [`THETA1_FINE`]: with many failures, a rate between two points of a coarse
+    /// grid looks like a further fault.
+    pub(crate) dense: bool,
     /// Multiplier of the background rates.
     pub(crate) background: BackgroundRate,
 }
@@ -116,6 +119,7 @@ struct LikelihoodTable {
 #[derive(Debug, Clone)]
 pub(crate) struct Likelihood {
     theta1: Vec<f64>,
+    pair_theta1: Vec<f64>,
     theta0: Vec<f64>,
     ln_weights: Vec<f64>,
     eta: f64,
@@ -126,8 +130,33 @@ pub(crate) struct Likelihood {
 
 impl Default for Likelihood {
     fn default() -> Self {
-        Self::from_grids(&THETA1, &THETA0, 1.0)
+        Self::new(&THETA1, &THETA1, &THETA0, 1.0)
     }
+}
+
+/// Points between two neighbours of the fine grid.
+const POINTS_BETWEEN: usize = 3;
+
+/// Returns the fine grid with further points between its own, equidistant in the logit; weights are interpolated.
+fn dense_rates() -> Vec<(f64, f64)> {
+    let logit = |p: f64| libm::log(p / (1.0 - p));
+    let mut points = Vec::new();
+    for pair in THETA1_FINE.windows(2) {
+        let (lower, upper) = (pair[0], pair[1]);
+        let (from, to) = (logit(lower.0), logit(upper.0));
+        for step in 0..=POINTS_BETWEEN {
+            #[expect(clippy::cast_precision_loss, reason = "below ten")]
+            let share = step as f64 / (POINTS_BETWEEN + 1) as f64;
+            let rate = 1.0 / (1.0 + libm::exp(-(from + share * (to - from))));
+            points.push((rate, lower.1 + share * (upper.1 - lower.1)));
+        }
+    }
+    points.extend(THETA1_FINE.last().copied());
+    let total: f64 = points.iter().map(|(_, weight)| weight).sum();
+    points
+        .into_iter()
+        .map(|(rate, weight)| (rate, weight / total))
+        .collect()
 }
 
 /// Limit of the cache. Shares are fractions of endpoint counts; more of them means that endpoint counts have
@@ -137,14 +166,25 @@ const MAX_TABLES: usize = 4096;
 impl Likelihood {
     /// Creates the likelihood for a grid.
     pub(crate) fn with_grid(grid: RateGrid) -> Self {
-        let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
         let factor = grid.background.factor();
         let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MAX_BACKGROUND), weight));
-        Self::from_grids(theta1, &theta0, 1.0)
+        let pairs: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
+        if grid.dense {
+            Self::new(&dense_rates(), pairs, &theta0, 1.0)
+        } else {
+            Self::new(pairs, pairs, &theta0, 1.0)
+        }
     }
 
+    #[cfg(test)]
     pub(crate) fn from_grids(theta1: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
+        Self::new(theta1, theta1, theta0, eta)
+    }
+
+    /// `pairs` is the grid of each rate of two faults.
+    fn new(theta1: &[(f64, f64)], pairs: &[(f64, f64)], theta0: &[(f64, f64)], eta: f64) -> Self {
         Self {
+            pair_theta1: pairs.iter().map(|(value, _)| *value).collect(),
             theta1: theta1.iter().map(|(value, _)| *value).collect(),
             theta0: theta0.iter().map(|(value, _)| *value).collect(),
             ln_weights: theta1
@@ -153,9 +193,9 @@ impl Likelihood {
                 .collect(),
             eta,
             tables: BTreeMap::new(),
-            ln_pair_weights: theta1
+            ln_pair_weights: pairs
                 .iter()
-                .flat_map(|(_, a)| theta1.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
+                .flat_map(|(_, a)| pairs.iter().map(move |(_, b)| libm::log(*a) + libm::log(*b)))
                 .flat_map(|u| theta0.iter().map(move |(_, v)| u + libm::log(*v)))
                 .collect(),
             pair_tables: BTreeMap::new(),
@@ -226,7 +266,7 @@ impl Likelihood {
         if self.pair_tables.len() >= MAX_TABLES && !self.pair_tables.contains_key(&shares) {
             self.pair_tables.clear();
         }
-        let (theta1, theta0) = (&self.theta1, &self.theta0);
+        let (theta1, theta0) = (&self.pair_theta1, &self.theta0);
         self.pair_tables.entry(shares).or_insert_with(|| {
             let [first, second, either] = shares.map(PathShare::as_f64);
             let both = first + second - either;

@@ -1,6 +1,7 @@
 //! The posterior over regions: classes that the evidence cannot separate, and explanations with several faults.
 
 mod explanation_search;
+mod known_causes;
 mod near_ties;
 mod scores;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::comparison_data::ComparisonData;
 use crate::{
     ids::{NodeIx, PodIx},
-    regions::{Region, RegionKind, pair_count, paths::SubjectPaths},
+    regions::{Region, RegionKind, link_count, pair_count, paths::SubjectPaths},
     verdict::Fact,
 };
 
@@ -70,6 +70,7 @@ fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Ve
     let clients = || data.failing_clients(paths).into_iter();
     let all = match kind {
         RegionKind::Pair => pair_count(paths),
+        RegionKind::Link => link_count(paths),
         RegionKind::Bnode | RegionKind::BnodeRemote => paths.mesh.node_set.len(),
         RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => paths.client_nodes().len(),
         _ => 0,
@@ -83,6 +84,11 @@ fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Ve
         RegionKind::Pair => {
             let pairs = data.failing_pairs(paths).into_iter();
             pairs.map(|(c, n)| Region::Pair(c, n)).collect()
+        }
+        RegionKind::Link => {
+            let pairs = data.failing_pairs(paths).into_iter();
+            let links: BTreeSet<Region> = pairs.map(|(c, n)| Region::Link(c.min(n), c.max(n))).collect();
+            links.into_iter().collect()
         }
         RegionKind::Bnode => nodes().map(Region::Bnode).collect(),
         RegionKind::BnodeRemote => nodes().map(Region::BnodeRemote).collect(),

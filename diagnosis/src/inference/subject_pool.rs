@@ -16,6 +16,9 @@ use super::{
 };
 use crate::regions::{Region, paths::SubjectPaths};
 
+/// Probability that a shared cause which may spare a subject affects it.
+const P_AFFECTED: f64 = 0.1;
+
 /// Another subject, with its data from the same start round.
 #[derive(Debug)]
 pub(crate) struct OtherSubject {
@@ -29,11 +32,12 @@ pub(crate) struct OtherSubject {
 pub(crate) struct SubjectPool {
     others: Vec<Arc<OtherSubject>>,
     is_shared: fn(Region) -> bool,
+    is_local: fn(Region) -> bool,
 }
 
 impl Default for SubjectPool {
     fn default() -> Self {
-        Self::new(Vec::new(), Region::is_global)
+        Self::new(Vec::new(), Region::is_global, |region| !region.is_global())
     }
 }
 
@@ -64,10 +68,17 @@ impl OtherSubject {
 }
 
 impl SubjectPool {
-    pub(crate) const fn new(others: Vec<Arc<OtherSubject>>, shared: fn(Region) -> bool) -> Self {
+    /// `is_shared` selects the regions that may affect the other subjects too, `is_local` those that each may have of its
+    /// own. The same broken Pod may be both.
+    pub(crate) const fn new(
+        others: Vec<Arc<OtherSubject>>,
+        is_shared: fn(Region) -> bool,
+        is_local: fn(Region) -> bool,
+    ) -> Self {
         Self {
             others,
-            is_shared: shared,
+            is_shared,
+            is_local,
         }
     }
 
@@ -89,7 +100,7 @@ impl SubjectPool {
                 let shares = other.shares(given);
                 let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_marginal(&other.data.groups(&shares))];
                 if other.data.failures() > 0 {
-                    for hypothesis in other.hypotheses.iter().filter(|h| !self.shares(h.region)) {
+                    for hypothesis in other.hypotheses.iter().filter(|h| (self.is_local)(h.region)) {
                         let own = other.data.shares(hypothesis.region, &other.paths);
                         if other.data.has_failures(&own) {
                             let union = other.union_shares(given, &shares, hypothesis.region);
@@ -112,8 +123,20 @@ impl SubjectPool {
             .iter()
             .zip(&base.per_subject)
             .map(|(other, (shares, ln))| {
-                let union = other.union_shares(base.regions, shares, region);
-                l.ln_marginal(&other.data.groups(&union)) - ln
+                let own = other.data.shares(region, &other.paths);
+                let may_spare = !region.is_global() && (self.is_local)(region);
+                if own.is_empty() && may_spare {
+                    return 0.0;
+                }
+                let union = other
+                    .data
+                    .union((shares, base.regions), (&own, region), &other.paths);
+                let gain = l.ln_marginal(&other.data.groups(&union)) - ln;
+                if may_spare && !matches!(region, Region::Backend(_)) {
+                    log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])
+                } else {
+                    gain
+                }
             })
             .sum()
     }

@@ -22,8 +22,9 @@ impl Region {
             | Self::DnsClient(n) => {
                 vec![node(n)]
             }
-            Self::Pair(c, n) => vec![node(c), node(n)],
-            Self::Zone(a, b) => vec![zone(a), zone(b)],
+            Self::Pair(c, n) | Self::Link(c, n) => vec![node(c), node(n)],
+            Self::Zone(a, b) | Self::ZoneLink(a, b) => vec![zone(a), zone(b)],
+            Self::ZoneVip(z) => vec![zone(z)],
             Self::DnsName(name) => vec![world.names.name(name).clone()],
             _ => Vec::new(),
         };
@@ -62,6 +63,15 @@ impl Region {
             RegionKind::Pair => Self::Pair(node!(), node!()),
             RegionKind::NoLocal => Self::NoLocal,
             RegionKind::Cross => Self::Cross,
+            RegionKind::Link => {
+                let (a, b) = (node!(), node!());
+                Self::Link(a.min(b), a.max(b))
+            }
+            RegionKind::ZoneLink => {
+                let (a, b) = (zone!(), zone!());
+                Self::ZoneLink(a.min(b), a.max(b))
+            }
+            RegionKind::ZoneVip => Self::ZoneVip(zone!()),
             RegionKind::Same => Self::Same,
             RegionKind::SameVip => Self::SameVip,
             RegionKind::SelfPod => Self::SelfPod,

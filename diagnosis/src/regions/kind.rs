@@ -1,9 +1,12 @@
 //! Kinds of regions, with their printed names, prior weights and members.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use super::{Region, paths::SubjectPaths};
-use crate::ids::NodeIx;
+use crate::ids::{NodeIx, ZoneIx};
 
 /// The kind of a region, without its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +22,9 @@ pub(crate) enum RegionKind {
     Pair,
     NoLocal,
     Cross,
+    Link,
+    ZoneLink,
+    ZoneVip,
     Same,
     SameVip,
     SelfPod,
@@ -35,7 +41,7 @@ pub(crate) enum RegionKind {
 
 impl RegionKind {
     /// Every kind.
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::Healthy,
         Self::Target,
         Self::Vip,
@@ -47,6 +53,9 @@ impl RegionKind {
         Self::Pair,
         Self::NoLocal,
         Self::Cross,
+        Self::Link,
+        Self::ZoneLink,
+        Self::ZoneVip,
         Self::Same,
         Self::SameVip,
         Self::SelfPod,
@@ -70,9 +79,11 @@ impl RegionKind {
             Self::NoLocal => 0.10,
             Self::BnodeRemote => 0.08,
             Self::Target | Self::ClientVip | Self::SameVip | Self::SelfPod => 0.06,
-            Self::Pair => 0.05,
+            Self::Pair | Self::Link => 0.05,
             Self::Vip | Self::Cross | Self::Same | Self::DnsClient | Self::OutsideAll => 0.04,
             Self::Zone
+            | Self::ZoneLink
+            | Self::ZoneVip
             | Self::ProtoVip
             | Self::DnsAll
             | Self::DnsName
@@ -95,6 +106,9 @@ impl RegionKind {
             Self::Pair => "pair",
             Self::NoLocal => "nolocal",
             Self::Cross => "cross",
+            Self::Link => "link",
+            Self::ZoneLink => "zone-link",
+            Self::ZoneVip => "zone-vip",
             Self::Same => "same",
             Self::SameVip => "same-vip",
             Self::SelfPod => "self",
@@ -128,7 +142,7 @@ impl RegionKind {
             Self::OutsideAll => vec![Region::OutsideAll],
             Self::LbOwnNode => vec![Region::LbOwnNode],
             Self::OutsideFrontNode => vec![Region::OutsideFrontNode],
-            Self::Backend => paths.backends.iter().copied().map(Region::Backend).collect(),
+            Self::Backend => paths.pods().into_iter().map(Region::Backend).collect(),
             Self::Bnode => paths.mesh.node_set.iter().copied().map(Region::Bnode).collect(),
             Self::BnodeRemote => paths
                 .mesh
@@ -142,6 +156,15 @@ impl RegionKind {
             Self::DnsClient => clients().iter().copied().map(Region::DnsClient).collect(),
             Self::DnsName => paths.names.iter().copied().map(Region::DnsName).collect(),
             Self::Pair => pairs(paths).map(|(c, n)| Region::Pair(c, n)).collect(),
+            Self::Link => links(paths),
+            Self::ZoneLink => {
+                let zones = paths.zone_set();
+                let links = zones
+                    .iter()
+                    .flat_map(|a| zones.range(a..).skip(1).map(move |b| Region::ZoneLink(*a, *b)));
+                links.collect()
+            }
+            Self::ZoneVip => client_zones(paths).into_iter().map(Region::ZoneVip).collect(),
             Self::Zone => {
                 let zones = paths.zone_set();
                 zones
@@ -181,4 +204,33 @@ pub(crate) fn pair_count(paths: &SubjectPaths) -> usize {
     let clients = paths.client_nodes();
     let own = clients.intersection(&paths.mesh.node_set).count();
     clients.len() * paths.mesh.node_set.len() - own
+}
+
+/// Returns all links between a client node and another node.
+fn links(paths: &SubjectPaths) -> Vec<Region> {
+    let links: BTreeSet<Region> = pairs(paths)
+        .map(|(c, n)| Region::Link(c.min(n), c.max(n)))
+        .collect();
+    links.into_iter().collect()
+}
+
+/// Returns the number of links without listing them.
+pub(crate) fn link_count(paths: &SubjectPaths) -> usize {
+    let clients = paths.client_nodes();
+    let own = clients.intersection(&paths.mesh.node_set).count();
+    // A link between two clients is two pairs.
+    pair_count(paths) - own * own.saturating_sub(1) / 2
+}
+
+/// Returns the zones with several client nodes, if there are clients elsewhere. With one, the region is that of the client.
+fn client_zones(paths: &SubjectPaths) -> Vec<ZoneIx> {
+    let mut counts: BTreeMap<ZoneIx, usize> = BTreeMap::new();
+    for node in paths.client_nodes() {
+        if let Some(zone) = paths.mesh.zones.get(node) {
+            *counts.entry(*zone).or_default() += 1;
+        }
+    }
+    let all = paths.client_nodes().len();
+    counts.retain(|_, count| *count > 1 && *count < all);
+    counts.into_keys().collect()
 }

@@ -12,7 +12,7 @@ use crate::{
     ids::{NameIx, NodeIx, PodIx, ZoneIx},
 };
 
-pub(crate) use kind::{RegionKind, pair_count};
+pub(crate) use kind::{RegionKind, link_count, pair_count};
 use paths::SubjectPaths;
 
 /// A set of paths that one cause breaks. "NET" below means vip (including proxied and nodeport), direct and mesh.
@@ -40,6 +40,10 @@ pub(crate) enum Region {
     NoLocal,
     /// NET between nodes.
     Cross,
+    /// NET between two nodes, in both directions; the first is the lesser.
+    Link(NodeIx, NodeIx),
+    /// NET between two zones, in both directions; the first is the lesser.
+    ZoneLink(ZoneIx, ZoneIx),
     /// NET within a node.
     Same,
     /// vip within a node.
@@ -50,6 +54,8 @@ pub(crate) enum Region {
     SelfVip,
     /// NET from one zone into another.
     Zone(ZoneIx, ZoneIx),
+    /// vip from the nodes of one zone.
+    ZoneVip(ZoneIx),
     /// vip without a PROXY header.
     ProtoVip,
     /// dns from one node.
@@ -80,6 +86,18 @@ pub(crate) struct ProbePath {
     /// Whether the endpoint is the client itself.
     pub(crate) is_self: bool,
     pub(crate) name: Option<NameIx>,
+    /// The connection from the endpoint to an origin.
+    pub(crate) onward: Option<OnwardHop>,
+}
+
+/// The connection that an entry makes to an origin Pod in order to answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnwardHop {
+    /// The entry's node.
+    pub(crate) from: Option<NodeIx>,
+    pub(crate) origin: PodIx,
+    /// The origin's node.
+    pub(crate) node: Option<NodeIx>,
 }
 
 impl ProbePath {
@@ -91,8 +109,38 @@ impl ProbePath {
         self.is_vip() || matches!(self.channel, Channel::Direct)
     }
 
+    /// Whether its connection runs between known places. A question does if its resolver is a Pod.
     const fn is_net(self) -> bool {
-        self.is_service() || matches!(self.channel, Channel::Mesh)
+        match self.channel {
+            Channel::Dns => self.backend.is_some(),
+            Channel::Mesh => true,
+            _ => self.is_service(),
+        }
+    }
+}
+
+impl OnwardHop {
+    /// Reports whether the connection crosses a region. Regions that are defined by the client's way to a front do not
+    /// concern it.
+    fn is_in(self, region: Region, paths: &SubjectPaths) -> bool {
+        let from = |node: NodeIx| self.from == Some(node);
+        let into = |node: NodeIx| self.node == Some(node);
+        let apart = self.from != self.node;
+        match region {
+            Region::Backend(pod) => self.origin == pod,
+            Region::Bnode(node) => into(node),
+            Region::BnodeRemote(node) => into(node) && apart,
+            Region::Client(node) => from(node) && apart,
+            Region::Pair(client, node) => from(client) && into(node),
+            Region::Cross => apart && self.from.is_some() && self.node.is_some(),
+            Region::Link(a, b) => (from(a) && into(b)) || (from(b) && into(a)),
+            Region::Zone(a, b) => paths.is_between_zones((self.from, self.node), (a, b)),
+            Region::ZoneLink(a, b) => {
+                paths.is_between_zones((self.from, self.node), (a, b))
+                    || paths.is_between_zones((self.from, self.node), (b, a))
+            }
+            _ => false,
+        }
     }
 }
 
@@ -110,6 +158,9 @@ impl Region {
             Self::Pair(..) => RegionKind::Pair,
             Self::NoLocal => RegionKind::NoLocal,
             Self::Cross => RegionKind::Cross,
+            Self::Link(..) => RegionKind::Link,
+            Self::ZoneLink(..) => RegionKind::ZoneLink,
+            Self::ZoneVip(_) => RegionKind::ZoneVip,
             Self::Same => RegionKind::Same,
             Self::SameVip => RegionKind::SameVip,
             Self::SelfPod => RegionKind::SelfPod,
@@ -130,8 +181,12 @@ impl Region {
         matches!(self, Self::LbOwnNode | Self::OutsideFrontNode)
     }
 
-    /// Reports whether a path crosses the region.
+    /// Reports whether a path crosses the region, at the client's connection or onward from the entry.
     pub(crate) fn contains(self, path: ProbePath, paths: &SubjectPaths) -> bool {
+        self.contains_connection(path, paths) || path.onward.is_some_and(|hop| hop.is_in(self, paths))
+    }
+
+    fn contains_connection(self, path: ProbePath, paths: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
         let into = |node: NodeIx| path.node == Some(node);
         // An outside vantage is in no region inside the cluster.
@@ -143,7 +198,7 @@ impl Region {
             Self::Healthy => false,
             Self::Target => path.is_service(),
             Self::Vip => path.is_vip() && inside,
-            Self::Backend(pod) => path.is_service() && path.backend == Some(pod),
+            Self::Backend(pod) => path.is_net() && path.backend == Some(pod),
             Self::Bnode(node) => path.is_net() && into(node),
             Self::BnodeRemote(node) => path.is_net() && into(node) && !from(node),
             Self::Client(node) => from(node),
@@ -154,15 +209,24 @@ impl Region {
                     && !paths.local_nodes.is_empty()
                     && path.client.is_some_and(|node| !paths.local_nodes.contains(&node))
             }
+            Self::Link(a, b) => path.is_net() && ((from(a) && into(b)) || (from(b) && into(a))),
+            Self::ZoneLink(a, b) => {
+                let ends = (path.client, path.node);
+                path.is_net()
+                    && (paths.is_between_zones(ends, (a, b)) || paths.is_between_zones(ends, (b, a)))
+            }
+            Self::ZoneVip(zone) => {
+                path.is_vip()
+                    && path
+                        .client
+                        .is_some_and(|node| paths.mesh.zones.get(&node) == Some(&zone))
+            }
             Self::Cross => path.is_net() && inside && arrived && apart,
             Self::Same => path.is_net() && inside && arrived && !apart,
             Self::SameVip => path.is_vip() && inside && arrived && !apart,
             Self::SelfPod => path.is_net() && path.is_self,
             Self::SelfVip => path.is_vip() && path.is_self,
-            Self::Zone(a, b) => {
-                let zone = |node: Option<NodeIx>| node.and_then(|n| paths.mesh.zones.get(&n)).copied();
-                path.is_net() && zone(path.client) == Some(a) && zone(path.node) == Some(b)
-            }
+            Self::Zone(a, b) => path.is_net() && paths.is_between_zones((path.client, path.node), (a, b)),
             Self::ProtoVip => path.is_vip() && inside && path.channel != Channel::Proxied,
             Self::DnsClient(node) => path.channel == Channel::Dns && from(node),
             Self::DnsAll => path.channel == Channel::Dns,
@@ -194,7 +258,7 @@ impl Region {
     /// Returns the nodes of a region.
     pub(crate) const fn nodes(self) -> [Option<NodeIx>; 2] {
         match self {
-            Self::Pair(client, node) => [Some(client), Some(node)],
+            Self::Pair(client, node) | Self::Link(client, node) => [Some(client), Some(node)],
             _ => [self.node(), None],
         }
     }
@@ -217,7 +281,20 @@ impl Region {
             || match self {
                 Self::Bnode(node) | Self::BnodeRemote(node) => into(other) == Some(node),
                 Self::Client(node) => from(other) == Some(node),
-                Self::Cross => matches!(other, Self::Pair(..) | Self::Zone(..) | Self::BnodeRemote(_)),
+                Self::Link(a, b) => {
+                    matches!(other, Self::Pair(from, into) if (from, into) == (a, b) || (from, into) == (b, a))
+                }
+                Self::ZoneLink(a, b) => {
+                    matches!(other, Self::Zone(from, into) if (from, into) == (a, b) || (from, into) == (b, a))
+                }
+                Self::Cross => matches!(
+                    other,
+                    Self::Pair(..)
+                        | Self::Link(..)
+                        | Self::Zone(..)
+                        | Self::ZoneLink(..)
+                        | Self::BnodeRemote(_)
+                ),
                 Self::DnsAll => matches!(other, Self::DnsClient(_) | Self::DnsName(_)),
                 Self::Target => matches!(other, Self::Backend(_) | Self::Vip),
                 _ => false,
@@ -232,6 +309,36 @@ impl Region {
         )
     }
 
+    /// Returns the region with the opposite direction added, if the region is a direction.
+    pub(crate) fn in_both_directions(self) -> Option<Self> {
+        match self {
+            Self::Pair(a, b) => Some(Self::Link(a.min(b), a.max(b))),
+            Self::Zone(a, b) => Some(Self::ZoneLink(a.min(b), a.max(b))),
+            _ => None,
+        }
+    }
+
+    /// Reports whether the region is a fault of nodes or of the network between them.
+    pub(crate) const fn is_between_nodes(self) -> bool {
+        matches!(
+            self,
+            Self::Client(_)
+                | Self::Bnode(_)
+                | Self::BnodeRemote(_)
+                | Self::Pair(..)
+                | Self::Link(..)
+                | Self::Zone(..)
+                | Self::ZoneLink(..)
+                | Self::Cross
+        )
+    }
+
+    /// Reports whether the region is a fault of the cluster, whichever targets show it. A node's service rules may be wrong
+    /// for some Services only, so the others say nothing about them: that region is not global.
+    pub(crate) const fn is_cluster_wide(self) -> bool {
+        self.is_global() || matches!(self, Self::ClientVip(_))
+    }
+
     /// Reports whether the region affects every target, not just one.
     pub(crate) const fn is_global(self) -> bool {
         matches!(
@@ -240,7 +347,9 @@ impl Region {
                 | Self::Bnode(_)
                 | Self::BnodeRemote(_)
                 | Self::Pair(..)
+                | Self::Link(..)
                 | Self::Zone(..)
+                | Self::ZoneLink(..)
                 | Self::Cross
                 | Self::DnsClient(_)
                 | Self::DnsAll

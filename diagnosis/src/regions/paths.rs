@@ -44,6 +44,10 @@ pub(crate) struct SubjectPaths {
     pub(crate) local_nodes: BTreeSet<NodeIx>,
     /// Endpoints that the front selects for a client, uniformly; all backends for clients without an entry.
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
+    /// Pods that answer the questions of the clients, if the resolver is a Service.
+    pub(crate) resolver_pods: Vec<PodIx>,
+    /// Pods to which the entry forwards the requests of a host, if known.
+    pub(crate) origin_pods: Vec<PodIx>,
     /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
@@ -52,6 +56,8 @@ pub(crate) struct SubjectPaths {
     pub(crate) is_forwarded_to_balancer: bool,
     /// Whether the node selected by the balancer uses only its own endpoints.
     pub(crate) pool_uses_local_endpoints: bool,
+    /// The traffic policy of the front, if known. With policy Cluster each node may select any endpoint.
+    pub(crate) front_policy: Option<TrafficPolicy>,
     /// Whether policy Local is observed in practice: the front has the policy, clients on nodes without an
     /// endpoint mostly fail, and no client on a node with an endpoint was answered by an endpoint of another node.
     pub(crate) enforces_local: bool,
@@ -83,9 +89,10 @@ impl MeshNodes {
         let listed = topology.fronts().values();
         let hosts = topology.host_fronts().map(|(_, info)| info);
         let fronted = listed.chain(hosts).map(|info| &info.service);
-        let entries = topology.targets().values();
-        let entries = entries.filter_map(|placed| Some(&placed.entry.as_ref()?.0));
-        let services: BTreeSet<&ServiceKey> = fronted.chain(entries).collect();
+        let placed = || topology.targets().values();
+        let entries = placed().filter_map(|placed| Some(&placed.entry.as_ref()?.0));
+        let origins = placed().filter_map(|placed| placed.origin.as_ref());
+        let services: BTreeSet<&ServiceKey> = fronted.chain(entries).chain(origins).collect();
         for service in services.into_iter().filter_map(|key| topology.service(key)) {
             for endpoint in &service.endpoints {
                 let pod = world.pods.intern(&endpoint.pod);
@@ -124,6 +131,31 @@ impl SubjectPaths {
     /// Returns the node of a vantage; `None` outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
         self.mesh.client_node(client)
+    }
+
+    /// Reports whether a connection between two nodes leads from one zone into another.
+    pub(crate) fn is_between_zones(
+        &self,
+        (from, to): (Option<NodeIx>, Option<NodeIx>),
+        (first, second): (ZoneIx, ZoneIx),
+    ) -> bool {
+        let zone = |node: Option<NodeIx>| node.and_then(|node| self.mesh.zones.get(&node)).copied();
+        zone(from) == Some(first) && zone(to) == Some(second)
+    }
+
+    /// Returns every Pod at which a hop of the subject may end.
+    pub(crate) fn pods(&self) -> BTreeSet<PodIx> {
+        let all = self.backends.iter().chain(&self.resolver_pods);
+        all.chain(&self.origin_pods).copied().collect()
+    }
+
+    /// Reports whether a Pod that answers questions runs on a node.
+    pub(crate) fn has_resolver_on(&self, node: NodeIx) -> bool {
+        let mut nodes = self
+            .resolver_pods
+            .iter()
+            .filter_map(|pod| self.mesh.pod_nodes.get(pod));
+        nodes.any(|own| *own == node)
     }
 
     /// Returns the endpoints that the front may select for a client.
@@ -171,6 +203,11 @@ impl SubjectPaths {
         let external = service.external_traffic_policy == TrafficPolicy::Local;
         let kind = topology.front(front).map(|info| info.kind);
         self.enforces_local = topology.uses_local_policy(front);
+        self.front_policy = kind.is_some().then_some(if self.enforces_local {
+            TrafficPolicy::Local
+        } else {
+            TrafficPolicy::Cluster
+        });
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // With policy Local a balancer skips nodes without an endpoint, unless all of its health checks fail:
             // then it uses every node.

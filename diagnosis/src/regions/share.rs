@@ -1,7 +1,7 @@
 //! The share of a cell inside a region: 0 or 1 if the path is known, a fraction if a choice on the path is not
 //! observed.
 
-use super::{ProbePath, Region, paths::SubjectPaths};
+use super::{OnwardHop, ProbePath, Region, paths::SubjectPaths};
 use crate::{
     evidence::cells::{CellKey, Destination},
     ids::{NameIx, NodeIx, PodIx},
@@ -65,29 +65,34 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
         is_self: backend
             .is_some_and(|pod| client.is_some() && paths.mesh.prober_pods.get(&pod).copied() == client),
         name,
+        onward: None,
     };
     if paths.balancer_pool.len() > 1 && regions.iter().any(|region| region.depends_on_receiver()) {
         return alpha_over_pool(regions, key, paths, path);
     }
-    let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
     let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
-    let sure = |yes: bool| PathShare::new(usize::from(yes), 1);
+    let share = |ends: &mut dyn Iterator<Item = ProbePath>| {
+        let (hits, all) = ends.fold((0, 0), |(hits, all), end| {
+            let (hit, ways) = count_crossing(regions, end, paths);
+            (hits + hit, all + ways)
+        });
+        PathShare::new(hits, all)
+    };
+    let ends_at = |pods: &[PodIx], name: Option<NameIx>| {
+        share(&mut pods.iter().map(|pod| path(Some(*pod), node_of(*pod), name)))
+    };
     match key.dest {
-        Destination::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
-        Destination::Peer(node) => sure(crosses(path(None, Some(node), None))),
-        Destination::Name(name) => sure(crosses(path(None, None, Some(name)))),
+        Destination::Entry(pod) => ends_at(&[pod], None),
+        Destination::Peer(node) => share(&mut [path(None, Some(node), None)].into_iter()),
+        Destination::Name(name) if paths.resolver_pods.is_empty() => {
+            share(&mut [path(None, None, Some(name))].into_iter())
+        }
+        Destination::Name(name) => ends_at(&paths.resolver_pods, Some(name)),
         Destination::Unknown => {
             let eligible = paths.eligible(key.client);
             if eligible.is_empty() {
-                return sure(crosses(path(None, None, None)));
+                return share(&mut [path(None, None, None)].into_iter());
             }
-            let hits = |pods: &[PodIx]| {
-                let hit = pods
-                    .iter()
-                    .filter(|pod| crosses(path(Some(**pod), node_of(**pod), None)))
-                    .count();
-                PathShare::new(hit, pods.len())
-            };
             // If policy Local is observed (nodes without an endpoint fail), nodes with an endpoint use their own.
             if paths.enforces_local
                 && regions.contains(&Region::NoLocal)
@@ -99,12 +104,35 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
                     .filter(|pod| node_of(*pod) == client)
                     .collect();
                 if !own.is_empty() {
-                    return hits(&own);
+                    return ends_at(&own, None);
                 }
             }
-            hits(eligible)
+            ends_at(eligible, None)
         }
     }
+}
+
+/// Returns how many continuations of a path cross any of the regions, and how many there are: one for each origin that
+/// the entry may select, or one if it answers itself.
+fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> (usize, usize) {
+    let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
+    if paths.origin_pods.is_empty() || crosses(path) {
+        let ways = paths.origin_pods.len().max(1);
+        return (if crosses(path) { ways } else { 0 }, ways);
+    }
+    let continues = |origin: &&PodIx| {
+        let onward = OnwardHop {
+            from: path.node,
+            origin: **origin,
+            node: paths.mesh.pod_nodes.get(*origin).copied(),
+        };
+        let onward = Some(onward);
+        crosses(ProbePath { onward, ..path })
+    };
+    (
+        paths.origin_pods.iter().filter(continues).count(),
+        paths.origin_pods.len(),
+    )
 }
 
 /// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.
@@ -138,9 +166,9 @@ fn alpha_over_pool(
     for end in ends {
         for node in &paths.balancer_pool {
             let receiver = Some(*node);
-            let path = ProbePath { receiver, ..end };
-            hits += usize::from(regions.iter().any(|region| region.contains(path, paths)));
-            all += 1;
+            let (hit, ways) = count_crossing(regions, ProbePath { receiver, ..end }, paths);
+            hits += hit;
+            all += ways;
         }
     }
     PathShare::new(hits, all)

@@ -13,12 +13,15 @@ fn every_region_is_the_one_that_its_description_names() {
                 members: members.iter().map(ToString::to_string).collect(),
             };
             let fits = match kind {
-                RegionKind::Pair | RegionKind::Zone => members.len() == 2,
+                RegionKind::Pair | RegionKind::Link | RegionKind::Zone | RegionKind::ZoneLink => {
+                    members.len() == 2
+                }
                 RegionKind::Backend
                 | RegionKind::Bnode
                 | RegionKind::BnodeRemote
                 | RegionKind::Client
                 | RegionKind::ClientVip
+                | RegionKind::ZoneVip
                 | RegionKind::DnsClient
                 | RegionKind::DnsName => members.len() == 1,
                 _ => members.is_empty(),

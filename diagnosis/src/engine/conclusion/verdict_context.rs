@@ -1,5 +1,7 @@
 //! Collects what a verdict says besides the region: scope, facts and affected targets.
 
+use parallax_model::{ServiceKey, TargetId};
+
 use crate::{
     engine::Engine,
     evidence::{
@@ -28,33 +30,73 @@ impl Engine {
         if let JudgementUnit::Latency(inner) = unit {
             return Scope::Slow(Box::new(self.scope(inner, judgement, finding)));
         }
-        if finding.region.is_global() {
+        if finding.region.is_cluster_wide() {
             return Scope::Cluster;
+        }
+        if let Region::Backend(pod) = finding.region
+            && let Some(service) = self.workload_of_pod(self.registry.pods.name(pod))
+        {
+            // A broken Pod is the same fault behind whichever Service, and in whichever phase it shows.
+            return Scope::Service(service);
         }
         match unit {
             JudgementUnit::Front(front) => self
                 .cluster
                 .topology
                 .front(front)
-                .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
-            JudgementUnit::Endpoints(service, _) => Scope::Service(service.clone()),
+                .map_or(Scope::Front(*front), |info| {
+                    Scope::Service(self.workload(&info.service))
+                }),
+            JudgementUnit::Endpoints(service, _) => Scope::Service(self.workload(service)),
             JudgementUnit::Target(target) => {
                 let placed = self.cluster.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
                     // A broken endpoint or front is the same fault in whichever phase it shows.
                     Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
-                        Scope::Service(service.clone())
+                        Scope::Service(self.workload(service))
                     }
-                    Some((service, _)) => Scope::Answers(
-                        service.clone(),
-                        self.dominant_failure_class(judgement, finding.region),
-                    ),
+                    Some(entry) if finding.region == Region::Target && !self.forwards_requests(entry) => {
+                        Scope::Service(self.workload(&entry.0))
+                    }
+                    Some((service, _)) => self.failing_origin(unit, finding.region).unwrap_or_else(|| {
+                        Scope::Answers(
+                            service.clone(),
+                            self.dominant_failure_class(judgement, finding.region),
+                        )
+                    }),
                     None => Scope::Target(target.clone()),
                 }
             }
             JudgementUnit::SingleTarget(target) => Scope::Target(target.clone()),
             JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Latency(_) => Scope::Cluster,
         }
+    }
+
+    /// Returns the origin of a host as the scope of its failing answers: if the origin is known to fail, or if no host of
+    /// another origin behind the same entry fails.
+    fn failing_origin(&self, unit: &JudgementUnit, region: Region) -> Option<Scope> {
+        let origin = self.origin_of_unit(unit).filter(|_| region == Region::Target)?;
+        let scope = |origin: &ServiceKey| Scope::Service(self.workload(origin));
+        let own = scope(&origin.key);
+        if self.incidents.is_open_in(&own, Region::Target) {
+            return Some(own);
+        }
+        let targets = self.cluster.topology.targets();
+        let entry = match unit {
+            JudgementUnit::Target(target) => targets.get(target)?.entry.as_ref()?,
+            _ => return None,
+        };
+        let fails_too = |host: &TargetId| {
+            let other = targets.get(host).and_then(|placed| placed.origin.as_ref());
+            let state = self.judgement.units.get(&JudgementUnit::Target(host.clone()));
+            state.is_some_and(|state| state.detectors.any_rising())
+                && other.is_some_and(|other| {
+                    let other = scope(other);
+                    other != own && !self.incidents.is_open_in(&other, Region::Target)
+                })
+        };
+        let mut hosts = self.cluster.hosts.get(entry).into_iter().flatten();
+        (!hosts.any(fails_too)).then_some(own)
     }
 
     /// Returns the most frequent class of failures inside a region.

@@ -55,8 +55,8 @@ impl Engine {
         let case = self.judgement_input(unit, start, cells, facts, likelihood);
         let without = judge(
             vec![case],
-            &rounds,
-            &failing,
+            (&rounds, &failing),
+            &judgement.known,
             self.residual_doubt(unit),
             likelihood,
         );

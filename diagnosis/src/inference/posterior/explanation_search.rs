@@ -9,12 +9,18 @@ const SEARCH_STARTS: usize = 6;
 const MIN_ADDITIONAL_GAIN: f64 = 3.0;
 
 impl Comparison<'_> {
-    /// Returns the set of faults that explains the data: the best one, and further ones while each gains more than
-    /// [`MIN_ADDITIONAL_GAIN`].
+    /// Returns the set of faults that, with the known ones, explains the data: the best one, and further ones while each
+    /// gains more than [`MIN_ADDITIONAL_GAIN`]. `single` is the posterior over one fault beside the known ones.
     ///
     /// A purely greedy search starts from the best single region, which for two faults may be a wide region that
     /// covers both badly. So the search starts from several of the best.
-    pub(crate) fn search_explanation(&self, single: &Posterior, likelihood: &mut Likelihood) -> Vec<Region> {
+    pub(crate) fn search_explanation(
+        &self,
+        known: &[Region],
+        single: &Posterior,
+        likelihood: &mut Likelihood,
+    ) -> Vec<Region> {
+        let with_known = |chosen: &[Region]| [known, chosen].concat();
         let mut starts: Vec<&ScoredRegion> = single
             .classes
             .iter()
@@ -39,7 +45,7 @@ impl Comparison<'_> {
             if seed.ln_prior_with_pool() + likeliest_prior < score + MIN_ADDITIONAL_GAIN {
                 continue;
             }
-            if let Some(other) = self.best_addition(&[seed.region], likelihood) {
+            if let Some(other) = self.best_addition(&with_known(&[seed.region]), likelihood) {
                 let total = seed.ln_prior_with_pool() + other.score();
                 if pair.as_ref().is_none_or(|(_, _, best)| total > *best) {
                     pair = Some(((*seed).clone(), other, total));
@@ -50,14 +56,40 @@ impl Comparison<'_> {
             && total - score > MIN_ADDITIONAL_GAIN
         {
             chosen = vec![first.region, second.region];
-            if let Some(third) = self.best_addition(&chosen, likelihood)
+            if let Some(single) = self.equal_to_union(&chosen) {
+                return vec![single];
+            }
+            if let Some(third) = self.best_addition(&with_known(&chosen), likelihood)
                 && first.ln_prior_with_pool() + second.ln_prior_with_pool() + third.score() - total
                     > MIN_ADDITIONAL_GAIN
             {
                 chosen.push(third.region);
             }
         }
+        // A direction of a broken link is part of it, even if it fails at another rate.
+        let links = chosen.clone();
+        chosen.retain(|region| {
+            region
+                .in_both_directions()
+                .is_none_or(|link| !links.contains(&link))
+        });
         chosen
+    }
+
+    /// Returns the region whose paths are those of two regions of one kind, if there is one. The two directions between two
+    /// nodes, or every Pod of a resolver, are one fault: separate rates only fit chance better.
+    fn equal_to_union(&self, pair: &[Region]) -> Option<Region> {
+        let [first, second] = pair else { return None };
+        if first.kind() != second.kind() {
+            return None;
+        }
+        let union = self.fixed_regions(pair).shares;
+        let equal = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.shares == union);
+        let best = equal.max_by(|a, b| a.hypothesis.ln_prior.total_cmp(&b.hypothesis.ln_prior));
+        best.map(|candidate| candidate.hypothesis.region)
     }
 
     /// Returns the region that adds most to the fixed ones. Its score contains the likelihood of the union, but

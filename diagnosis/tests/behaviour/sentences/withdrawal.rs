@@ -147,7 +147,8 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
         });
         assert_withdrawal_for_a_minute(&verdicts, then);
         let rounds: Vec<i64> = verdicts.iter().map(|(round, ..)| *round).collect();
-        assert_eq!(mentions_outdated_rules(&verdicts), all == 0, "{verdicts:#?}");
+        // Where all nodes were late before, only what follows tells.
+        assert!(all > 0 || mentions_outdated_rules(&verdicts), "{verdicts:#?}");
         let once = rounds.windows(2).all(|pair| pair[0] < pair[1]);
         assert!(once || then != "P11", "one incident: {verdicts:#?}");
     }

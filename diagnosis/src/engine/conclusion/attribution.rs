@@ -1,0 +1,145 @@
+//! Attributes failures of a subject to incidents that other subjects named, and withdraws what these make unnecessary.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{EventTime, Micros};
+
+use crate::{
+    engine::Engine,
+    ids::VantageIx,
+    incident::ExplainedSubject,
+    inference::{
+        judgement::{ExplainedRegion, Judgement},
+        judgement_unit::JudgementUnit,
+        likelihood::{Likelihood, RateGrid},
+    },
+    regions::Region,
+};
+
+/// Rounds for which a verdict waits for a subject nearer to the cause.
+const MAX_HELD_ROUNDS: u64 = 3;
+
+/// A region that gains less than this beyond the known causes is not a fault of its own, in nats.
+const MIN_OWN_GAIN: f64 = 3.0;
+
+impl Engine {
+    /// Makes the subject a member of the incidents that explain its failures, and withdraws its own verdicts that they make
+    /// unnecessary. `reported` are the ids of the incidents that it named in this round.
+    pub(super) fn attribute_to_incidents(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        reported: &BTreeSet<String>,
+    ) {
+        if unit.is_latency() {
+            return;
+        }
+        let explained: Vec<(Region, ExplainedSubject)> = judgement
+            .known
+            .iter()
+            .map(|region| (*region, self.explained_subject(unit, judgement, *region)))
+            .collect();
+        self.incidents.attribute(unit, &explained, reported);
+        if judgement.known.is_empty() {
+            return;
+        }
+        let unconfirmed = self.incidents.unconfirmed(unit, reported);
+        let named = judgement.findings.iter().filter(|finding| finding.is_verdict);
+        let mut fixed = judgement.known.clone();
+        fixed.extend(named.map(|finding| finding.region));
+        for region in unconfirmed {
+            if fixed.contains(&region) {
+                continue;
+            }
+            // With named regions beside them the gain would be smaller still.
+            if judgement
+                .posterior
+                .gain(region)
+                .is_some_and(|gain| gain < MIN_OWN_GAIN)
+            {
+                self.incidents.withdraw(unit, region, judgement.known[0]);
+            }
+        }
+    }
+
+    /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it.
+    pub(super) fn record_pending(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        nothing_reported: bool,
+    ) {
+        let suspected = judgement.p_healthy < 0.5 && nothing_reported && !unit.is_latency();
+        if !suspected {
+            self.judgement.pending.remove(unit);
+            return;
+        }
+        let classes = judgement.findings.iter().flat_map(|finding| &finding.class);
+        let regions = classes.copied().filter(|region| region.is_cluster_wide());
+        self.judgement.pending.insert(unit.clone(), regions.collect());
+    }
+
+    /// Returns a region that a subject nearer to the cause suspects, if it would make a finding unnecessary. That subject
+    /// gets a few rounds to name it.
+    pub(super) fn pending_explanation(
+        &mut self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        finding: &ExplainedRegion,
+        at: EventTime,
+    ) -> Option<Region> {
+        if unit.is_latency() || self.incidents.is_open(unit, finding.region) {
+            return None;
+        }
+        let pending: BTreeSet<Region> = self
+            .judgement
+            .pending
+            .iter()
+            .filter(|(other, _)| other.depth() < unit.depth())
+            .flat_map(|(_, regions)| regions)
+            .copied()
+            .filter(|region| *region != finding.region && !judgement.known.contains(region))
+            .collect();
+        let problem = judgement.input.comparison();
+        let mut likelihood = Likelihood::with_grid(RateGrid::default());
+        let cause = pending.into_iter().find(|region| {
+            !problem.explaining(&[*region], &mut likelihood).is_empty() && {
+                let fixed = [judgement.known.as_slice(), &[*region]].concat();
+                let given = problem.posterior_given(&fixed, &mut likelihood);
+                given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
+            }
+        });
+        let state = self.judgement.units.get_mut(unit)?;
+        match cause {
+            None => {
+                state.held_since = None;
+                None
+            }
+            Some(region) => {
+                let since = *state.held_since.get_or_insert(at);
+                (at - since < Micros(MAX_HELD_ROUNDS * self.settings.interval.0)).then_some(region)
+            }
+        }
+    }
+
+    fn explained_subject(
+        &self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        region: Region,
+    ) -> ExplainedSubject {
+        let input = &judgement.input;
+        let failing_clients: BTreeSet<VantageIx> = input
+            .data
+            .shares(region, &input.paths)
+            .into_iter()
+            .map(|(cell, _)| &input.data.cells[cell])
+            .filter(|cell| cell.failures > 0)
+            .map(|cell| cell.key.client)
+            .collect();
+        ExplainedSubject {
+            targets: self.targets_of(unit),
+            failing_clients,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Which subjects belong to an incident although they did not name it: their failures are explained by its cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::{EventTime, TargetId};
+
+use super::{IncidentLog, Scope, TrackedIncident};
+use crate::{ids::VantageIx, inference::judgement_unit::JudgementUnit, regions::Region};
+
+/// What a subject contributes to an incident whose cause explains its failures.
+#[derive(Debug, Clone)]
+pub(crate) struct ExplainedSubject {
+    pub(crate) targets: Vec<TargetId>,
+    /// Clients with failures in the region.
+    pub(crate) failing_clients: BTreeSet<VantageIx>,
+}
+
+impl TrackedIncident {
+    /// Reports whether the incident is a cause for failures of another subject.
+    fn is_cause_for(&self, unit: &JudgementUnit) -> bool {
+        let lead = &self.lead_unit;
+        self.is_open()
+            && self.is_reported()
+            && self.departure_reason.is_none()
+            && !self.units.is_empty()
+            && !self.scope.is_slow()
+            && lead != unit
+            && lead.depth() <= unit.depth()
+            && (self.region.is_cluster_wide() || matches!(self.region, Region::Backend(_)))
+    }
+
+    /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, and the
+    /// opposite direction, which its evidence may not show.
+    fn possible_regions(&self) -> impl Iterator<Item = Region> {
+        let named = std::iter::once(self.region).chain(self.class.iter().copied());
+        named
+            .chain(self.region.in_both_directions())
+            .filter(|region| region.is_cluster_wide() || matches!(region, Region::Backend(_)))
+    }
+
+    fn may_be_about(&self, region: Region) -> bool {
+        self.possible_regions().any(|possible| possible == region)
+    }
+}
+
+impl IncidentLog {
+    /// Returns the regions of open incidents that may cause failures of a subject, which did not name them, each with its
+    /// first failure.
+    pub(crate) fn known_causes(&self, unit: &JudgementUnit) -> BTreeMap<Region, EventTime> {
+        if unit.is_latency() || matches!(unit, JudgementUnit::Mesh | JudgementUnit::SingleTarget(_)) {
+            return BTreeMap::new();
+        }
+        let causes = self.tracked.iter().filter(|tracked| tracked.is_cause_for(unit));
+        let regions = |tracked: &TrackedIncident| {
+            let since = tracked.incident.since;
+            let regions: Vec<Region> = tracked.possible_regions().collect();
+            regions.into_iter().map(move |region| (region, since))
+        };
+        causes.flat_map(regions).collect()
+    }
+
+    /// Makes a subject a member of the incidents that explain its failures, and of no other that it did not name. `explained`
+    /// lists the regions of those incidents; `reported` are the ids of the incidents that it named in this round.
+    pub(crate) fn attribute(
+        &mut self,
+        unit: &JudgementUnit,
+        explained: &[(Region, ExplainedSubject)],
+        reported: &BTreeSet<String>,
+    ) {
+        for tracked in &mut self.tracked {
+            if !tracked.is_cause_for(unit) {
+                continue;
+            }
+            if let Some((_, subject)) = explained.iter().find(|(region, _)| tracked.may_be_about(*region)) {
+                tracked.units.insert(unit.clone());
+                for client in &subject.failing_clients {
+                    tracked.successes_since_failure.entry(*client).or_default();
+                }
+                let targets = &mut tracked.incident.verdict.targets;
+                let mut all: BTreeSet<TargetId> = targets.iter().cloned().collect();
+                all.extend(subject.targets.iter().cloned());
+                *targets = all.into_iter().collect();
+            } else if tracked.scope != Scope::Withdrawn && !reported.contains(&tracked.incident.id) {
+                tracked.units.remove(unit);
+            }
+        }
+    }
+
+    /// Returns the regions that a subject named earlier and did not name in this round.
+    pub(crate) fn unconfirmed(&self, unit: &JudgementUnit, reported: &BTreeSet<String>) -> Vec<Region> {
+        let own = self.tracked.iter().filter(|tracked| {
+            tracked.is_open()
+                && !tracked.scope.is_slow()
+                && tracked.scope != Scope::Withdrawn
+                && tracked.lead_unit == *unit
+                && tracked.units.contains(unit)
+                && !reported.contains(&tracked.incident.id)
+        });
+        own.map(|tracked| tracked.region).collect()
+    }
+
+    /// Takes a subject out of the incident that it named, because `cause` explains its failures. An incident without
+    /// subjects ends with that reason.
+    pub(crate) fn withdraw(&mut self, unit: &JudgementUnit, region: Region, cause: Region) {
+        let wider = self.tracked.iter().find(|tracked| {
+            tracked.is_open()
+                && !tracked.scope.is_slow()
+                && tracked.may_be_about(cause)
+                && !tracked.units.is_empty()
+        });
+        let Some(headline) = wider.map(|tracked| tracked.incident.verdict.headline()) else {
+            return;
+        };
+        let named = self.tracked.iter_mut().filter(|tracked| {
+            tracked.is_open()
+                && !tracked.scope.is_slow()
+                && tracked.region == region
+                && tracked.lead_unit == *unit
+        });
+        for tracked in named {
+            tracked.units.remove(unit);
+            match tracked.units.first() {
+                Some(other) => tracked.lead_unit = other.clone(),
+                None => {
+                    tracked.departure_reason = Some(format!("it is part of another incident: {headline}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Known causes: regions of open incidents that explain a part of a subject's failures already.
+//!
+//! A region that another subject named is established. It needs no prior here, only to make this subject's results
+//! likelier. What it explains is no evidence of a further fault.
+
+use super::{Comparison, Posterior};
+use crate::{inference::likelihood::Likelihood, regions::Region};
+
+/// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
+const MIN_KNOWN_GAIN: f64 = 0.5;
+
+impl Comparison<'_> {
+    /// Returns the known causes that explain the subject's failures, in the order of what each adds to the previous ones.
+    pub(crate) fn explaining(&self, known: &[Region], likelihood: &mut Likelihood) -> Vec<Region> {
+        let touches_failure = |region: &Region| {
+            let shares = self.data.shares(*region, self.paths);
+            self.data.has_failures(&shares)
+        };
+        let mut left: Vec<Region> = known.iter().copied().filter(touches_failure).collect();
+        let mut chosen = Vec::new();
+        if left.is_empty() {
+            return chosen;
+        }
+        let mut best = self.ln_evidence(&chosen, likelihood);
+        while !left.is_empty() {
+            let mut next: Option<(f64, usize)> = None;
+            for (i, region) in left.iter().enumerate() {
+                chosen.push(*region);
+                let evidence = self.ln_evidence(&chosen, likelihood);
+                chosen.pop();
+                if next.is_none_or(|(most, _)| evidence > most) {
+                    next = Some((evidence, i));
+                }
+            }
+            let Some((evidence, i)) = next.filter(|(evidence, _)| *evidence > best + MIN_KNOWN_GAIN) else {
+                break;
+            };
+            best = evidence;
+            chosen.push(left.remove(i));
+        }
+        chosen
+    }
+
+    /// Returns the ln likelihood of counts and kinds, given a set of regions.
+    fn ln_evidence(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
+        let fixed = self.fixed_regions(regions);
+        likelihood.ln_marginal(&self.data.groups(&fixed.shares)) + self.ln_kinds(&fixed, None)
+    }
+}
+
+impl Posterior {
+    /// Returns how much a region gains over "no further fault", in nats. `None` if it was not compared: it contains no
+    /// failure, or is one of the fixed regions.
+    pub(crate) fn gain(&self, region: Region) -> Option<f64> {
+        let scored = self.scored.iter().find(|scored| scored.region == region)?;
+        Some(scored.score() - self.scored.first()?.score())
+    }
+}
