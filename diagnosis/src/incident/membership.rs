@@ -73,13 +73,10 @@ impl IncidentLog {
             }
             if let Some((_, subject)) = explained.iter().find(|(region, _)| tracked.may_be_about(*region)) {
                 tracked.units.insert(unit.clone());
-                for client in &subject.failing_clients {
-                    tracked.successes_since_failure.entry(*client).or_default();
-                }
-                let targets = &mut tracked.incident.verdict.targets;
-                let mut all: BTreeSet<TargetId> = targets.iter().cloned().collect();
-                all.extend(subject.targets.iter().cloned());
-                *targets = all.into_iter().collect();
+                tracked.add_members(
+                    subject.failing_clients.iter().copied(),
+                    subject.targets.iter().cloned(),
+                );
             } else if tracked.scope != Scope::Withdrawn && !reported.contains(&tracked.incident.id) {
                 tracked.units.remove(unit);
             }

@@ -153,13 +153,22 @@ impl TrackedIncident {
 
     /// Adds the clients and targets of a report without changing the verdict.
     pub(super) fn merge_members(&mut self, report: Report) {
-        for client in report.failing_clients {
+        self.add_members(report.failing_clients, report.verdict.targets);
+    }
+
+    /// Adds clients that failed, which must recover, and targets that the cause affects.
+    pub(super) fn add_members(
+        &mut self,
+        failing_clients: impl IntoIterator<Item = VantageIx>,
+        targets: impl IntoIterator<Item = TargetId>,
+    ) {
+        for client in failing_clients {
             self.successes_since_failure.entry(client).or_default();
         }
         let verdict = &mut self.incident.verdict;
-        let mut targets: BTreeSet<TargetId> = verdict.targets.iter().cloned().collect();
-        targets.extend(report.verdict.targets);
-        verdict.targets = targets.into_iter().collect();
+        let mut all: BTreeSet<TargetId> = std::mem::take(&mut verdict.targets).into_iter().collect();
+        all.extend(targets);
+        verdict.targets = all.into_iter().collect();
     }
 
     /// Reports whether the same cause recurs soon enough to be the same incident.

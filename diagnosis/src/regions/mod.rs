@@ -123,23 +123,12 @@ impl OnwardHop {
     /// Reports whether the connection crosses a region. Regions that are defined by the client's way to a front do not
     /// concern it.
     fn is_in(self, region: Region, paths: &SubjectPaths) -> bool {
-        let from = |node: NodeIx| self.from == Some(node);
-        let into = |node: NodeIx| self.node == Some(node);
         let apart = self.from != self.node;
         match region {
             Region::Backend(pod) => self.origin == pod,
-            Region::Bnode(node) => into(node),
-            Region::BnodeRemote(node) => into(node) && apart,
-            Region::Client(node) => from(node) && apart,
-            Region::Pair(client, node) => from(client) && into(node),
+            Region::Client(node) => self.from == Some(node) && apart,
             Region::Cross => apart && self.from.is_some() && self.node.is_some(),
-            Region::Link(a, b) => (from(a) && into(b)) || (from(b) && into(a)),
-            Region::Zone(a, b) => paths.is_between_zones((self.from, self.node), (a, b)),
-            Region::ZoneLink(a, b) => {
-                paths.is_between_zones((self.from, self.node), (a, b))
-                    || paths.is_between_zones((self.from, self.node), (b, a))
-            }
-            _ => false,
+            _ => region.contains_ends((self.from, self.node), paths),
         }
     }
 }
@@ -188,7 +177,6 @@ impl Region {
 
     fn contains_connection(self, path: ProbePath, paths: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
-        let into = |node: NodeIx| path.node == Some(node);
         // An outside vantage is in no region inside the cluster.
         let inside = path.client.is_some();
         // An endpoint on a node outside this cluster is never on the client's node.
@@ -199,21 +187,18 @@ impl Region {
             Self::Target => path.is_service(),
             Self::Vip => path.is_vip() && inside,
             Self::Backend(pod) => path.is_net() && path.backend == Some(pod),
-            Self::Bnode(node) => path.is_net() && into(node),
-            Self::BnodeRemote(node) => path.is_net() && into(node) && !from(node),
+            Self::Bnode(_)
+            | Self::BnodeRemote(_)
+            | Self::Pair(..)
+            | Self::Link(..)
+            | Self::Zone(..)
+            | Self::ZoneLink(..) => path.is_net() && self.contains_ends((path.client, path.node), paths),
             Self::Client(node) => from(node),
             Self::ClientVip(node) => path.is_vip() && from(node),
-            Self::Pair(client, node) => path.is_net() && from(client) && into(node),
             Self::NoLocal => {
                 path.is_vip()
                     && !paths.local_nodes.is_empty()
                     && path.client.is_some_and(|node| !paths.local_nodes.contains(&node))
-            }
-            Self::Link(a, b) => path.is_net() && ((from(a) && into(b)) || (from(b) && into(a))),
-            Self::ZoneLink(a, b) => {
-                let ends = (path.client, path.node);
-                path.is_net()
-                    && (paths.is_between_zones(ends, (a, b)) || paths.is_between_zones(ends, (b, a)))
             }
             Self::ZoneVip(zone) => {
                 path.is_vip()
@@ -226,7 +211,6 @@ impl Region {
             Self::SameVip => path.is_vip() && inside && arrived && !apart,
             Self::SelfPod => path.is_net() && path.is_self,
             Self::SelfVip => path.is_vip() && path.is_self,
-            Self::Zone(a, b) => path.is_net() && paths.is_between_zones((path.client, path.node), (a, b)),
             Self::ProtoVip => path.is_vip() && inside && path.channel != Channel::Proxied,
             Self::DnsClient(node) => path.channel == Channel::Dns && from(node),
             Self::DnsAll => path.channel == Channel::Dns,
@@ -240,6 +224,23 @@ impl Region {
                         .receiver
                         .is_some_and(|node| !paths.local_nodes.contains(&node))
             }
+        }
+    }
+
+    /// Reports whether a connection crosses the region because of the nodes at its ends, whoever makes it.
+    fn contains_ends(self, ends: (Option<NodeIx>, Option<NodeIx>), paths: &SubjectPaths) -> bool {
+        let from = |node: NodeIx| ends.0 == Some(node);
+        let into = |node: NodeIx| ends.1 == Some(node);
+        match self {
+            Self::Bnode(node) => into(node),
+            Self::BnodeRemote(node) => into(node) && !from(node),
+            Self::Pair(client, node) => from(client) && into(node),
+            Self::Link(a, b) => (from(a) && into(b)) || (from(b) && into(a)),
+            Self::Zone(a, b) => paths.is_between_zones(ends, (a, b)),
+            Self::ZoneLink(a, b) => {
+                paths.is_between_zones(ends, (a, b)) || paths.is_between_zones(ends, (b, a))
+            }
+            _ => false,
         }
     }
 
@@ -341,19 +342,7 @@ impl Region {
 
     /// Reports whether the region affects every target, not just one.
     pub(crate) const fn is_global(self) -> bool {
-        matches!(
-            self,
-            Self::Client(_)
-                | Self::Bnode(_)
-                | Self::BnodeRemote(_)
-                | Self::Pair(..)
-                | Self::Link(..)
-                | Self::Zone(..)
-                | Self::ZoneLink(..)
-                | Self::Cross
-                | Self::DnsClient(_)
-                | Self::DnsAll
-        )
+        self.is_between_nodes() || matches!(self, Self::DnsClient(_) | Self::DnsAll)
     }
 }
 

@@ -116,23 +116,19 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
 /// the entry may select, or one if it answers itself.
 fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> (usize, usize) {
     let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
-    if paths.origin_pods.is_empty() || crosses(path) {
-        let ways = paths.origin_pods.len().max(1);
-        return (if crosses(path) { ways } else { 0 }, ways);
+    let ways = paths.origin_pods.len().max(1);
+    if crosses(path) {
+        return (ways, ways);
     }
     let continues = |origin: &&PodIx| {
-        let onward = OnwardHop {
+        let onward = Some(OnwardHop {
             from: path.node,
             origin: **origin,
             node: paths.mesh.pod_nodes.get(*origin).copied(),
-        };
-        let onward = Some(onward);
+        });
         crosses(ProbePath { onward, ..path })
     };
-    (
-        paths.origin_pods.iter().filter(continues).count(),
-        paths.origin_pods.len(),
-    )
+    (paths.origin_pods.iter().filter(continues).count(), ways)
 }
 
 /// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.

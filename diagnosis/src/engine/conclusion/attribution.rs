@@ -11,7 +11,7 @@ use crate::{
     inference::{
         judgement::{ExplainedRegion, Judgement},
         judgement_unit::JudgementUnit,
-        likelihood::{Likelihood, RateGrid},
+        likelihood::Likelihood,
     },
     regions::Region,
 };
@@ -101,7 +101,7 @@ impl Engine {
             .filter(|region| *region != finding.region && !judgement.known.contains(region))
             .collect();
         let problem = judgement.input.comparison();
-        let mut likelihood = Likelihood::with_grid(RateGrid::default());
+        let mut likelihood = Likelihood::default();
         let cause = pending.into_iter().find(|region| {
             !problem.explaining(&[*region], &mut likelihood).is_empty() && {
                 let fixed = [judgement.known.as_slice(), &[*region]].concat();
@@ -129,13 +129,10 @@ impl Engine {
         region: Region,
     ) -> ExplainedSubject {
         let input = &judgement.input;
-        let failing_clients: BTreeSet<VantageIx> = input
-            .data
-            .shares(region, &input.paths)
+        let failing = input.data.failing_cells(&input.data.shares(region, &input.paths));
+        let failing_clients: BTreeSet<VantageIx> = failing
             .into_iter()
-            .map(|(cell, _)| &input.data.cells[cell])
-            .filter(|cell| cell.failures > 0)
-            .map(|cell| cell.key.client)
+            .map(|cell| input.data.cells[cell].key.client)
             .collect();
         ExplainedSubject {
             targets: self.targets_of(unit),
