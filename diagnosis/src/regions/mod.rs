@@ -42,6 +42,8 @@ pub(crate) enum Region {
     Cross,
     /// NET between two nodes, in both directions; the first is the lesser.
     Link(NodeIx, NodeIx),
+    /// All channels between one node and the others, in both directions.
+    NodeLink(NodeIx),
     /// NET between two zones, in both directions; the first is the lesser.
     ZoneLink(ZoneIx, ZoneIx),
     /// NET within a node.
@@ -134,6 +136,7 @@ impl OnwardHop {
             Region::Pair(client, node) => from(client) && into(node),
             Region::Cross => apart && self.from.is_some() && self.node.is_some(),
             Region::Link(a, b) => (from(a) && into(b)) || (from(b) && into(a)),
+            Region::NodeLink(node) => (from(node) || into(node)) && apart,
             Region::Zone(a, b) => paths.is_between_zones((self.from, self.node), (a, b)),
             Region::ZoneLink(a, b) => {
                 paths.is_between_zones((self.from, self.node), (a, b))
@@ -159,6 +162,7 @@ impl Region {
             Self::NoLocal => RegionKind::NoLocal,
             Self::Cross => RegionKind::Cross,
             Self::Link(..) => RegionKind::Link,
+            Self::NodeLink(_) => RegionKind::NodeLink,
             Self::ZoneLink(..) => RegionKind::ZoneLink,
             Self::ZoneVip(_) => RegionKind::ZoneVip,
             Self::Same => RegionKind::Same,
@@ -210,6 +214,11 @@ impl Region {
                     && path.client.is_some_and(|node| !paths.local_nodes.contains(&node))
             }
             Self::Link(a, b) => path.is_net() && ((from(a) && into(b)) || (from(b) && into(a))),
+            Self::NodeLink(node) => {
+                let reaches = path.is_net() && apart && (from(node) || into(node));
+                // Where a resolver of unknown place is asked, the question leaves the node.
+                reaches || path.channel == Channel::Dns && path.backend.is_none() && from(node)
+            }
             Self::ZoneLink(a, b) => {
                 let ends = (path.client, path.node);
                 path.is_net()
@@ -250,6 +259,7 @@ impl Region {
             | Self::BnodeRemote(n)
             | Self::Client(n)
             | Self::ClientVip(n)
+            | Self::NodeLink(n)
             | Self::DnsClient(n) => Some(n),
             _ => None,
         }
@@ -281,6 +291,7 @@ impl Region {
             || match self {
                 Self::Bnode(node) | Self::BnodeRemote(node) => into(other) == Some(node),
                 Self::Client(node) => from(other) == Some(node),
+                Self::NodeLink(node) => into(other) == Some(node) || from(other) == Some(node),
                 Self::Link(a, b) => {
                     matches!(other, Self::Pair(from, into) if (from, into) == (a, b) || (from, into) == (b, a))
                 }
@@ -314,6 +325,7 @@ impl Region {
         match self {
             Self::Pair(a, b) => Some(Self::Link(a.min(b), a.max(b))),
             Self::Zone(a, b) => Some(Self::ZoneLink(a.min(b), a.max(b))),
+            Self::Client(node) | Self::Bnode(node) | Self::BnodeRemote(node) => Some(Self::NodeLink(node)),
             _ => None,
         }
     }
@@ -327,6 +339,7 @@ impl Region {
                 | Self::BnodeRemote(_)
                 | Self::Pair(..)
                 | Self::Link(..)
+                | Self::NodeLink(_)
                 | Self::Zone(..)
                 | Self::ZoneLink(..)
                 | Self::Cross
@@ -348,6 +361,7 @@ impl Region {
                 | Self::BnodeRemote(_)
                 | Self::Pair(..)
                 | Self::Link(..)
+                | Self::NodeLink(_)
                 | Self::Zone(..)
                 | Self::ZoneLink(..)
                 | Self::Cross
