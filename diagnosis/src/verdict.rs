@@ -61,6 +61,7 @@ impl RegionRef {
             ("bnode-remote", [node]) => format!("connections from other nodes to node {node}"),
             ("client", [node]) => format!("connections from node {node}"),
             ("link", [a, b]) => format!("connections between nodes {a} and {b}"),
+            ("node-link", [node]) => format!("connections between node {node} and other nodes"),
             ("zone-link", [a, b]) => format!("connections between zones {a} and {b}"),
             ("zone-vip", [zone]) => format!("connections through the address from zone {zone}"),
             ("client-vip", [node]) => format!("connections through the address from node {node}"),
@@ -259,6 +260,12 @@ impl Verdict {
     /// Returns the id of the likeliest cause.
     pub(crate) fn cause(&self) -> Option<&str> {
         self.causes.first().map(|cause| cause.id.as_str())
+    }
+
+    /// Reports whether two verdicts list a cause in common, or neither lists any.
+    pub(crate) fn shares_cause(&self, other: &Self) -> bool {
+        let listed = |cause: &NamedCause| other.causes.iter().any(|known| known.id == cause.id);
+        self.causes.iter().any(listed) || (self.causes.is_empty() && other.causes.is_empty())
     }
 }
 

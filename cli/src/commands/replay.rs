@@ -206,6 +206,7 @@ fn sentence(event: &str) -> String {
             "trial {}  {} lines are missing here: the recorder could not write them in time",
             value["trial"], value["lines"]
         ),
+        Some("engine") => engine_sentence(&value),
         Some("trial") => {
             let likeliest = value["likeliest"]
                 .as_array()
@@ -229,6 +230,18 @@ fn sentence(event: &str) -> String {
         }
         _ => event.to_owned(),
     }
+}
+
+/// Says which engine judged the recording, and which one when it was made.
+fn engine_sentence(value: &serde_json::Value) -> String {
+    let recorded = value["recorded"].as_u64().map_or_else(
+        || "a version that the recording does not state".to_owned(),
+        |version| format!("version {version}"),
+    );
+    format!(
+        "trial {}  judged by version {} of the engine; while it was recorded, by {recorded}",
+        value["trial"], value["judged"]
+    )
 }
 
 fn join_words(words: impl Iterator<Item = String>) -> String {

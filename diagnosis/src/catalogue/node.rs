@@ -31,7 +31,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F27",
         title: "a node's conntrack table is full",
-        regions: &[RegionKind::Client, RegionKind::Bnode],
+        regions: &[RegionKind::Client, RegionKind::Bnode, RegionKind::NodeLink],
         profile: |_| kind_profiles::CLIENT,
         weight: |s| s.conntrack_weight(),
         mechanism: |s| {
@@ -123,7 +123,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P3",
         title: "a node is unreachable from other nodes",
-        regions: &[RegionKind::BnodeRemote],
+        regions: &[RegionKind::BnodeRemote, RegionKind::NodeLink],
         profile: |_| kind_profiles::NETWORK,
         weight: |_| 1.0,
         mechanism: |s| {

@@ -21,7 +21,10 @@ use crate::{
         multiple_comparisons::ResidualDoubt,
         prior::PriorFact,
     },
-    regions::{Region, RegionKind, paths::SubjectPaths},
+    regions::{
+        Region, RegionKind,
+        paths::{QuestionsPerLookup, SubjectPaths},
+    },
     topology::Service,
 };
 
@@ -98,6 +101,7 @@ impl Engine {
                 let clients = cells.keys().map(|key| key.client);
                 let service = self.evidence.resolvers.service(&self.cluster.topology, clients);
                 paths.resolver_pods = service.map_or_else(Vec::new, pods_of);
+                paths.questions = self.judgement.questions;
             }
             JudgementUnit::Target(_) => {
                 paths.origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
@@ -191,14 +195,32 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
+        self.judgement.questions = QuestionsPerLookup::One;
         let known = self.incidents.known_causes(unit);
         let windows =
             self.windows_of_known(unit, (own, controls), &known, (windows, floor), facts, likelihood);
         let known: Vec<Region> = known.into_keys().collect();
         let mut cases = Vec::new();
-        for start in windows {
-            let cells = self.cells_since(own, controls, start, false);
-            cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
+        for start in &windows {
+            let cells = self.cells_since(own, controls, *start, false);
+            cases.push(self.judgement_input(unit, *start, cells, facts, likelihood));
+        }
+        if let (JudgementUnit::Dns, Some(first)) = (unit, cases.first())
+            && first.paths.resolver_pods.len() > 1
+        {
+            let one = first.best_score(&known, likelihood);
+            self.judgement.questions = QuestionsPerLookup::Two;
+            let cells = first.cells.clone();
+            let both = self.judgement_input(unit, first.start, cells, facts, likelihood);
+            if both.best_score(&known, likelihood) > one {
+                cases.clear();
+                for start in &windows {
+                    let cells = self.cells_since(own, controls, *start, false);
+                    cases.push(self.judgement_input(unit, *start, cells, facts, likelihood));
+                }
+            } else {
+                self.judgement.questions = QuestionsPerLookup::One;
+            }
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
         let doubt = self.residual_doubt(unit);

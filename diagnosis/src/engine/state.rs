@@ -33,7 +33,10 @@ use crate::{
         prior::PriorFact,
     },
     matrix::MatrixVersion,
-    regions::{Region, paths::MeshNodes},
+    regions::{
+        Region,
+        paths::{MeshNodes, QuestionsPerLookup},
+    },
     settings::Settings,
     topology::{EndpointWithdrawals, Topology, former_pods::FormerPods},
     view::Investigation,
@@ -137,6 +140,8 @@ pub(super) struct JudgementState {
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
+    /// The number of questions per lookup that fits the lookups best.
+    pub(super) questions: QuestionsPerLookup,
     /// Regions that a subject suspects and has not named.
     pub(super) pending: BTreeMap<JudgementUnit, BTreeSet<Region>>,
     /// Subjects already reported as unexplained.
@@ -151,6 +156,7 @@ impl JudgementState {
             units: BTreeMap::new(),
             investigating: BTreeMap::new(),
             tentative_causes: BTreeMap::new(),
+            questions: QuestionsPerLookup::default(),
             pending: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             likelihoods: BTreeMap::new(),

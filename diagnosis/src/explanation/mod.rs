@@ -246,9 +246,11 @@ impl<'a> VerdictContext<'a> {
 
     fn subject(&self, region: Region) -> Subject {
         match region {
-            Region::Client(n) | Region::Bnode(n) | Region::BnodeRemote(n) | Region::DnsClient(n) => {
-                Subject::Node(self.registry.nodes.name(n).clone())
-            }
+            Region::Client(n)
+            | Region::Bnode(n)
+            | Region::BnodeRemote(n)
+            | Region::NodeLink(n)
+            | Region::DnsClient(n) => Subject::Node(self.registry.nodes.name(n).clone()),
             Region::Pair(..) | Region::Link(..) | Region::Zone(..) | Region::ZoneLink(..) | Region::Cross => {
                 Subject::Network
             }

@@ -130,6 +130,9 @@ impl VerdictContext<'_> {
             (RegionKind::Pair | RegionKind::Zone, [from, to]) => {
                 wording.add(format!("probes from {from} to {to}"))
             }
+            (RegionKind::NodeLink, [node]) => {
+                wording.add(format!("probes between node {node} and other nodes, in both directions,"))
+            }
             (RegionKind::Link | RegionKind::ZoneLink, [a, b]) => {
                 wording.add(format!("probes between {a} and {b}"))
             }

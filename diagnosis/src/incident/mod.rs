@@ -179,8 +179,11 @@ impl IncidentLog {
         let passed = report.failing_clients.iter().map(|client| (*client, 0)).collect();
         let (failures, crossed) = report.crossing_counts;
         let again = self.tracked.iter().position(|t| t.recurs_as(&report, at));
+        let mut recovery = RecoveryProgress::after_failures(failures, crossed, self.round);
         let incident = if let Some(i) = again {
-            let old = self.tracked.remove(i).incident;
+            let old = self.tracked.remove(i);
+            recovery = recovery.resuming(&old.recovery);
+            let old = old.incident;
             Incident {
                 state: IncidentState::Open,
                 since: report.since,
@@ -222,7 +225,7 @@ impl IncidentLog {
             class: report.class,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
-            recovery: RecoveryProgress::after_failures(failures, crossed, self.round),
+            recovery,
             successes_since_failure: passed,
             current_round: IncidentRound::default(),
             departure_reason: None,

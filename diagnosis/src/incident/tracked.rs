@@ -177,7 +177,7 @@ impl TrackedIncident {
         lately
             && self.scope == report.scope
             && self.region == report.region
-            && self.incident.verdict.cause() == report.verdict.cause()
+            && self.incident.verdict.shares_cause(&report.verdict)
     }
 
     /// Reports whether the incident is reported to people.
@@ -208,12 +208,21 @@ impl TrackedIncident {
                 *passed = if *failures > 0 { 0 } else { *passed + successes };
             }
         }
+        let before = self.recovery.resumptions();
         self.recovery.step(round, &all);
+        let resumed = self.recovery.resumptions() - before;
+        self.incident.occurrences = self.incident.occurrences.saturating_add(resumed);
     }
 
     /// Reports whether probes that cross the region succeed again, from each client that failed.
     pub(super) fn is_healthy(&self) -> bool {
-        self.recovery.accepts_healthy()
+        // What is not reported need not wait for a fault to come back.
+        let is_over = if self.provisional {
+            self.recovery.accepts_healthy()
+        } else {
+            self.recovery.is_over()
+        };
+        is_over
             && self
                 .successes_since_failure
                 .values()

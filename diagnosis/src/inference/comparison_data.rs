@@ -132,6 +132,14 @@ impl ComparisonData {
         after * 9.0 >= before && after > 1e-9
     }
 
+    /// Reports whether most failures are connections that opened and then stalled.
+    pub(crate) fn mostly_stalls(&self) -> bool {
+        let of =
+            |class: KindClass| -> f64 { self.cells.iter().map(|cell| cell.kinds[class_index(class)]).sum() };
+        let all: f64 = self.cells.iter().flat_map(|cell| cell.kinds).sum();
+        2.0 * (of(KindClass::Stall) + of(KindClass::Tls)) > all
+    }
+
     /// Returns the cells that a region may affect, in ascending order.
     fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
         // An entry connects to its origins from any node with an entry, whichever client asks.
@@ -146,6 +154,13 @@ impl ComparisonData {
                 let floating = paths.local_nodes.contains(&n).then_some(&self.unknown_entry);
                 let questions = paths.has_resolver_on(n).then_some(&self.questions);
                 [self.by_node.get(&n), floating, questions]
+            }
+            Region::NodeLink(n) => {
+                let mut found = self.candidate_cells(Region::Client(n), paths);
+                found.extend(self.candidate_cells(Region::Bnode(n), paths));
+                found.sort_unstable();
+                found.dedup();
+                return found;
             }
             Region::Backend(pod) => {
                 let questions = paths.resolver_pods.contains(&pod).then_some(&self.questions);

@@ -129,6 +129,11 @@ impl JudgementInput {
         if !data.suggests_proxy_header_mismatch(understood.sum()) {
             kinds.remove(&RegionKind::ProtoVip);
         }
+        // The network between nodes has its own subject. Next to origins on other nodes nearly every path crosses it, so only
+        // what shows nowhere else is attributed to it here: the loss of large packets.
+        if !paths.origin_pods.is_empty() && !data.mostly_stalls() {
+            kinds.remove(&RegionKind::Cross);
+        }
         Self {
             start,
             hypotheses: hypotheses(&kinds, &paths, &data, facts),
@@ -155,6 +160,15 @@ impl JudgementInput {
         }
         self.pool = pool;
         self
+    }
+
+    /// The score of the best explanation by the known causes and at most one further fault.
+    pub(crate) fn best_score(&self, known: &[Region], l: &mut Likelihood) -> f64 {
+        let problem = self.comparison();
+        let explaining = problem.explaining(known, l);
+        let posterior = problem.posterior_given(&explaining, l);
+        let scores = posterior.scored.iter().map(ScoredRegion::score);
+        scores.fold(f64::NEG_INFINITY, f64::max)
     }
 
     pub(crate) fn comparison(&self) -> Comparison<'_> {

@@ -70,12 +70,22 @@ impl JudgementUnit {
     ) -> BTreeSet<RegionKind> {
         use RegionKind::{
             Backend, Bnode, BnodeRemote, Cross, DnsAll, DnsClient, DnsName, LbOwnNode, Link, NoLocal,
-            OutsideAll, OutsideFrontNode, Pair, ProtoVip, SelfPod, SelfVip, Vip, Zone, ZoneLink,
+            NodeLink, OutsideAll, OutsideFrontNode, Pair, ProtoVip, SelfPod, SelfVip, Vip, Zone, ZoneLink,
         };
         let mut kinds = self.possible_kinds();
         // The way to a resolver is a connection like any other if the resolver is a Pod.
         if matches!(self.without_latency(), Self::Dns) && !paths.resolver_pods.is_empty() {
-            kinds.extend([Backend, Bnode, BnodeRemote, Pair, Link, Cross, Zone, ZoneLink]);
+            kinds.extend([
+                Backend,
+                Bnode,
+                BnodeRemote,
+                NodeLink,
+                Pair,
+                Link,
+                Cross,
+                Zone,
+                ZoneLink,
+            ]);
         }
         if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);
@@ -126,12 +136,22 @@ impl JudgementUnit {
     fn possible_kinds(&self) -> BTreeSet<RegionKind> {
         use RegionKind::{
             Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, Link, NoLocal,
-            Pair, Same, SameVip, Target, Vip, Zone, ZoneLink, ZoneVip,
+            NodeLink, Pair, Same, SameVip, Target, Vip, Zone, ZoneLink, ZoneVip,
         };
         match self {
             Self::Latency(inner) => inner.possible_kinds(),
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
-            Self::Mesh => BTreeSet::from([Client, Bnode, BnodeRemote, Pair, Link, Cross, Zone, ZoneLink]),
+            Self::Mesh => BTreeSet::from([
+                Client,
+                Bnode,
+                BnodeRemote,
+                NodeLink,
+                Pair,
+                Link,
+                Cross,
+                Zone,
+                ZoneLink,
+            ]),
             Self::Front(_) => BTreeSet::from([
                 Target,
                 Vip,

@@ -103,6 +103,7 @@ pub(crate) const fn region_profile(kind: RegionKind, mode: ProxyMode) -> KindPro
         | RegionKind::BnodeRemote
         | RegionKind::Pair
         | RegionKind::Link
+        | RegionKind::NodeLink
         | RegionKind::Zone
         | RegionKind::ZoneLink
         | RegionKind::Cross => NETWORK,

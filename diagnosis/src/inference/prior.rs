@@ -71,7 +71,7 @@ fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Ve
     let all = match kind {
         RegionKind::Pair => pair_count(paths),
         RegionKind::Link => link_count(paths),
-        RegionKind::Bnode | RegionKind::BnodeRemote => paths.mesh.node_set.len(),
+        RegionKind::Bnode | RegionKind::BnodeRemote | RegionKind::NodeLink => paths.mesh.node_set.len(),
         RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => paths.client_nodes().len(),
         _ => 0,
     };
@@ -92,6 +92,10 @@ fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Ve
         }
         RegionKind::Bnode => nodes().map(Region::Bnode).collect(),
         RegionKind::BnodeRemote => nodes().map(Region::BnodeRemote).collect(),
+        RegionKind::NodeLink => {
+            let ends: BTreeSet<NodeIx> = nodes().chain(clients()).collect();
+            ends.into_iter().map(Region::NodeLink).collect()
+        }
         RegionKind::Client => clients().map(Region::Client).collect(),
         RegionKind::ClientVip => clients().map(Region::ClientVip).collect(),
         RegionKind::DnsClient => clients().map(Region::DnsClient).collect(),

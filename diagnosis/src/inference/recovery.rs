@@ -24,6 +24,16 @@ const MIN_ROUNDS: i64 = 5;
 /// Minimum number of rounds with a success among them.
 const MIN_ROUNDS_WITH_SUCCESS: u32 = 2;
 
+/// A fault that paused may pause again: the time without a failure is at least this multiple of its longest pause.
+const PAUSE_FACTOR: i64 = 2;
+/// A longer pause is not part of a rhythm.
+const MAX_PAUSE: i64 = 24;
+/// Failures in a round that end a pause, as a share of those expected of the fault. Fewer may be background.
+const MIN_RESUMED_SHARE: f64 = 0.25;
+/// Failure rate and pause of a fault that comes and goes; one that fails seldom has rounds without failures anyway.
+const MIN_FLAPPING_RATE: f64 = 0.3;
+const MIN_FLAPPING_PAUSE: i64 = 4;
+
 /// Outcomes of the probes of one round that cross a region.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RegionCrossing {
@@ -61,6 +71,10 @@ pub(crate) struct RecoveryProgress {
     rounds_with_success: u32,
     log_likelihood_ratio: f64,
     latest_round: Option<Round>,
+    /// Most rounds between two failures, up to [`MAX_PAUSE`].
+    longest_pause: i64,
+    /// How often the fault came back after a pause.
+    resumptions: u32,
 }
 
 impl RecoveryProgress {
@@ -81,6 +95,7 @@ impl RecoveryProgress {
         let passed = crossing.expected_successes();
         if crossing.failures > 0 {
             let failures = to_probes(crossing.failures);
+            self.end_pause(round, failures, passed);
             self.failures += failures;
             self.crossings += self.passed + passed + failures;
             self.last_failure = Some(round);
@@ -99,6 +114,39 @@ impl RecoveryProgress {
         }
     }
 
+    /// Records the pause that a round with failures ends.
+    fn end_pause(&mut self, round: Round, failures: f64, passed: f64) {
+        let Some(last) = self.last_failure.filter(|_| self.rounds_with_success > 0) else {
+            return;
+        };
+        let pause = round.0 - last.0 - 1;
+        let rate = self.failure_rate_bound();
+        if pause > MAX_PAUSE || failures < MIN_RESUMED_SHARE * rate * (failures + passed) {
+            return;
+        }
+        self.longest_pause = self.longest_pause.max(pause);
+        if pause >= MIN_FLAPPING_PAUSE && rate >= MIN_FLAPPING_RATE {
+            self.resumptions += 1;
+        }
+    }
+
+    /// Continues the rhythm of an earlier fault of the same region, which this one resumes.
+    pub(crate) fn resuming(mut self, earlier: &Self) -> Self {
+        self.longest_pause = earlier.longest_pause;
+        if let (Some(before), Some(now)) = (earlier.last_failure, self.last_failure) {
+            let pause = now.0 - before.0 - 1;
+            if pause <= MAX_PAUSE {
+                self.longest_pause = self.longest_pause.max(pause);
+            }
+        }
+        self
+    }
+
+    /// Returns how often the fault came back after a pause.
+    pub(crate) const fn resumptions(&self) -> u32 {
+        self.resumptions
+    }
+
     /// Returns the failures, and the probes that crossed the region, up to the last failure.
     pub(crate) const fn failure_counts(&self) -> (f64, f64) {
         (self.failures, self.crossings)
@@ -114,13 +162,23 @@ impl RecoveryProgress {
         ((seen + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n)).clamp(RATE_BOUNDS.0, RATE_BOUNDS.1)
     }
 
-    /// Reports whether the region has proved healthy since its last failure.
+    /// Reports whether the region has proved healthy for longer than its fault pauses.
+    pub(crate) fn is_over(&self) -> bool {
+        self.accepts_healthy() && self.passed_rounds() >= PAUSE_FACTOR * self.longest_pause
+    }
+
+    /// Returns the number of rounds since the last failure.
+    const fn passed_rounds(&self) -> i64 {
+        match (self.last_failure, self.latest_round) {
+            (Some(failed), Some(latest)) => latest.0 - failed.0,
+            _ => i64::MAX,
+        }
+    }
+
+    /// Reports whether the region has proved healthy since its last failure, although the fault may come back.
     pub(crate) fn accepts_healthy(&self) -> bool {
-        let long = match (self.last_failure, self.latest_round) {
-            (Some(failed), Some(latest)) => latest.0 - failed.0 >= MIN_ROUNDS,
-            _ => true,
-        };
-        long && self.rounds_with_success >= MIN_ROUNDS_WITH_SUCCESS
+        self.passed_rounds() >= MIN_ROUNDS
+            && self.rounds_with_success >= MIN_ROUNDS_WITH_SUCCESS
             && self.log_likelihood_ratio <= healthy_bound()
     }
 
@@ -245,5 +303,40 @@ mod tests {
         assert_eq!(healthy_until(soft.into_iter()), None);
         let never = history(&[(0, 3, 50)]);
         assert_eq!(healthy_until(never.into_iter()), None);
+    }
+
+    #[test]
+    fn a_fault_that_comes_and_goes_is_over_after_twice_its_longest_pause() {
+        let mut recovery = RecoveryProgress::default();
+        let mut round = 0;
+        let mut step = |recovery: &mut RecoveryProgress, failures, successes| {
+            recovery.step(Round(round), &crossing(failures, successes));
+            round += 1;
+        };
+        for _ in 0..3 {
+            (0..4).for_each(|_| step(&mut recovery, 10, 0));
+            (0..8).for_each(|_| step(&mut recovery, 0, 10));
+        }
+        assert_eq!(recovery.resumptions(), 2);
+        let mut rounds = 8;
+        while !recovery.is_over() {
+            step(&mut recovery, 0, 10);
+            rounds += 1;
+        }
+        assert_eq!(rounds, 16, "twice eight");
+    }
+
+    #[test]
+    fn a_chance_failure_after_the_cure_is_no_rhythm() {
+        let mut recovery = RecoveryProgress::default();
+        for round in 0..5 {
+            recovery.step(Round(round), &crossing(20, 0));
+        }
+        for round in 5..40 {
+            recovery.step(Round(round), &crossing(u64::from(round == 20), 20));
+        }
+        assert_eq!(recovery.resumptions(), 0);
+        assert!(recovery.is_over());
+        assert_eq!(recovery.longest_pause, 0);
     }
 }

@@ -19,6 +19,7 @@ impl Region {
             | Self::BnodeRemote(n)
             | Self::Client(n)
             | Self::ClientVip(n)
+            | Self::NodeLink(n)
             | Self::DnsClient(n) => {
                 vec![node(n)]
             }
@@ -63,6 +64,7 @@ impl Region {
             RegionKind::Pair => Self::Pair(node!(), node!()),
             RegionKind::NoLocal => Self::NoLocal,
             RegionKind::Cross => Self::Cross,
+            RegionKind::NodeLink => Self::NodeLink(node!()),
             RegionKind::Link => {
                 let (a, b) = (node!(), node!());
                 Self::Link(a.min(b), a.max(b))

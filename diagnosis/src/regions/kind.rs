@@ -23,6 +23,7 @@ pub(crate) enum RegionKind {
     NoLocal,
     Cross,
     Link,
+    NodeLink,
     ZoneLink,
     ZoneVip,
     Same,
@@ -41,7 +42,7 @@ pub(crate) enum RegionKind {
 
 impl RegionKind {
     /// Every kind.
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::Healthy,
         Self::Target,
         Self::Vip,
@@ -54,6 +55,7 @@ impl RegionKind {
         Self::NoLocal,
         Self::Cross,
         Self::Link,
+        Self::NodeLink,
         Self::ZoneLink,
         Self::ZoneVip,
         Self::Same,
@@ -84,6 +86,7 @@ impl RegionKind {
             Self::Zone
             | Self::ZoneLink
             | Self::ZoneVip
+            | Self::NodeLink
             | Self::ProtoVip
             | Self::DnsAll
             | Self::DnsName
@@ -107,6 +110,7 @@ impl RegionKind {
             Self::NoLocal => "nolocal",
             Self::Cross => "cross",
             Self::Link => "link",
+            Self::NodeLink => "node-link",
             Self::ZoneLink => "zone-link",
             Self::ZoneVip => "zone-vip",
             Self::Same => "same",
@@ -157,6 +161,13 @@ impl RegionKind {
             Self::DnsName => paths.names.iter().copied().map(Region::DnsName).collect(),
             Self::Pair => pairs(paths).map(|(c, n)| Region::Pair(c, n)).collect(),
             Self::Link => links(paths),
+            Self::NodeLink => paths
+                .mesh
+                .node_set
+                .iter()
+                .copied()
+                .map(Region::NodeLink)
+                .collect(),
             Self::ZoneLink => {
                 let zones = paths.zone_set();
                 let links = zones

@@ -42,6 +42,8 @@ pub(crate) enum Region {
     Cross,
     /// NET between two nodes, in both directions; the first is the lesser.
     Link(NodeIx, NodeIx),
+    /// All channels between one node and the others, in both directions.
+    NodeLink(NodeIx),
     /// NET between two zones, in both directions; the first is the lesser.
     ZoneLink(ZoneIx, ZoneIx),
     /// NET within a node.
@@ -148,6 +150,7 @@ impl Region {
             Self::NoLocal => RegionKind::NoLocal,
             Self::Cross => RegionKind::Cross,
             Self::Link(..) => RegionKind::Link,
+            Self::NodeLink(_) => RegionKind::NodeLink,
             Self::ZoneLink(..) => RegionKind::ZoneLink,
             Self::ZoneVip(_) => RegionKind::ZoneVip,
             Self::Same => RegionKind::Same,
@@ -193,6 +196,11 @@ impl Region {
             | Self::Link(..)
             | Self::Zone(..)
             | Self::ZoneLink(..) => path.is_net() && self.contains_ends((path.client, path.node), paths),
+            Self::NodeLink(node) => {
+                // Where a resolver of unknown place is asked, the question leaves the node.
+                let asks = path.channel == Channel::Dns && path.backend.is_none() && from(node);
+                asks || path.is_net() && self.contains_ends((path.client, path.node), paths)
+            }
             Self::Client(node) => from(node),
             Self::ClientVip(node) => path.is_vip() && from(node),
             Self::NoLocal => {
@@ -236,6 +244,7 @@ impl Region {
             Self::BnodeRemote(node) => into(node) && !from(node),
             Self::Pair(client, node) => from(client) && into(node),
             Self::Link(a, b) => (from(a) && into(b)) || (from(b) && into(a)),
+            Self::NodeLink(node) => from(node) != into(node),
             Self::Zone(a, b) => paths.is_between_zones(ends, (a, b)),
             Self::ZoneLink(a, b) => {
                 paths.is_between_zones(ends, (a, b)) || paths.is_between_zones(ends, (b, a))
@@ -251,6 +260,7 @@ impl Region {
             | Self::BnodeRemote(n)
             | Self::Client(n)
             | Self::ClientVip(n)
+            | Self::NodeLink(n)
             | Self::DnsClient(n) => Some(n),
             _ => None,
         }
@@ -282,6 +292,7 @@ impl Region {
             || match self {
                 Self::Bnode(node) | Self::BnodeRemote(node) => into(other) == Some(node),
                 Self::Client(node) => from(other) == Some(node),
+                Self::NodeLink(node) => into(other) == Some(node) || from(other) == Some(node),
                 Self::Link(a, b) => {
                     matches!(other, Self::Pair(from, into) if (from, into) == (a, b) || (from, into) == (b, a))
                 }
@@ -315,6 +326,7 @@ impl Region {
         match self {
             Self::Pair(a, b) => Some(Self::Link(a.min(b), a.max(b))),
             Self::Zone(a, b) => Some(Self::ZoneLink(a.min(b), a.max(b))),
+            Self::Client(node) | Self::Bnode(node) | Self::BnodeRemote(node) => Some(Self::NodeLink(node)),
             _ => None,
         }
     }
@@ -328,6 +340,7 @@ impl Region {
                 | Self::BnodeRemote(_)
                 | Self::Pair(..)
                 | Self::Link(..)
+                | Self::NodeLink(_)
                 | Self::Zone(..)
                 | Self::ZoneLink(..)
                 | Self::Cross

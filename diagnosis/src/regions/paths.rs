@@ -34,6 +34,16 @@ pub(crate) struct MeshNodes {
     pub(crate) proxy_mode: ProxyMode,
 }
 
+/// How many questions must be answered for a lookup to succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum QuestionsPerLookup {
+    /// The question for one address family.
+    #[default]
+    One,
+    /// Those for both families.
+    Two,
+}
+
 /// The paths of one subject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubjectPaths {
@@ -46,6 +56,8 @@ pub(crate) struct SubjectPaths {
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
     /// Pods that answer the questions of the clients, if the resolver is a Service.
     pub(crate) resolver_pods: Vec<PodIx>,
+    /// Questions of which a lookup needs every answer: A and AAAA, or A alone. Each may reach another resolver Pod.
+    pub(crate) questions: QuestionsPerLookup,
     /// Pods to which the entry forwards the requests of a host, if known.
     pub(crate) origin_pods: Vec<PodIx>,
     /// Names queried at the resolvers.

@@ -1,7 +1,10 @@
 //! The share of a cell inside a region: 0 or 1 if the path is known, a fraction if a choice on the path is not
 //! observed.
 
-use super::{OnwardHop, ProbePath, Region, paths::SubjectPaths};
+use super::{
+    OnwardHop, ProbePath, Region,
+    paths::{QuestionsPerLookup, SubjectPaths},
+};
 use crate::{
     evidence::cells::{CellKey, Destination},
     ids::{NameIx, NodeIx, PodIx},
@@ -31,6 +34,13 @@ impl PathShare {
             num: num / a.max(1),
             den: den / a.max(1),
         }
+    }
+
+    /// The share of two independent choices of which at least one crosses the region: 1 − (1 − share)².
+    fn of_either_of_two(self) -> Self {
+        let (num, den) = (self.num as usize, self.den as usize);
+        let missed = den - num.min(den);
+        Self::new(den * den - missed * missed, den * den)
     }
 
     pub(crate) const fn is_zero(self) -> bool {
@@ -87,7 +97,13 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
         Destination::Name(name) if paths.resolver_pods.is_empty() => {
             share(&mut [path(None, None, Some(name))].into_iter())
         }
-        Destination::Name(name) => ends_at(&paths.resolver_pods, Some(name)),
+        Destination::Name(name) => {
+            let one = ends_at(&paths.resolver_pods, Some(name));
+            match paths.questions {
+                QuestionsPerLookup::One => one,
+                QuestionsPerLookup::Two => one.of_either_of_two(),
+            }
+        }
         Destination::Unknown => {
             let eligible = paths.eligible(key.client);
             if eligible.is_empty() {

@@ -22,6 +22,7 @@ fn every_region_is_the_one_that_its_description_names() {
                 | RegionKind::Client
                 | RegionKind::ClientVip
                 | RegionKind::ZoneVip
+                | RegionKind::NodeLink
                 | RegionKind::DnsClient
                 | RegionKind::DnsName => members.len() == 1,
                 _ => members.is_empty(),

@@ -51,6 +51,9 @@ pub struct RecordSettings {
     /// Version of the program that wrote the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Version of the engine that judged the stream while it was recorded, see [`super::ENGINE_VERSION`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<u32>,
     /// Id shared by all segments. A recording without one has a single segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,

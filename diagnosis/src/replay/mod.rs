@@ -28,6 +28,12 @@ use output::{OutputLine, RecordCounts};
 use record::RecordingReader;
 use trial::TrialReader;
 
+/// Version of the engine's judgement. It increases whenever the same stream may lead to other incidents:
+///
+/// 1. Each subject is judged alone. Recordings of this version state none.
+/// 2. Paths have several hops, and subjects are judged beside the causes that others named.
+pub const ENGINE_VERSION: u32 = 2;
+
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]
 pub struct Replay {
@@ -141,9 +147,18 @@ impl Replay {
                     return Ok(());
                 }
                 let malformed = std::mem::take(&mut self.malformed);
+                let statement = OutputLine::Engine {
+                    trial: self.recordings,
+                    recorded: settings.engine,
+                    judged: ENGINE_VERSION,
+                };
+                let is_other = settings.engine != Some(ENGINE_VERSION);
                 let recording = RecordingReader::new(settings, self.recordings, malformed);
                 self.recordings += 1;
                 self.close(out);
+                if is_other {
+                    out.push(statement.write());
+                }
                 self.open = OpenRecording::Recording(Box::new(recording));
                 Ok(())
             }

@@ -30,6 +30,13 @@ pub(super) enum OutputLine<'a> {
         decided_by: Option<&'a str>,
         closed_t: Option<f64>,
     },
+    /// The recording was judged by another version of the engine when it was made.
+    Engine {
+        trial: u64,
+        /// `None` if it states no version.
+        recorded: Option<u32>,
+        judged: u32,
+    },
     Unexplained {
         trial: u64,
         t: f64,

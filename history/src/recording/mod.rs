@@ -26,7 +26,7 @@ use std::{
 use metrics::RecordResult;
 use parallax_diagnosis::{
     Checkpoint, Settings,
-    replay::{RecordClock, RecordProgress, RecordSettings},
+    replay::{ENGINE_VERSION, RecordClock, RecordProgress, RecordSettings},
     topology::Topology,
 };
 use parallax_model::{EventTime, Recorded, TargetId};
@@ -155,6 +155,7 @@ impl Recorder {
             timeout: settings.timeout,
             clock: RecordClock::Advance,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            engine: Some(ENGINE_VERSION),
             recording: Some(segments::recording_name(start)),
             segment: 0,
             pseudonyms: options.pseudonyms,

@@ -3,7 +3,7 @@
 //! A prober reports once a second what has finished. A report that is lost is sent again; a vantage whose way to the
 //! aggregator is cut keeps its observations until the cure or loses them; a dead node loses them always.
 
-use parallax_diagnosis::replay::{RecordClock, RecordLine, RecordProgress, RecordSettings};
+use parallax_diagnosis::replay::{ENGINE_VERSION, RecordClock, RecordLine, RecordProgress, RecordSettings};
 use parallax_model::{EventTime, Micros};
 
 use super::{
@@ -160,6 +160,7 @@ fn settings() -> String {
         timeout: Micros(TIMEOUT_US.unsigned_abs()),
         clock: RecordClock::Advance,
         version: None,
+        engine: Some(ENGINE_VERSION),
         recording: None,
         segment: 0,
         pseudonyms: false,

@@ -31,7 +31,9 @@ fn names(part: &BrokenPart, region: &NamedRegion, subject: &str, cluster: &Clust
     let node = |node: &usize| vec![cluster.node_name(*node)];
     let both = |a: String, b: String| [vec![a.clone(), b.clone()], vec![b, a]];
     match part {
-        BrokenPart::Node(n) => region.is("bnode", &node(n)) || region.is("bnode-remote", &node(n)),
+        BrokenPart::Node(n) => ["bnode", "bnode-remote", "node-link"]
+            .iter()
+            .any(|label| region.is(label, &node(n))),
         BrokenPart::Client(n) => region.is("client", &node(n)),
         BrokenPart::Pair(a, b) => both(cluster.node_name(*a), cluster.node_name(*b))
             .iter()
