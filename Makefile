@@ -51,7 +51,7 @@ test: ## Run all checks: format, lints, unit, integration and lab tests, with th
 .PHONY: check
 check: ## Check format and lints only
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo clippy --workspace --all-targets --features parallax-fuzz/targets --locked -- -D warnings
 
 .PHONY: fuzz-build
 fuzz-build: cargo ## Build the fuzz targets with libFuzzer

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use parallax_model::{Channel, EventTime, Front, NodeName, Placement, Probability, ServiceKey, TargetId};
+use parallax_model::{
+    Channel, EventTime, Front, NodeName, Placement, Probability, ServiceKey, TargetId, Vantage,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::topology::{Platform, Topology};
@@ -287,9 +289,44 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "departed")]
     pub departure_reason: Option<String>,
+    /// What follows from its cause beside failures of targets, while it is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Consequence>,
     /// The latest verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
+}
+
+/// What follows from the cause of an incident without being a failure of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Consequence {
+    /// A vantage does not report: its way to the aggregator crosses what fails.
+    SilentVantage {
+        /// The vantage.
+        vantage: Vantage,
+    },
+    /// A hazard exists because of the cause, or says the same.
+    Hazard {
+        /// Id of the hazard.
+        id: String,
+        /// The hazard in one sentence.
+        sentence: String,
+    },
+}
+
+impl fmt::Display for Consequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SilentVantage { vantage } => {
+                write!(
+                    f,
+                    "{vantage} does not report: its way to the aggregator crosses what fails"
+                )
+            }
+            Self::Hazard { sentence, .. } => f.write_str(sentence),
+        }
+    }
 }
 
 /// State of an incident.

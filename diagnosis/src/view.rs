@@ -65,6 +65,9 @@ pub struct VantageView {
     pub last_seen: Option<EventTime>,
     /// Whether it reports.
     pub state: VantageState,
+    /// Id of the open incident whose cause keeps its reports from the aggregator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained_by: Option<String>,
 }
 
 /// Whether a vantage reports.

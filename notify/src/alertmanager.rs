@@ -137,6 +137,9 @@ impl AlertmanagerClient {
             "targets": format_targets(&content.targets, content.targets_total),
             "runbook": "docs/runbooks/ParallaxIncident.md",
         });
+        if !content.consequences.is_empty() {
+            annotations["consequences"] = content.consequences.join("\n").into();
+        }
         if let Some(remedy) = &content.remedy {
             annotations["remedy"] = remedy.action.as_str().into();
             if let Some(command) = &remedy.command {

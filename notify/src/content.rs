@@ -44,6 +44,11 @@ pub(super) struct NotificationContent {
     pub(super) severity: parallax_api::severity::IncidentSeverity,
     pub(super) targets: Vec<String>,
     pub(super) targets_total: usize,
+    /// What follows from the cause beside failures of targets, such as vantages that it silences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) consequences: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) consequences_total: usize,
     /// The first remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<NotificationRemedy>,
@@ -96,6 +101,13 @@ impl NotificationContent {
                 .map(|target| truncate(target.as_str(), MAX_NAME_BYTES))
                 .collect(),
             targets_total: verdict.targets.len(),
+            consequences: incident
+                .consequences
+                .iter()
+                .take(MAX_TARGETS)
+                .map(|consequence| truncate(&consequence.to_string(), MAX_SENTENCE_BYTES))
+                .collect(),
+            consequences_total: incident.consequences.len(),
             remedy: verdict.remedies.first().map(|remedy| NotificationRemedy {
                 action: truncate(&remedy.action, MAX_COMMAND_BYTES),
                 command: remedy
@@ -110,6 +122,18 @@ impl NotificationContent {
             dashboard: links.dashboards(incident).into_iter().next().map(|link| link.url),
         }
     }
+}
+
+impl NotificationContent {
+    /// Counts what belongs to the incident.
+    pub(super) const fn member_count(&self) -> usize {
+        self.targets_total + self.consequences_total
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The verdict's subject as text.

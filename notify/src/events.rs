@@ -270,6 +270,15 @@ fn format_note(notification: &Notification, over: bool) -> String {
         // Writing into a string cannot fail, here and below.
         let _ = write!(note, " Targets: {}.", format_targets(few, content.targets_total));
     }
+    if content.consequences_total > 0 {
+        let few = &content.consequences[..content.consequences.len().min(3)];
+        let _ = write!(note, " Consequences: {}", few.join("; "));
+        let more = content.consequences_total - few.len();
+        let _ = match more {
+            0 => write!(note, "."),
+            more => write!(note, "; {more} more."),
+        };
+    }
     let more = content.objects_total.saturating_sub(content.objects.len());
     if more > 0 {
         let _ = write!(note, " {more} more objects are affected.");

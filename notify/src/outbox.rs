@@ -28,6 +28,9 @@ pub(super) const MAX_BYTES: usize = 768 << 10;
 const RETENTION_AFTER_END: Micros = Micros::from_secs(30 * 60);
 /// After a message, changes of cause or severity wait this long, so that a developing fault notifies once.
 const SETTLE_TIME: Micros = Micros::from_secs(30);
+/// After a message, targets and consequences that join the incident wait at least this long, so that one message tells of
+/// all that a fault reaches within its first rounds.
+const MIN_JOIN_PAUSE: Micros = Micros::from_secs(60);
 /// How long after the start an incident can still continue a notification of the previous process.
 const ADOPTION_PERIOD: Micros = Micros::from_secs(600);
 
@@ -59,6 +62,12 @@ pub(super) struct Delivery {
     pub(super) message: DueMessage,
     /// What was delivered to the receiver before.
     pub(super) previous: Option<DeliveredState>,
+}
+
+/// How long after a message new members wait for the next one. The pause doubles with each message, so that an incident
+/// that grows for an hour notifies a handful of times.
+fn join_pause(notification: &Notification) -> Micros {
+    (notification.changed_at - notification.content.opened).max(MIN_JOIN_PAUSE)
 }
 
 impl Outbox {
@@ -123,7 +132,9 @@ impl Outbox {
         let mut changed = notification.handled != quiet || notification.content.severity != grade;
         notification.handled = quiet;
         let settled = seen.now - notification.changed_at >= SETTLE_TIME;
-        if again || settled && (renamed || grade > notification.highest_severity) {
+        let joined = content.member_count() > notification.content.member_count()
+            && seen.now - notification.changed_at >= join_pause(notification);
+        if again || joined || settled && (renamed || grade > notification.highest_severity) {
             notification.highest_severity = if again {
                 grade
             } else {

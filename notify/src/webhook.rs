@@ -140,6 +140,8 @@ fn message_body(notification: &Notification, message: DueMessage) -> Value {
         "opened": format_time(content.opened),
         "targets": content.targets,
         "targets_total": content.targets_total,
+        "consequences": content.consequences,
+        "consequences_total": content.consequences_total,
         "links": {},
     });
     let mut add = |field: &str, value: Option<Value>| {

@@ -43,6 +43,8 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         let _ = writeln!(out, "  closed because {departed}");
     }
     write_list(&mut out, "causes", &causes, style);
+    let consequences: Vec<_> = incident.consequences.iter().map(ToString::to_string).collect();
+    write_list(&mut out, "consequences", &consequences, style);
     if verdict.class.len() > 1 {
         let class: Vec<_> = verdict.class.iter().map(RegionRef::description).collect();
         write_list(&mut out, "cannot be told apart", &[class.join(", ")], style);

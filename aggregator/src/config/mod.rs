@@ -28,7 +28,7 @@ use std::{
 };
 
 use parallax_diagnosis::topology::{ResolversSpec, Topology, TopologySpec};
-use parallax_model::{Micros, Vantage};
+use parallax_model::{Micros, NodeName, Vantage};
 
 pub use document::YamlDocument;
 pub use error::{ConfigError, ConfigProblem};
@@ -172,6 +172,7 @@ impl Config {
                 targets: Vec::new(),
                 vantages: Vec::new(),
                 embedded_vantages: Vec::new(),
+                node: None,
                 resolvers: ResolversSpec::default(),
                 balancers: Vec::new(),
             },
@@ -198,6 +199,13 @@ impl Config {
     #[must_use]
     pub fn as_replica(mut self, name: Option<String>, address: Option<IpAddr>) -> Self {
         self.environment = RuntimeEnvironment { name, address };
+        self
+    }
+
+    /// Sets the node of the watched cluster on which this aggregator runs.
+    #[must_use]
+    pub fn on_node(mut self, node: Option<NodeName>) -> Self {
+        self.source.node = node;
         self
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_kubernetes::watch::KubernetesSettings;
-use parallax_model::{Target, TargetId, TargetSpec, Vantage};
+use parallax_model::{NodeName, Target, TargetId, TargetSpec, Vantage};
 
 use super::{document::YamlDocument, error::ConfigError, public_views};
 
@@ -25,6 +25,8 @@ pub(crate) struct TopologySource {
     pub(super) vantages: Vec<Vantage>,
     /// Vantages added by the embedding program.
     pub(super) embedded_vantages: Vec<Vantage>,
+    /// The node of the watched cluster on which this aggregator runs.
+    pub(super) node: Option<NodeName>,
     pub(super) resolvers: ResolversSpec,
     pub(super) balancers: Vec<BalancerSpec>,
 }
@@ -94,11 +96,20 @@ impl TopologySource {
             spec.targets
                 .retain(|target| named(target).is_none_or(|id| !own.contains_key(&id)));
         }
+        self.place_aggregator(spec);
         spec.targets.append(&mut targets);
         spec.balancers.extend(self.balancers.iter().cloned());
         spec.resolvers.public.extend(&self.resolvers.public);
         spec.resolvers.authoritative |= self.resolvers.authoritative;
         public_views::add_public_targets(spec);
+    }
+
+    /// Adds the place of this aggregator, if it runs on a node of the topology.
+    fn place_aggregator(&self, spec: &mut TopologySpec) {
+        let own = self.node.as_ref();
+        if let Some(node) = own.filter(|own| spec.nodes.iter().any(|node| node.name == **own)) {
+            spec.aggregator = Some(node.clone());
+        }
     }
 
     pub(crate) fn with_vantages(&self, topology: Topology) -> Topology {
@@ -120,9 +131,10 @@ impl TopologySource {
         &self.config_file
     }
 
-    /// Copies the vantages of the embedding program from another source.
+    /// Copies what the embedding program added from another source: vantages, and the place of the aggregator.
     pub(crate) fn with_embedded_vantages_of(mut self, other: &Self) -> Self {
         self.embedded_vantages.clone_from(&other.embedded_vantages);
+        self.node.clone_from(&other.node);
         self
     }
 }

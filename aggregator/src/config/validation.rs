@@ -108,6 +108,7 @@ impl Config {
             targets: raw.targets,
             vantages,
             embedded_vantages: Vec::new(),
+            node: None,
             resolvers: raw.resolvers,
             balancers: raw.balancers,
         };

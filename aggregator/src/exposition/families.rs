@@ -78,6 +78,8 @@ families! {
             "Vantages of the topology by state: reporting, silent for three intervals, or waiting for the first report.";
         SILENT = Gauge "vantage_silent_seconds" ["vantage"]
             "Time since the latest observation of each vantage, or since the start of the aggregator if there is none.";
+        VANTAGE_INCIDENT = Gauge "vantage_incident" ["vantage", "incident"]
+            "1 for each silent vantage with the open incident that keeps its reports from the aggregator.";
         NODES = Gauge "nodes" ["prober"]
             "Nodes of the topology with (yes) and without (no) a prober.";
         ROUND = Gauge "round_seconds" []

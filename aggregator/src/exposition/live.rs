@@ -106,6 +106,11 @@ impl Collector for ScrapeSources {
             families::SILENT,
             silence_seconds(&view, now, self.clock.start()),
         )?;
+        encode_gauges(
+            encoder,
+            families::VANTAGE_INCIDENT,
+            verdicts::vantage_incidents(&view),
+        )?;
         {
             let topology = self.topology.borrow();
             encode_gauges(encoder, families::NODES, node_counts(&topology.topology))?;

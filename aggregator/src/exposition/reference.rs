@@ -83,7 +83,9 @@ fn the_reference_page_is_the_table() {
 
 #[test]
 fn the_exposition_matches_the_table() {
-    let scenes = [fixtures::outage(), fixtures::warned(), fixtures::troubled()].map(|view| {
+    let mut troubled = fixtures::troubled();
+    troubled.vantages[3].explained_by = Some("i-5f3a9c01".to_owned());
+    let scenes = [fixtures::outage(), fixtures::warned(), troubled].map(|view| {
         let harness = scene(view, &["http://a.example.test/"]);
         harness.observe(OK, COUNTED);
         harness.foresee();

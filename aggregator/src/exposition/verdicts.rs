@@ -52,6 +52,12 @@ pub(super) struct TargetIncident {
     incident: String,
 }
 
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(super) struct VantageIncident {
+    vantage: String,
+    incident: String,
+}
+
 fn open_incidents(view: &View) -> impl Iterator<Item = &Incident> {
     view.incidents
         .iter()
@@ -163,6 +169,18 @@ pub(super) fn incident_series(
             (labels, 1.0)
         })
         .collect()
+}
+
+/// Returns the incident that explains the silence of each vantage.
+pub(super) fn vantage_incidents(view: &View) -> BTreeMap<VantageIncident, f64> {
+    let explained = view.vantages.iter().filter_map(|vantage| {
+        let labels = VantageIncident {
+            vantage: vantage.vantage.to_string(),
+            incident: vantage.explained_by.clone()?,
+        };
+        Some((labels, 1.0))
+    });
+    explained.collect()
 }
 
 /// Returns the likeliest incident of each affected target, the earlier one on a tie: one series per target, so that

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use parallax_aggregator::{Aggregator, Config};
+use parallax_model::NodeName;
 
 use super::stop_on_signal;
 use crate::exit::Failure;
@@ -19,6 +20,9 @@ pub(crate) struct Args {
     /// Address at which the other aggregators reach this one [default: the address of `listen`].
     #[arg(long, value_name = "ADDRESS", env = "PARALLAX_ADDRESS")]
     address: Option<IpAddr>,
+    /// Node on which this aggregator runs. A fault of the network between it and a silent vantage explains the silence.
+    #[arg(long, value_name = "NODE", env = "PARALLAX_NODE")]
+    node: Option<NodeName>,
     #[command(flatten)]
     record: super::record::Args,
 }
@@ -27,6 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.config)
         .map_err(Failure::usage)?
         .as_replica(args.pod.clone(), args.address)
+        .on_node(args.node.clone())
         .with_record(args.record.options());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

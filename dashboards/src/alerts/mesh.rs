@@ -13,7 +13,12 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxVantageSilent",
             severity: Severity::Warning,
-            expression: aggregate_of_leader("max", "job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
+            // A vantage that an open incident silences belongs to that incident, which has an alert.
+            expression: format!(
+                "{}\nunless on (job, vantage) {}",
+                aggregate_of_leader("max", "job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
+                of_leader("parallax_vantage_incident")
+            ),
             for_seconds: 60,
             summary: "{{ $labels.vantage }} has not reported for {{ $value | humanizeDuration }}",
             description: "The state of targets as seen from this vantage is unknown, not ok.",

@@ -3,6 +3,7 @@
 mod answer_baselines;
 mod checkpoint;
 mod conclusion;
+mod consequences;
 mod departed_subjects;
 mod expired_evidence;
 mod folding;

@@ -52,7 +52,7 @@ impl Engine {
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
         let mut cells = fold.close();
-        let stalls = self.may_be_stalls(&cells);
+        let stalls = self.may_be_stalls(round, &cells);
         if !stalls {
             restore_weights(&mut cells);
         }
@@ -126,18 +126,14 @@ impl Engine {
         true
     }
 
-    /// Reports whether the failed controls of a round may come from stalls of single clients.
-    fn may_be_stalls(&self, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
-        if self.rules.outcome_split == OutcomeSplit::PerChannel {
+    /// Reports whether the failed controls of a round may come from stalls: of single clients, or of the machine that all of
+    /// them share (a test cluster on a laptop), which stalls for less than two rounds.
+    fn may_be_stalls(&mut self, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
+        if self.rules.outcome_split == OutcomeSplit::PerChannel || !many_controls_fail(cells) {
             return true;
         }
-        let Some(mesh) = cells.get(&CellBlock::failures(EvidenceKind::Mesh)) else {
-            return true;
-        };
-        let clients: BTreeSet<VantageIx> = mesh.keys().map(|key| key.client).collect();
-        let failing = mesh.iter().filter(|(_, counts)| counts.unweighted_failures > 0);
-        let failing: BTreeSet<VantageIx> = failing.map(|(key, _)| key.client).collect();
-        !are_too_many_for_stalls(failing.len(), clients.len())
+        let before = self.evidence.many_failed_controls.replace(round);
+        before != Some(Round(round.0 - 1))
     }
 
     fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
@@ -166,6 +162,18 @@ impl Engine {
             EvidenceKind::Vip(_) | EvidenceKind::Direct(..) | EvidenceKind::Target(_) => {}
         }
     }
+}
+
+/// Reports whether the controls of so many clients failed that stalls of single clients do not explain it.
+fn many_controls_fail(cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
+    cells
+        .get(&CellBlock::failures(EvidenceKind::Mesh))
+        .is_some_and(|mesh| {
+            let clients: BTreeSet<VantageIx> = mesh.keys().map(|key| key.client).collect();
+            let failing = mesh.iter().filter(|(_, counts)| counts.unweighted_failures > 0);
+            let failing: BTreeSet<VantageIx> = failing.map(|(key, _)| key.client).collect();
+            are_too_many_for_stalls(failing.len(), clients.len())
+        })
 }
 
 fn restore_weights(cells: &mut BTreeMap<CellBlock, ClosedCells>) {

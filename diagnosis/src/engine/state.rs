@@ -93,6 +93,8 @@ pub(super) struct EvidenceState {
     pub(super) latency: LatencyBaseline,
     pub(super) resolvers: ResolverHistory,
     pub(super) ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
+    /// The last round in which the controls of too many clients failed for stalls of single clients.
+    pub(super) many_failed_controls: Option<Round>,
     /// Number of node addresses that any client connected to.
     pub(super) visited_node_fronts: usize,
 }
@@ -107,6 +109,7 @@ impl EvidenceState {
             latency: LatencyBaseline::default(),
             resolvers: ResolverHistory::default(),
             ttl: BTreeMap::new(),
+            many_failed_controls: None,
             visited_node_fronts: 0,
         }
     }

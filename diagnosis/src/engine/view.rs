@@ -19,7 +19,7 @@ impl Engine {
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
         let world = &self.registry;
-        let vantages = self
+        let mut vantages = self
             .matrix
             .vantages(&self.cluster.known_vantages, world, now, self.settings);
         let silent: BTreeSet<&Vantage> = vantages
@@ -27,7 +27,7 @@ impl Engine {
             .filter(|v| v.state != crate::view::VantageState::Reporting)
             .map(|v| &v.vantage)
             .collect();
-        let incidents = self.incidents.list(|unit, clients| {
+        let mut incidents = self.incidents.list(|unit, clients| {
             let own = self.blocks_of(unit).0;
             let last = own
                 .iter()
@@ -41,6 +41,8 @@ impl Engine {
             (all_silent || now - end > OpenRounds::silence_timeout(self.settings))
                 .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
         });
+        let mut hazards = self.hazards.hazards.clone();
+        self.attribute_consequences(&mut incidents, &mut vantages, &mut hazards);
         let not_excluded = not_excluded_by_mesh(&self.cluster.topology, &vantages);
         View {
             at: now,
@@ -57,7 +59,7 @@ impl Engine {
             incidents,
             investigations: self.judgement.investigating.values().cloned().collect(),
             findings: self.all_findings(),
-            hazards: self.hazards.hazards.clone(),
+            hazards,
             not_excluded,
             names: self.findings.names(&self.cluster.topology, &self.registry),
             exposures: self.findings.exposures(&self.cluster.topology),

@@ -15,6 +15,19 @@ pub(crate) struct ExplainedSubject {
     pub(crate) failing_clients: BTreeSet<VantageIx>,
 }
 
+/// The cause of an open incident.
+#[derive(Debug)]
+pub(crate) struct OpenCause<'a> {
+    /// The incident's id.
+    pub(crate) id: &'a str,
+    /// First failing round of the evidence.
+    pub(crate) since: EventTime,
+    /// The named region.
+    pub(crate) region: Region,
+    /// The regions that the incident may be about.
+    pub(crate) possible_regions: Vec<Region>,
+}
+
 impl TrackedIncident {
     /// Reports whether the incident is a cause for failures of another subject.
     fn is_cause_for(&self, unit: &JudgementUnit) -> bool {
@@ -44,6 +57,26 @@ impl TrackedIncident {
 }
 
 impl IncidentLog {
+    /// Returns the causes of open incidents, first failures first.
+    pub(crate) fn open_causes(&self) -> Vec<OpenCause<'_>> {
+        let open = self.tracked.iter().filter(|tracked| {
+            tracked.is_open()
+                && tracked.is_reported()
+                && tracked.departure_reason.is_none()
+                && !tracked.scope.is_slow()
+        });
+        let mut causes: Vec<OpenCause<'_>> = open
+            .map(|tracked| OpenCause {
+                id: &tracked.incident.id,
+                since: tracked.incident.since,
+                region: tracked.region,
+                possible_regions: tracked.possible_regions().collect(),
+            })
+            .collect();
+        causes.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.id.cmp(b.id)));
+        causes
+    }
+
     /// Returns the regions of open incidents that may cause failures of a subject, which did not name them, each with its
     /// first failure.
     pub(crate) fn known_causes(&self, unit: &JudgementUnit) -> BTreeMap<Region, EventTime> {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, Micros, Round};
 
-pub(crate) use membership::ExplainedSubject;
+pub(crate) use membership::{ExplainedSubject, OpenCause};
 pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
@@ -207,6 +207,7 @@ impl IncidentLog {
                 opened: at,
                 occurrences: 1,
                 departure_reason: None,
+                consequences: Vec::new(),
                 verdict: report.verdict,
             }
         };

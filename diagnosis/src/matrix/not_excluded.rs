@@ -61,6 +61,7 @@ mod tests {
                 vantage: name.parse::<Vantage>().unwrap(),
                 last_seen: Some(EventTime(0)),
                 state: *state,
+                explained_by: None,
             })
             .collect()
     }

@@ -44,6 +44,7 @@ impl Matrix {
                     // future.
                     last_seen: last_seen.map(|at| at.min(now)),
                     state,
+                    explained_by: None,
                 }
             })
             .collect()

@@ -125,12 +125,9 @@ impl OnwardHop {
     /// Reports whether the connection crosses a region. Regions that are defined by the client's way to a front do not
     /// concern it.
     fn is_in(self, region: Region, paths: &SubjectPaths) -> bool {
-        let apart = self.from != self.node;
         match region {
             Region::Backend(pod) => self.origin == pod,
-            Region::Client(node) => self.from == Some(node) && apart,
-            Region::Cross => apart && self.from.is_some() && self.node.is_some(),
-            _ => region.contains_ends((self.from, self.node), paths),
+            _ => region.contains_connection_between((self.from, self.node), paths),
         }
     }
 }
@@ -232,6 +229,21 @@ impl Region {
                         .receiver
                         .is_some_and(|node| !paths.local_nodes.contains(&node))
             }
+        }
+    }
+
+    /// Reports whether a connection from a Pod on one node to a Pod on another crosses the region. A node that is not known
+    /// is taken for another one.
+    pub(crate) fn contains_connection_between(
+        self,
+        ends: (Option<NodeIx>, Option<NodeIx>),
+        paths: &SubjectPaths,
+    ) -> bool {
+        let apart = ends.0 != ends.1;
+        match self {
+            Self::Client(node) => ends.0 == Some(node) && apart,
+            Self::Cross => apart && ends.0.is_some() && ends.1.is_some(),
+            _ => self.contains_ends(ends, paths),
         }
     }
 

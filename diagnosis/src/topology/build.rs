@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use parallax_model::{Front, HostName, ProbeSpec, ServiceKey, Target, TargetSpec};
+use parallax_model::{Front, HostName, NodeName, ProbeSpec, ServiceKey, Target, TargetSpec};
 
 use super::{
     IngressSpec, Node, PlacedTarget, PlanIndex, PublishedSpec, SourceForm, Topology, TopologySpec,
@@ -50,6 +50,7 @@ impl TryFrom<TopologySpec> for Topology {
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.topology.extra_vantages = spec.vantages;
         builder.nodes(spec.nodes);
+        builder.aggregator(spec.aggregator);
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         builder.published(spec.published);
@@ -103,6 +104,19 @@ impl TopologyBuilder {
                 );
             }
         }
+    }
+
+    fn aggregator(&mut self, node: Option<NodeName>) {
+        let unknown = node
+            .as_ref()
+            .filter(|node| !self.topology.nodes.contains_key(node));
+        if let Some(node) = unknown {
+            self.add_problem(
+                "aggregator",
+                format!("expected the name of a node listed above, got {node}"),
+            );
+        }
+        self.topology.aggregator = node;
     }
 
     fn ingresses(&mut self, ingresses: &[IngressSpec]) {

@@ -66,6 +66,8 @@ pub struct Topology {
     fronts_by_entry: BTreeMap<(ServiceKey, u16), Vec<Front>>,
     /// Probers without a node: the local prober of `parallax up`, and outside vantages.
     extra_vantages: Vec<Vantage>,
+    /// Node of the aggregator, if it is a node of this cluster.
+    aggregator: Option<NodeName>,
     /// Sampling of vantages per target.
     plan_index: PlanIndex,
     source: SourceForm,
@@ -330,6 +332,12 @@ impl Topology {
     #[must_use]
     pub fn extra_vantages(&self) -> &[Vantage] {
         &self.extra_vantages
+    }
+
+    /// Node of the aggregator that judges, if it is known.
+    #[must_use]
+    pub const fn aggregator_node(&self) -> Option<&NodeName> {
+        self.aggregator.as_ref()
     }
 
     /// Returns the topology with an additional vantage without a node.

@@ -8,7 +8,7 @@ mod service;
 use std::net::IpAddr;
 
 pub use node::{NodeFacts, NodeReadiness, NodeSpec, ProberSpec};
-use parallax_model::{HostName, Namespace, ObjectName, ServiceKey, TargetSpec, Vantage};
+use parallax_model::{HostName, Namespace, NodeName, ObjectName, ServiceKey, TargetSpec, Vantage};
 use serde::{Deserialize, Serialize};
 pub use service::{
     EndpointSpec, IpMode, LoadBalancerSpec, PortSpec, ServiceProbe, ServiceSpec, ServiceType, TopologyHints,
@@ -44,6 +44,9 @@ pub struct TopologySpec {
     /// Vantages without a node: `vpc:NAME`, `internet:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
+    /// Node of the aggregator that judges. Reports of vantages on other nodes cross the network to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregator: Option<NodeName>,
     /// Known resolvers.
     #[serde(default)]
     pub resolvers: ResolversSpec,

@@ -1,5 +1,6 @@
 //! From verdicts to incidents: grouping, suppression, recovery and recurrence.
 
+mod consequences;
 mod endpoints;
 mod fronts;
 mod lifecycle;

@@ -43,6 +43,8 @@ pub(crate) struct SimulatedMesh {
     pub(crate) connect_us: fn(&Probe) -> u64,
     /// Delay of the probe's start.
     pub(crate) lateness_us: fn(&Probe) -> u64,
+    /// Clients whose reports do not arrive.
+    pub(crate) silent: Vec<&'static str>,
 }
 
 pub(crate) const INTERVAL: i64 = 5_000_000;
@@ -96,6 +98,7 @@ impl SimulatedMesh {
             ttl: BTreeMap::new(),
             connect_us: |_| 400,
             lateness_us: |_| 0,
+            silent: Vec::new(),
         }
     }
 
@@ -239,6 +242,9 @@ impl SimulatedMesh {
     /// Observes all probes of a round and closes it.
     pub(crate) fn round(&mut self, round: i64, fault: &Fault<'_>) -> View {
         for probe in self.probes(round) {
+            if self.silent.contains(&probe.client.as_str()) {
+                continue;
+            }
             let recorded = self.record(&probe, fault);
             self.engine.observe(&recorded);
             self.observed.push(recorded);
@@ -252,7 +258,8 @@ impl SimulatedMesh {
         let nodes = self.list("/nodes");
         let inside = nodes.iter().map(|node| node["name"].as_str().unwrap());
         let outside = self.list("/vantages");
-        for name in inside.chain(outside.iter().map(|name| name.as_str().unwrap())) {
+        let all = inside.chain(outside.iter().map(|name| name.as_str().unwrap()));
+        for name in all.filter(|name| !self.silent.contains(name)) {
             let vantage: Vantage = vantage(name).parse().unwrap();
             self.engine.record_progress(&vantage, end);
         }

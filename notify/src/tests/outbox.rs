@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_diagnosis::view::CellState;
+use parallax_diagnosis::{verdict::Consequence, view::CellState};
 use parallax_model::Micros;
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ fn opened_changed_and_recovered_are_each_sent_once_and_in_this_order() {
 }
 
 #[test]
-fn a_change_is_sent_when_the_severity_rises_and_not_when_it_falls_or_the_incident_grows() {
+fn a_change_is_sent_when_the_severity_rises_and_not_when_it_falls() {
     let mut mild = open();
     for cell in mild.matrix.iter_mut().flat_map(|row| &mut row.cells) {
         cell.state = CellState::Flaky;
@@ -103,13 +103,64 @@ fn a_change_is_sent_when_the_severity_rises_and_not_when_it_falls_or_the_inciden
         "critical now"
     );
     update(&mut outbox, &mild, NOW.plus(SETTLED).plus(SETTLED), false, 0);
-    let mut grown = open();
-    grown.incidents[0]
-        .verdict
-        .targets
-        .push("http://late.example.test/".parse().unwrap());
-    update(&mut outbox, &grown, NOW.plus(SETTLED).plus(SETTLED), false, 0);
     assert_eq!(deliver(&mut outbox, MESSAGES), None);
+}
+
+#[test]
+fn members_that_join_are_sent_together_after_a_pause_that_doubles_and_members_that_leave_are_not() {
+    let grown = |members: usize| {
+        let mut view = open();
+        view.incidents[0].opened = NOW;
+        let late = (0..members).map(|i| format!("http://late-{i}.example.test/").parse().unwrap());
+        view.incidents[0].verdict.targets.extend(late);
+        view
+    };
+    let mut outbox = Outbox::default();
+    let mut sent = Vec::new();
+    // One more target each second for ten minutes.
+    for second in 0..600_usize {
+        let at = NOW.plus(Micros::from_secs(u64::try_from(second).unwrap()));
+        update(&mut outbox, &grown(second), at, false, 0);
+        if deliver(&mut outbox, MESSAGES).is_some() {
+            sent.push(second);
+        }
+    }
+    assert_eq!(sent, [0, 60, 120, 240, 480]);
+    let newest = &outbox.notifications.values().next().unwrap().content;
+    assert_eq!(
+        newest.targets_total,
+        grown(480).incidents[0].verdict.targets.len()
+    );
+    update(
+        &mut outbox,
+        &grown(0),
+        NOW.plus(Micros::from_secs(6_000)),
+        false,
+        0,
+    );
+    assert_eq!(deliver(&mut outbox, MESSAGES), None);
+}
+
+#[test]
+fn a_vantage_that_falls_silent_because_of_the_incident_joins_it() {
+    let mut silencing = open();
+    silencing.incidents[0].opened = NOW;
+    let mut outbox = Outbox::default();
+    update(&mut outbox, &silencing, NOW, false, 0);
+    assert!(deliver(&mut outbox, MESSAGES).is_some());
+    silencing.incidents[0].consequences = vec![Consequence::SilentVantage {
+        vantage: "n1/pod".parse().unwrap(),
+    }];
+    update(&mut outbox, &silencing, NOW.plus(Micros::from_secs(60)), false, 0);
+    assert_eq!(
+        deliver(&mut outbox, MESSAGES),
+        Some(DueMessage::Open { first: false })
+    );
+    let content = &outbox.notifications.values().next().unwrap().content;
+    assert_eq!(
+        content.consequences,
+        ["n1/pod does not report: its way to the aggregator crosses what fails"]
+    );
 }
 
 #[test]

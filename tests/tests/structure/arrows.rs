@@ -71,6 +71,15 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("parallax-diagnosis", &["parallax-model"]),
     ("parallax-fixtures", &["parallax-diagnosis", "parallax-model"]),
     (
+        "parallax-fuzz",
+        &[
+            "parallax-aggregator",
+            "parallax-diagnosis",
+            "parallax-model",
+            "parallax-prober",
+        ],
+    ),
+    (
         "parallax-history",
         &["parallax-diagnosis", "parallax-model", "parallax-runtime"],
     ),

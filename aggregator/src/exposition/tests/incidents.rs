@@ -28,6 +28,23 @@ fn an_open_incident_has_one_series_with_its_id_and_each_target_one_that_leads_to
 }
 
 #[test]
+fn a_silent_vantage_leads_to_the_incident_that_explains_its_silence() {
+    let mut view = fixtures::outage();
+    assert!(
+        !scene(view.clone(), &[])
+            .text()
+            .contains("parallax_vantage_incident{")
+    );
+    view.vantages[0].explained_by = Some("i-5f3a9c01".to_owned());
+    let line = format!(
+        r#"parallax_vantage_incident{{vantage="{}",incident="i-5f3a9c01"}} 1"#,
+        view.vantages[0].vantage
+    );
+    let text = scene(view, &[]).text();
+    assert!(text.contains(&line), "{line}\n{text}");
+}
+
+#[test]
 fn the_likelier_of_two_incidents_is_exposed() {
     let mut view = fixtures::outage();
     let mut other = view.incidents[0].clone();

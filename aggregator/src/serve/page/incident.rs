@@ -40,6 +40,8 @@ pub(super) struct IncidentCard {
     pub(super) more_targets: Vec<String>,
     pub(super) target_count: String,
     pub(super) causes: Vec<Cause>,
+    /// What follows from the cause beside failures of targets.
+    pub(super) consequences: Vec<String>,
     /// Empty without a tie.
     pub(super) tied_regions: Vec<String>,
     pub(super) separating_probes: Vec<String>,
@@ -142,6 +144,11 @@ impl IncidentCard {
             more_targets,
             target_count,
             causes: causes(verdict),
+            consequences: incident
+                .consequences
+                .iter()
+                .map(|consequence| capitalize(&consequence.to_string()))
+                .collect(),
             tied_regions: if verdict.class.len() > 1 {
                 verdict.class.iter().map(RegionRef::description).collect()
             } else {

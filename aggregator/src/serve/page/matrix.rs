@@ -216,9 +216,15 @@ pub(super) fn silence_reason(vantage: &VantageView, now: EventTime) -> Option<St
     match (vantage.state, vantage.last_seen) {
         (VantageState::Reporting, _) => None,
         (VantageState::Silent, Some(last)) => Some(format!(
-            "silent since {} ({})",
+            "silent since {} ({}){}",
             wording::format_time(last, now),
-            (now - last).humanize()
+            (now - last).humanize(),
+            vantage
+                .explained_by
+                .as_ref()
+                .map_or_else(String::new, |incident| format!(
+                    ", a consequence of incident #{incident}"
+                )),
         )),
         (VantageState::Silent, None) => Some("silent".to_owned()),
         (VantageState::Waiting, _) => Some("has not reported yet".to_owned()),

@@ -177,6 +177,7 @@ fn pod_spec(values: &Values) -> PodSpec {
     let mut env = vec![
         pod::env("PARALLAX_CONFIG", &format!("{CONFIG_MOUNT_PATH}/{CONFIG_FILE}")),
         pod::env_field("PARALLAX_POD", "metadata.name"),
+        pod::env_field("PARALLAX_NODE", "spec.nodeName"),
     ];
     if values.leader_election_enabled() {
         env.push(pod::env_field("PARALLAX_ADDRESS", "status.podIP"));

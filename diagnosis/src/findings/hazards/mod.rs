@@ -52,6 +52,22 @@ kinds! {
     }
 }
 
+impl HazardKind {
+    /// Ids of the causes that an incident names once the failure has happened.
+    pub(crate) const fn causes(self) -> &'static [&'static str] {
+        match self {
+            Self::LocalPolicy => &["F1", "F2", "F3", "F4"],
+            Self::Loopback => &["F5", "F6", "F7"],
+            Self::ProxyBypass => &["F9"],
+            Self::Hairpin => &["F11", "F11b"],
+            Self::Conntrack => &["F27"],
+            Self::StaleProxy => &["F24"],
+            Self::OwnSources => &["F8"],
+            Self::Quota | Self::SingleNode | Self::UnservedIpv6 => &[],
+        }
+    }
+}
+
 /// A failure that configuration or node state makes possible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hazard {

@@ -20,6 +20,7 @@ impl Pseudonymizer {
             targets,
             published,
             vantages,
+            aggregator,
             resolvers: ResolversSpec {
                 public,
                 authoritative,
@@ -47,6 +48,7 @@ impl Pseudonymizer {
                 .map(|published| self.published(published))
                 .collect(),
             vantages: vantages.iter().map(|vantage| self.vantage(vantage)).collect(),
+            aggregator: aggregator.map(|node| self.typed_name(node)),
             resolvers: ResolversSpec {
                 public: public.into_iter().map(|address| self.ip(address)).collect(),
                 authoritative,
