@@ -285,6 +285,9 @@ pub struct Incident {
     pub opened: EventTime,
     /// How often the same cause recurred while the incident was kept.
     pub occurrences: u32,
+    /// Share of the time in which probes fail, from the first to the last failure, if the cause recurred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duty_cycle: Option<Probability>,
     /// Why it ended, if its subject is gone; absent if probes succeed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "departed")]

@@ -39,6 +39,14 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         verdict.targets.len(),
         plural(verdict.targets.len()),
     );
+    if let Some(share) = incident.duty_cycle {
+        let _ = writeln!(
+            out,
+            "  seen {} times, failing {:.0} % of the time",
+            incident.occurrences,
+            100.0 * share.get()
+        );
+    }
     if let Some(departed) = &incident.departure_reason {
         let _ = writeln!(out, "  closed because {departed}");
     }

@@ -329,6 +329,7 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
         "f3",
         "f9",
         "bad-backend",
+        "bad-link",
         "preflight-i1",
         "quiet-own-parts",
     ];

@@ -9,8 +9,9 @@ use super::Engine;
 use crate::{
     evidence::rounds::OpenRounds,
     findings::{Hazard, HazardKind},
+    ids::NodeIx,
     incident::OpenCause,
-    regions::paths::SubjectPaths,
+    regions::{Region, paths::SubjectPaths},
     verdict::{Consequence, Incident, Subject},
     view::{VantageState, VantageView},
 };
@@ -81,6 +82,17 @@ impl Engine {
                 .possible_regions
                 .iter()
                 .any(|region| region.contains_connection_between((node, aggregator), paths))
+    }
+
+    /// Reports whether a region contains the way of a node's reports to the aggregator, or one of its possible ways if the
+    /// aggregator's node is unknown.
+    pub(super) fn may_silence(&self, region: Region, node: NodeIx, paths: &SubjectPaths) -> bool {
+        let contains = |to: NodeIx| region.contains_connection_between((Some(node), Some(to)), paths);
+        let aggregator = self.cluster.topology.aggregator_node();
+        match aggregator.and_then(|name| self.registry.nodes.get(name)) {
+            Some(aggregator) => contains(aggregator),
+            None => paths.mesh.node_set.iter().any(|to| *to != node && contains(*to)),
+        }
     }
 
     /// Reports whether an incident already says what a hazard says, about the same node or Service.

@@ -9,11 +9,10 @@ use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::{CellKey, CellSelection, Destination, MANY_CELLS, RoundCells},
+        cells::RoundCells,
         ledger::OutcomeSplit,
-        weights::ONE_PROBE,
     },
-    ids::{NodeIx, PodIx},
+    ids::PodIx,
     inference::{
         judgement::{FailingCells, Judgement, JudgementInput, judge},
         judgement_unit::JudgementUnit,
@@ -27,9 +26,6 @@ use crate::{
     },
     topology::Service,
 };
-
-/// Failures from which the grid of failure rates is dense.
-const MANY_FAILURES: u64 = 100 * ONE_PROBE;
 
 impl Engine {
     /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
@@ -132,8 +128,8 @@ impl Engine {
             return;
         }
         let windows = state.detectors.windows(floor);
-        let background = state.background.rate();
-        let facts = self.prior_facts(unit);
+        let background = self.background_rate(unit, &own, floor);
+        let facts = [self.prior_facts(unit).to_vec(), self.silence_facts()].concat();
         let grid = RateGrid {
             fine: self.endpoints_unknown(&own, &controls, floor),
             dense: self.has_many_failures(&own, floor),
@@ -196,7 +192,7 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
         self.judgement.questions = QuestionsPerLookup::One;
-        let known = self.incidents.known_causes(unit);
+        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
         let windows =
             self.windows_of_known(unit, (own, controls), &known, (windows, floor), facts, likelihood);
         let known: Vec<Region> = known.into_keys().collect();
@@ -278,93 +274,6 @@ impl Engine {
         }
     }
 
-    /// Reports whether the rates of a subject are known well enough for a dense grid.
-    fn has_many_failures(&self, own: &[CellBlock], floor: Round) -> bool {
-        let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
-        let cells = rings
-            .flat_map(|ring| ring.since(floor))
-            .flat_map(|(_, cells)| cells.values());
-        cells.map(|counts| counts.failures).sum::<u64>() > MANY_FAILURES
-    }
-
-    /// Reports whether the evidence never shows which endpoint a probe reached.
-    fn endpoints_unknown(&self, own: &[CellBlock], controls: &[CellBlock], floor: Round) -> bool {
-        let mut rings = own
-            .iter()
-            .chain(controls)
-            .filter_map(|block| self.evidence.blocks.get(block));
-        !rings.any(|ring| {
-            let mut keys = ring.since(floor).flat_map(|(_, cells)| cells.keys());
-            keys.any(|key| matches!(key.dest, Destination::Entry(_) | Destination::Peer(_)))
-        })
-    }
-
-    /// Sums the cells of a subject since a round; `unasked` leaves out follow-up probes.
-    pub(super) fn cells_since(
-        &self,
-        own: &[CellBlock],
-        controls: &[CellBlock],
-        start: Round,
-        unasked: bool,
-    ) -> RoundCells {
-        let mut cells = RoundCells::new();
-        self.sum_cells(own, start, unasked, &mut cells, None);
-        // Of very many controls, use those that start or end where the subject's own probes do. The others give every
-        // subject the same evidence, and there are tens of thousands of them.
-        let many = controls
-            .iter()
-            .filter_map(|block| self.evidence.blocks.get(block))
-            .any(|ring| ring.max_cells() > MANY_CELLS);
-        let near = many.then(|| self.nearby_selection(&cells));
-        self.sum_cells(controls, start, unasked, &mut cells, near.as_ref());
-        cells
-    }
-
-    fn sum_cells(
-        &self,
-        blocks: &[CellBlock],
-        start: Round,
-        unasked: bool,
-        sums: &mut RoundCells,
-        near: Option<&CellSelection>,
-    ) {
-        for block in blocks {
-            let Some(ring) = self.evidence.blocks.get(block) else {
-                continue;
-            };
-            for (round, all) in ring.since(start) {
-                let base = self
-                    .outstanding_requests
-                    .without_requests(block, round)
-                    .filter(|_| unasked);
-                let cells = base.unwrap_or(all);
-                match near {
-                    Some(near) => cells.add_selected_to(sums, near),
-                    None => cells.add_to(sums),
-                }
-            }
-        }
-    }
-
-    /// Returns the clients on, and the paths to, every node at which one of the cells starts or ends.
-    fn nearby_selection(&self, cells: &RoundCells) -> CellSelection {
-        let ends = |key: &CellKey| {
-            [
-                self.cluster.nodes.client_node(key.client),
-                self.cluster.nodes.destination_node(key.dest),
-            ]
-        };
-        let nodes: BTreeSet<NodeIx> = cells.keys().flat_map(ends).flatten().collect();
-        let clients = self.cluster.nodes.clients.iter();
-        CellSelection {
-            clients: clients
-                .filter(|(_, node)| node.is_some_and(|node| nodes.contains(&node)))
-                .map(|(client, _)| client)
-                .collect(),
-            dests: nodes.into_iter().map(Destination::Peer).collect(),
-        }
-    }
-
     /// Builds the input of a judgement from a window of the subject's cells.
     pub(super) fn judgement_input(
         &mut self,
@@ -381,7 +290,8 @@ impl Engine {
             // Where one question of two is lost and a repeat answered every time, no Pod hangs.
             kinds.remove(&RegionKind::Backend);
         }
-        let case = JudgementInput::new(start, cells, paths, &self.registry, &kinds, facts);
+        let is_target = matches!(unit, JudgementUnit::Target(_)) || !paths.origin_pods.is_empty();
+        let case = JudgementInput::new((start, is_target), cells, paths, &self.registry, &kinds, facts);
         if matches!(
             unit.without_latency(),
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_)
@@ -399,41 +309,5 @@ impl Engine {
             .resolvers
             .view(&self.cluster.topology, &clients, start);
         view.symptoms.indicates_race()
-    }
-
-    pub(super) fn failing_cells(
-        &self,
-        own: &[CellBlock],
-        controls: &[CellBlock],
-        floor: Round,
-        unasked: bool,
-    ) -> (BTreeSet<Round>, FailingCells) {
-        let mut rounds = BTreeSet::new();
-        let mut failing = FailingCells::new();
-        for (i, block) in own.iter().chain(controls).enumerate() {
-            let Some(ring) = self.evidence.blocks.get(block) else {
-                continue;
-            };
-            for (round, all) in ring.failing_cells(floor) {
-                let base = self
-                    .outstanding_requests
-                    .without_requests(block, round)
-                    .filter(|_| unasked);
-                if i < own.len() {
-                    rounds.insert(round);
-                }
-                let keys: Vec<CellKey> = match base {
-                    None => all.to_vec(),
-                    Some(cells) => {
-                        let failing = cells.iter().filter(|(_, counts)| counts.failures > 0);
-                        failing.map(|(key, _)| *key).collect()
-                    }
-                };
-                if !keys.is_empty() {
-                    failing.entry(round).or_default().extend(keys);
-                }
-            }
-        }
-        (rounds, failing)
     }
 }

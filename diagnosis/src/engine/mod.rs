@@ -5,6 +5,7 @@ mod checkpoint;
 mod conclusion;
 mod consequences;
 mod departed_subjects;
+mod evidence_window;
 mod expired_evidence;
 mod folding;
 mod interval_change;

@@ -78,15 +78,23 @@ impl Engine {
             }
             let vantage = self.registry.vantages.get(&Vantage::pod(name.clone()));
             let answers = answering.contains(&number);
-            let present = answers
-                || vantage.is_some_and(|vantage| {
-                    speaking.contains(&vantage)
-                        || self
-                            .evidence
-                            .rounds
-                            .complete_until(vantage)
-                            .is_some_and(|at| at >= end)
-                });
+            let heard = vantage.is_some_and(|vantage| {
+                speaking.contains(&vantage)
+                    || self
+                        .evidence
+                        .rounds
+                        .complete_until(vantage)
+                        .is_some_and(|at| at >= end)
+            });
+            // A prober that never reported has not been set up yet.
+            let reported =
+                vantage.is_some_and(|vantage| self.evidence.rounds.complete_until(vantage).is_some());
+            if answers && !heard && reported {
+                *self.presence.unheard.entry(number).or_default() += 1;
+            } else {
+                self.presence.unheard.remove(&number);
+            }
+            let present = answers || heard;
             if present {
                 self.presence.present.insert(number, round);
                 self.presence.dead.remove(&number);

@@ -13,14 +13,22 @@ use crate::{
         block::{CellBlock, EvidenceKind},
         cells::RoundCells,
     },
+    ids::NodeIx,
     inference::{
         comparison_data::ComparisonData,
         judgement_unit::JudgementUnit,
-        prior::{PriorFact, hypotheses},
+        prior::{FactScope, PriorFact, hypotheses},
         subject_pool::{OtherSubject, SubjectPool},
     },
-    regions::Region,
+    regions::{Region, RegionKind, paths::SubjectPaths},
+    verdict::Fact,
 };
+
+/// Rounds without reports of a prober that answers others, from which its silence is a fact: a report may be late.
+const MIN_UNHEARD_ROUNDS: u32 = 2;
+/// How much likelier a fault of all that leaves a node is if the reports of its prober do not arrive. They always get lost
+/// then; otherwise a prober that runs is silent for two rounds once in thousands.
+const UNHEARD_MULTIPLIER: f64 = 100.0;
 
 /// Maximum number of fronts that contribute to a cause shared by all fronts.
 const MAX_FRONTS: usize = 32;
@@ -73,6 +81,42 @@ impl Engine {
         .into();
         self.cluster.prior_facts.insert(about, Arc::clone(&new));
         new
+    }
+
+    /// Returns facts about nodes whose prober answers others while its reports do not arrive: what leaves these nodes gets lost.
+    /// A silence that another open incident explains says nothing.
+    pub(super) fn silence_facts(&self) -> Vec<PriorFact> {
+        let unheard = self.presence.unheard.iter();
+        let unheard = unheard.filter(|(_, rounds)| **rounds >= MIN_UNHEARD_ROUNDS);
+        let nodes: Vec<NodeIx> = unheard.map(|(node, _)| *node).collect();
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let paths = SubjectPaths {
+            mesh: Arc::clone(&self.cluster.nodes),
+            ..SubjectPaths::default()
+        };
+        let causes = self.incidents.open_causes();
+        let explained = |node: NodeIx| {
+            let others = causes.iter().filter(|cause| cause.region.node() != Some(node));
+            let mut regions = others.flat_map(|cause| &cause.possible_regions);
+            regions.any(|region| self.may_silence(*region, node, &paths))
+        };
+        nodes
+            .into_iter()
+            .filter(|node| !explained(*node))
+            .map(|node| PriorFact {
+                scope: FactScope::Node(RegionKind::Client, node),
+                fact: Fact {
+                    text: format!(
+                        "the prober on {} answers other probers, but its reports do not arrive",
+                        self.registry.nodes.name(node)
+                    ),
+                    multiplier: UNHEARD_MULTIPLIER,
+                    cause: None,
+                },
+            })
+            .collect()
     }
 
     /// Reports whether the failures of another subject may support a cause that both would share.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Round};
 
-use super::{Engine, is_known};
+use super::{Engine, is_known, state::BackgroundRates};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
@@ -99,14 +99,17 @@ impl Engine {
             // No vantage is known before the topology has been read.
             topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
         });
-        for unit in freed {
-            if let Some(state) = self.judgement.units.get_mut(&unit) {
+        for (unit, state) in &mut self.judgement.units {
+            if freed.units.contains(unit) || freed.of_all && !self.incidents.has_open(unit) {
                 state.detectors.clear();
                 state.healthy_rounds.clear();
                 state.evidence_floor = Some(Round(round.0 + 1));
             }
         }
         self.evidence.visited_node_fronts = self.visited_node_fronts();
+        let services = self.judgement.units.iter().filter(|(unit, _)| unit.is_service());
+        self.judgement.median_background =
+            BackgroundRates::median(services.map(|(_, state)| state.background));
         // Causes first: what a fault of the network, or of an origin, entails is judged beside it.
         let mut in_order: Vec<&JudgementUnit> = touched.iter().collect();
         in_order.sort_by_key(|unit| {

@@ -29,7 +29,7 @@ use crate::{
     inference::{
         judgement::ChangeDetectors,
         judgement_unit::JudgementUnit,
-        likelihood::{BackgroundRate, Likelihood, RateGrid},
+        likelihood::{Likelihood, RateGrid},
         prior::PriorFact,
     },
     matrix::MatrixVersion,
@@ -134,12 +134,16 @@ pub(super) struct ProberPresence {
     pub(super) present: BTreeMap<NodeIx, Round>,
     /// Nodes that were found dead since then.
     pub(super) dead: BTreeSet<NodeIx>,
+    /// Nodes whose prober answers others while its reports do not arrive, with the number of rounds.
+    pub(super) unheard: BTreeMap<NodeIx, u32>,
 }
 
 /// The subjects, and the last conclusion about each.
 #[derive(Debug)]
 pub(super) struct JudgementState {
     pub(super) units: BTreeMap<JudgementUnit, UnitState>,
+    /// Median of the background rates of all Services and targets, once there are enough probes.
+    pub(super) median_background: Option<f64>,
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
@@ -157,6 +161,7 @@ impl JudgementState {
     pub(super) fn new() -> Self {
         Self {
             units: BTreeMap::new(),
+            median_background: None,
             investigating: BTreeMap::new(),
             tentative_causes: BTreeMap::new(),
             questions: QuestionsPerLookup::default(),
@@ -200,12 +205,27 @@ impl BackgroundRates {
         }
     }
 
-    pub(super) fn rate(self) -> BackgroundRate {
-        if self.probes < MIN_BACKGROUND_PROBES {
-            BackgroundRate::default()
-        } else {
-            BackgroundRate::for_rate(to_probes(self.failures) / to_probes(self.probes))
-        }
+    /// Returns the measured rate, once there are enough probes.
+    pub(super) fn rate(self) -> Option<f64> {
+        (self.probes >= MIN_BACKGROUND_PROBES).then(|| to_probes(self.failures) / to_probes(self.probes))
+    }
+
+    /// Returns the median of the rates of several subjects, once they have enough probes together. A few noisy subjects do not
+    /// change it.
+    pub(super) fn median(all: impl Iterator<Item = Self>) -> Option<f64> {
+        let mut rates: Vec<(f64, u64)> = all
+            .filter(|rates| rates.probes > 0)
+            .map(|rates| (to_probes(rates.failures) / to_probes(rates.probes), rates.probes))
+            .collect();
+        let total: u64 = rates.iter().map(|(_, probes)| probes).sum();
+        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sum = 0;
+        let half = rates.iter().find(|(_, probes)| {
+            sum += probes;
+            2 * sum >= total
+        });
+        half.map(|(rate, _)| *rate)
+            .filter(|_| total >= MIN_BACKGROUND_PROBES)
     }
 }
 

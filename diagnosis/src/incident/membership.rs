@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, TargetId};
+use parallax_model::{EventTime, Front, TargetId};
 
 use super::{IncidentLog, Scope, TrackedIncident};
 use crate::{ids::VantageIx, inference::judgement_unit::JudgementUnit, regions::Region};
@@ -29,8 +29,8 @@ pub(crate) struct OpenCause<'a> {
 }
 
 impl TrackedIncident {
-    /// Reports whether the incident is a cause for failures of another subject.
-    fn is_cause_for(&self, unit: &JudgementUnit) -> bool {
+    /// Reports whether the incident is a cause for failures of another subject, which clients reach through `front`.
+    fn is_cause_for(&self, unit: &JudgementUnit, front: Option<Front>) -> bool {
         let lead = &self.lead_unit;
         self.is_open()
             && self.is_reported()
@@ -39,7 +39,9 @@ impl TrackedIncident {
             && !self.scope.is_slow()
             && lead != unit
             && lead.depth() <= unit.depth()
-            && (self.region.is_cluster_wide() || matches!(self.region, Region::Backend(_)))
+            && (is_shared(self.region)
+                || self.region.is_of_front()
+                    && front.is_some_and(|front| *lead == JudgementUnit::Front(front)))
     }
 
     /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, and the
@@ -48,12 +50,17 @@ impl TrackedIncident {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
             .chain(self.region.in_both_directions())
-            .filter(|region| region.is_cluster_wide() || matches!(region, Region::Backend(_)))
+            .filter(|region| is_shared(*region) || region.is_of_front())
     }
 
     fn may_be_about(&self, region: Region) -> bool {
         self.possible_regions().any(|possible| possible == region)
     }
+}
+
+/// Reports whether a region may break several subjects.
+const fn is_shared(region: Region) -> bool {
+    region.is_cluster_wide() || matches!(region, Region::Backend(_))
 }
 
 impl IncidentLog {
@@ -79,11 +86,18 @@ impl IncidentLog {
 
     /// Returns the regions of open incidents that may cause failures of a subject, which did not name them, each with its
     /// first failure.
-    pub(crate) fn known_causes(&self, unit: &JudgementUnit) -> BTreeMap<Region, EventTime> {
+    pub(crate) fn known_causes(
+        &self,
+        unit: &JudgementUnit,
+        front: Option<Front>,
+    ) -> BTreeMap<Region, EventTime> {
         if unit.is_latency() || matches!(unit, JudgementUnit::Mesh | JudgementUnit::SingleTarget(_)) {
             return BTreeMap::new();
         }
-        let causes = self.tracked.iter().filter(|tracked| tracked.is_cause_for(unit));
+        let causes = self
+            .tracked
+            .iter()
+            .filter(|tracked| tracked.is_cause_for(unit, front));
         let regions = |tracked: &TrackedIncident| {
             let since = tracked.incident.since;
             let regions: Vec<Region> = tracked.possible_regions().collect();
@@ -96,12 +110,12 @@ impl IncidentLog {
     /// lists the regions of those incidents; `reported` are the ids of the incidents that it named in this round.
     pub(crate) fn attribute(
         &mut self,
-        unit: &JudgementUnit,
+        (unit, front): (&JudgementUnit, Option<Front>),
         explained: &[(Region, ExplainedSubject)],
         reported: &BTreeSet<String>,
     ) {
         for tracked in &mut self.tracked {
-            if !tracked.is_cause_for(unit) {
+            if !tracked.is_cause_for(unit, front) {
                 continue;
             }
             if let Some((_, subject)) = explained.iter().find(|(region, _)| tracked.may_be_about(*region)) {
@@ -135,6 +149,7 @@ impl IncidentLog {
         let wider = self.tracked.iter().find(|tracked| {
             tracked.is_open()
                 && !tracked.scope.is_slow()
+                && tracked.lead_unit != *unit
                 && tracked.may_be_about(cause)
                 && !tracked.units.is_empty()
         });

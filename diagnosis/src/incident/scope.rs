@@ -32,6 +32,14 @@ impl Scope {
         }
     }
 
+    /// Returns the Service of a scope that is about one, unless it is about slowness.
+    pub(super) const fn service(&self) -> Option<&ServiceKey> {
+        match self {
+            Self::Service(service) | Self::Answers(service, _) => Some(service),
+            Self::Cluster | Self::Withdrawn | Self::Front(_) | Self::Target(_) | Self::Slow(_) => None,
+        }
+    }
+
     pub(super) const fn is_slow(&self) -> bool {
         matches!(self, Self::Slow(_))
     }

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use parallax_model::{EventTime, Front, Micros, Round, TargetId};
+use parallax_model::{EventTime, Front, Micros, Probability, Round, TargetId};
 
 use super::{IncidentEvent, Report, Scope};
 use crate::{
@@ -151,6 +151,17 @@ impl TrackedIncident {
         }
     }
 
+    /// Reports whether every Pod of a workload fails, of which another subject names one: a host that reaches the Pods through
+    /// an entry cannot tell how many of them fail.
+    pub(super) fn includes(&self, unit: &JudgementUnit, report: &Report) -> bool {
+        self.region == Region::Target
+            && matches!(report.region, Region::Backend(_))
+            && self.lead_unit != *unit
+            && !report.scope.is_slow()
+            && self.scope.service().is_some()
+            && self.scope.service() == report.scope.service()
+    }
+
     /// Adds the clients and targets of a report without changing the verdict.
     pub(super) fn merge_members(&mut self, report: Report) {
         self.add_members(report.failing_clients, report.verdict.targets);
@@ -212,6 +223,11 @@ impl TrackedIncident {
         self.recovery.step(round, &all);
         let resumed = self.recovery.resumptions() - before;
         self.incident.occurrences = self.incident.occurrences.saturating_add(resumed);
+        let share = self
+            .recovery
+            .duty_cycle()
+            .filter(|_| self.incident.occurrences > 1);
+        self.incident.duty_cycle = share.and_then(|share| Probability::new(share).ok());
     }
 
     /// Reports whether probes that cross the region succeed again, from each client that failed.

@@ -134,10 +134,19 @@ impl ComparisonData {
 
     /// Reports whether most failures are connections that opened and then stalled.
     pub(crate) fn mostly_stalls(&self) -> bool {
-        let of =
-            |class: KindClass| -> f64 { self.cells.iter().map(|cell| cell.kinds[class_index(class)]).sum() };
-        let all: f64 = self.cells.iter().flat_map(|cell| cell.kinds).sum();
-        2.0 * (of(KindClass::Stall) + of(KindClass::Tls)) > all
+        self.are_mostly(&[KindClass::Stall, KindClass::Tls])
+    }
+
+    /// Reports whether most failures are missing answers, as packet loss leaves them.
+    pub(crate) fn mostly_unanswered(&self) -> bool {
+        self.are_mostly(&[KindClass::Timeout, KindClass::Stall, KindClass::Tls])
+    }
+
+    fn are_mostly(&self, classes: &[KindClass]) -> bool {
+        let kinds = || self.cells.iter().flat_map(|cell| cell.kinds.iter().enumerate());
+        let of_classes = kinds().filter(|(i, _)| classes.iter().any(|class| class_index(*class) == *i));
+        let all: f64 = kinds().map(|(_, weight)| weight).sum();
+        2.0 * of_classes.map(|(_, weight)| weight).sum::<f64>() > all
     }
 
     /// Returns the cells that a region may affect, in ascending order.

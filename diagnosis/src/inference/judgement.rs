@@ -111,7 +111,7 @@ pub(crate) struct JudgementInput {
 
 impl JudgementInput {
     pub(crate) fn new(
-        start: Round,
+        (start, is_target): (Round, bool),
         cells: RoundCells,
         paths: SubjectPaths,
         world: &NameRegistry,
@@ -129,9 +129,9 @@ impl JudgementInput {
         if !data.suggests_proxy_header_mismatch(understood.sum()) {
             kinds.remove(&RegionKind::ProtoVip);
         }
-        // The network between nodes has its own subject. Next to origins on other nodes nearly every path crosses it, so only
-        // what shows nowhere else is attributed to it here: the loss of large packets.
-        if !paths.origin_pods.is_empty() && !data.mostly_stalls() {
+        // The network between nodes has its own subject, and most paths of a target cross it. Only what shows nowhere else is
+        // attributed to it here: the loss of large packets.
+        if is_target && !data.mostly_stalls() {
             kinds.remove(&RegionKind::Cross);
         }
         Self {

@@ -58,6 +58,11 @@ impl JudgementUnit {
         }
     }
 
+    /// Reports whether the subject is reached through a Service, or is a target.
+    pub(crate) const fn is_service(&self) -> bool {
+        matches!(self, Self::Front(_) | Self::Endpoints(..) | Self::Target(_))
+    }
+
     pub(crate) const fn is_latency(&self) -> bool {
         matches!(self, Self::Latency(_))
     }

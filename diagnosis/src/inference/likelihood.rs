@@ -54,28 +54,56 @@ pub(crate) struct RateGrid {
     pub(crate) background: BackgroundRate,
 }
 
-/// Background failure rate of a subject relative to the usual one, as an index into [`BACKGROUND_FACTORS`].
+/// Background failure rate of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct BackgroundRate(u8);
+pub(crate) enum BackgroundRate {
+    /// Not measured, or as usual.
+    #[default]
+    Usual,
+    /// Measured to be low. Of [`THETA0`], only the rates of a quiet subject are left: a lasting loss of a few percent is a
+    /// fault, not its background.
+    Quiet,
+    /// Higher than usual, as an index into [`BACKGROUND_FACTORS`].
+    Raised(u8),
+}
 
 /// Weighted median of [`THETA0`].
 const THETA0_MEDIAN: f64 = 1e-3;
 /// Factors on the rates of [`THETA0`]; noisier subjects use the last one.
-const BACKGROUND_FACTORS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
+const BACKGROUND_FACTORS: [f64; 4] = [3.0, 8.0, 20.0, 50.0];
 /// Upper bound of the background rates: above it a fault could no longer stand out.
 const MAX_BACKGROUND: f64 = 0.25;
 
 impl BackgroundRate {
-    /// Returns the smallest step whose median is at least the measured rate. Quieter subjects use the first step.
+    /// Returns the smallest step whose median is at least the measured rate.
     pub(crate) fn for_rate(rate: f64) -> Self {
+        if rate <= THETA0_MEDIAN {
+            return Self::Usual;
+        }
         let step = BACKGROUND_FACTORS
             .iter()
             .position(|step| rate <= THETA0_MEDIAN * step);
-        Self(u8::try_from(step.unwrap_or(BACKGROUND_FACTORS.len() - 1)).unwrap_or(0))
+        Self::Raised(u8::try_from(step.unwrap_or(BACKGROUND_FACTORS.len() - 1)).unwrap_or(0))
     }
 
-    fn factor(self) -> f64 {
-        BACKGROUND_FACTORS[usize::from(self.0).min(BACKGROUND_FACTORS.len() - 1)]
+    /// Reports whether a measured rate is that of a quiet subject.
+    pub(crate) fn is_quiet(rate: f64) -> bool {
+        rate <= THETA0[QUIET_RATES - 1].0
+    }
+
+    /// Returns the grid of θ0.
+    fn grid(self) -> Vec<(f64, f64)> {
+        match self {
+            Self::Usual => THETA0.to_vec(),
+            Self::Quiet => THETA0[..QUIET_RATES].to_vec(),
+            Self::Raised(step) => {
+                let factor = BACKGROUND_FACTORS[usize::from(step).min(BACKGROUND_FACTORS.len() - 1)];
+                let raised = THETA0
+                    .iter()
+                    .map(|(rate, weight)| ((rate * factor).min(MAX_BACKGROUND), *weight));
+                raised.collect()
+            }
+        }
     }
 }
 
@@ -87,6 +115,9 @@ pub(crate) const THETA0: [(f64, f64); 5] = [
     (1.5e-2, 0.10),
     (5e-2, 0.05),
 ];
+
+/// Number of rates of [`THETA0`] that a quiet subject may have.
+const QUIET_RATES: usize = 3;
 
 /// Failures and successes by share of the region, in units of [`crate::evidence::weights::ONE`].
 pub(crate) type ShareGroups = BTreeMap<PathShare, (u64, u64)>;
@@ -166,8 +197,7 @@ const MAX_TABLES: usize = 4096;
 impl Likelihood {
     /// Creates the likelihood for a grid.
     pub(crate) fn with_grid(grid: RateGrid) -> Self {
-        let factor = grid.background.factor();
-        let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MAX_BACKGROUND), weight));
+        let theta0 = grid.background.grid();
         let pairs: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
         if grid.dense {
             Self::new(&dense_rates(), pairs, &theta0, 1.0)

@@ -75,6 +75,9 @@ pub(crate) struct RecoveryProgress {
     longest_pause: i64,
     /// How often the fault came back after a pause.
     resumptions: u32,
+    /// First round of the fault, and the number of rounds with failures.
+    first_failure: Option<Round>,
+    failing_rounds: u32,
 }
 
 impl RecoveryProgress {
@@ -85,6 +88,8 @@ impl RecoveryProgress {
             crossings: crossed,
             last_failure: Some(last_failure),
             latest_round: Some(last_failure),
+            first_failure: Some(last_failure),
+            failing_rounds: 1,
             ..Self::default()
         }
     }
@@ -99,6 +104,8 @@ impl RecoveryProgress {
             self.failures += failures;
             self.crossings += self.passed + passed + failures;
             self.last_failure = Some(round);
+            self.first_failure.get_or_insert(round);
+            self.failing_rounds += 1;
             (self.passed, self.rounds_with_success, self.log_likelihood_ratio) = (0.0, 0, 0.0);
             return;
         }
@@ -133,6 +140,8 @@ impl RecoveryProgress {
     /// Continues the rhythm of an earlier fault of the same region, which this one resumes.
     pub(crate) fn resuming(mut self, earlier: &Self) -> Self {
         self.longest_pause = earlier.longest_pause;
+        self.first_failure = earlier.first_failure.or(self.first_failure);
+        self.failing_rounds += earlier.failing_rounds;
         if let (Some(before), Some(now)) = (earlier.last_failure, self.last_failure) {
             let pause = now.0 - before.0 - 1;
             if pause <= MAX_PAUSE {
@@ -145,6 +154,14 @@ impl RecoveryProgress {
     /// Returns how often the fault came back after a pause.
     pub(crate) const fn resumptions(&self) -> u32 {
         self.resumptions
+    }
+
+    /// Returns the share of rounds with failures between the first and the last one.
+    pub(crate) fn duty_cycle(&self) -> Option<f64> {
+        let rounds = self.last_failure?.0 - self.first_failure?.0 + 1;
+        #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
+        let share = f64::from(self.failing_rounds) / rounds.max(1) as f64;
+        Some(share.min(1.0))
     }
 
     /// Returns the failures, and the probes that crossed the region, up to the last failure.

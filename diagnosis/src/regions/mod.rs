@@ -365,6 +365,23 @@ impl Region {
         self.is_global() || matches!(self, Self::ClientVip(_))
     }
 
+    /// Reports whether the region is a fault of a front: of the way to it, whatever its endpoints answer.
+    pub(crate) const fn is_of_front(self) -> bool {
+        matches!(
+            self,
+            Self::Vip
+                | Self::ProtoVip
+                | Self::ClientVip(_)
+                | Self::ZoneVip(_)
+                | Self::NoLocal
+                | Self::SameVip
+                | Self::SelfVip
+                | Self::OutsideAll
+                | Self::LbOwnNode
+                | Self::OutsideFrontNode
+        )
+    }
+
     /// Reports whether the region affects every target, not just one.
     pub(crate) const fn is_global(self) -> bool {
         self.is_between_nodes() || matches!(self, Self::DnsClient(_) | Self::DnsAll)

@@ -3,6 +3,7 @@
 mod consequences;
 mod endpoints;
 mod fronts;
+mod lasting;
 mod lifecycle;
 mod nodes;
 mod rounds;

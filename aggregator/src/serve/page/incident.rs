@@ -34,6 +34,8 @@ pub(super) struct IncidentCard {
     pub(super) since_iso: String,
     pub(super) duration: String,
     pub(super) occurrences: Option<String>,
+    /// Share of the time in which probes fail, if the cause recurred.
+    pub(super) duty_cycle: Option<String>,
     /// Why it ended, if its subject no longer exists.
     pub(super) closed_because: Option<String>,
     pub(super) targets: Vec<String>,
@@ -59,6 +61,11 @@ pub(super) struct IncidentCard {
     pub(super) dashboards: Vec<DashboardLink>,
     /// Id, title, and what would be needed to rule it out.
     pub(super) not_excluded: Vec<(String, String, String)>,
+}
+
+/// "35 %".
+fn percent(share: Probability) -> String {
+    format!("{:.0} %", 100.0 * share.get())
 }
 
 #[derive(Debug)]
@@ -140,6 +147,7 @@ impl IncidentCard {
             duration: (end_time(incident, now) - incident.since).humanize(),
             closed_because: incident.departure_reason.clone(),
             occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
+            duty_cycle: incident.duty_cycle.map(percent),
             targets,
             more_targets,
             target_count,

@@ -39,16 +39,19 @@ impl Engine {
             .iter()
             .map(|region| (*region, self.explained_subject(unit, judgement, *region)))
             .collect();
-        self.incidents.attribute(unit, &explained, reported);
+        let front = self.front_of_unit(unit);
+        self.incidents.attribute((unit, front), &explained, reported);
         if judgement.known.is_empty() {
             return;
         }
         let unconfirmed = self.incidents.unconfirmed(unit, reported);
-        let named = judgement.findings.iter().filter(|finding| finding.is_verdict);
-        let mut fixed = judgement.known.clone();
-        fixed.extend(named.map(|finding| finding.region));
         for region in unconfirmed {
-            if fixed.contains(&region) {
+            let mut named = judgement.findings.iter().filter(|finding| finding.is_verdict);
+            if named.any(|finding| finding.region == region) {
+                continue;
+            }
+            if judgement.known.contains(&region) {
+                self.incidents.withdraw(unit, region, region);
                 continue;
             }
             // With named regions beside them the gain would be smaller still.

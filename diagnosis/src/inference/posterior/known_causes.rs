@@ -12,7 +12,12 @@ const MIN_KNOWN_GAIN: f64 = 0.5;
 impl Comparison<'_> {
     /// Returns the known causes that explain the subject's failures, in the order of what each adds to the previous ones.
     pub(crate) fn explaining(&self, known: &[Region], likelihood: &mut Likelihood) -> Vec<Region> {
+        // What goes wrong on the way to a front shows behind it as missing answers, not as errors.
+        let unanswered = self.data.mostly_unanswered();
         let touches_failure = |region: &Region| {
+            if region.is_of_front() && !region.is_cluster_wide() && !unanswered {
+                return false;
+            }
             let shares = self.data.shares(*region, self.paths);
             self.data.has_failures(&shares)
         };

@@ -50,7 +50,8 @@ pub fn line(cluster: &Cluster) -> String {
     let headless = ClusterTarget::Headless(app);
     published.push(json!({"target": {"url": headless.id()}, "service": headless.service(), "port": 8080}));
     json!({"type": "topology_spec", "t_us": 0, "spec": {"proxyMode": "iptables", "nodes": nodes,
-        "services": services, "published": published, "targets": [{"url": ClusterTarget::Name.id()}]}})
+        "services": services, "published": published, "targets": [{"url": ClusterTarget::Name.id()}],
+        "aggregator": cluster.node_name(cluster.node_of(cluster.aggregator))}})
     .to_string()
 }
 

@@ -1,0 +1,77 @@
+//! Faults that lose a few percent of the requests, and faults that come and go.
+
+use parallax_diagnosis::view::View;
+
+use super::*;
+use crate::splitmix::SplitMix;
+
+const QUIET_ROUNDS: i64 = 60;
+
+/// Rounds in which requests for a host fail at a rate. All others fail at one in a thousand.
+fn partial_loss(
+    mesh: &mut SimulatedMesh,
+    rounds: std::ops::Range<i64>,
+    host: &str,
+    rate: f64,
+) -> Option<View> {
+    let mut view = None;
+    for round in rounds {
+        let fault = |probe: &Probe| {
+            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60;
+            let share = if probe.target == host { rate } else { 0.001 };
+            SplitMix::new(seed).happens(share).then_some(("check", "status"))
+        };
+        view = Some(mesh.round(round, &fault));
+    }
+    view
+}
+
+/// Without the past of the other subjects, a loss of four percent is not told from a noisy subject.
+#[test]
+fn an_application_that_fails_a_few_percent_of_its_requests_is_named_in_a_mesh_that_is_quiet_otherwise() {
+    let host = "http://h0.example.test/";
+    let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 4, "Cluster"));
+    let view = partial_loss(&mut mesh, 0..QUIET_ROUNDS, host, 0.001).unwrap();
+    assert_eq!(view.incidents, []);
+    let view = partial_loss(&mut mesh, QUIET_ROUNDS..QUIET_ROUNDS + 60, host, 0.05).unwrap();
+    let [incident] = view.incidents.as_slice() else {
+        panic!("one incident, got {:#?}", view.incidents);
+    };
+    assert_eq!(incident.verdict.region.to_string(), "target");
+    assert_eq!(incident.verdict.targets, [host.parse().unwrap()]);
+}
+
+/// 20 s on, 40 s off: one incident with a count and its duty cycle.
+#[test]
+fn a_fault_that_comes_and_goes_is_one_incident_with_a_count_and_the_share_of_the_time_in_which_it_fails() {
+    let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 4, "Cluster"));
+    let host = "http://h0.example.test/";
+    let mut view = None;
+    for round in 0..100 {
+        let on = round >= 8 && (round - 8) % 12 < 4;
+        let fault = |probe: &Probe| (on && probe.target == host).then_some(("check", "status"));
+        view = Some(mesh.round(round, &fault));
+    }
+    let view = view.unwrap();
+    let [incident] = view.incidents.as_slice() else {
+        panic!("one incident, got {:#?}", view.incidents);
+    };
+    assert!(incident.occurrences >= 6, "{}", incident.occurrences);
+    let share = incident.duty_cycle.unwrap().get();
+    assert!((0.3..0.45).contains(&share), "{share}");
+}
+
+#[test]
+fn a_few_failures_in_two_rounds_are_no_lasting_loss() {
+    let host = "http://h0.example.test/";
+    let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 4, "Cluster"));
+    partial_loss(&mut mesh, 0..QUIET_ROUNDS, host, 0.001);
+    let few = |probe: &Probe| {
+        (probe.target == host && probe.channel == "vip" && probe.client == "n1")
+            .then_some(("check", "status"))
+    };
+    mesh.round(QUIET_ROUNDS, &few);
+    mesh.round(QUIET_ROUNDS + 1, &few);
+    let view = partial_loss(&mut mesh, QUIET_ROUNDS + 2..QUIET_ROUNDS + 40, host, 0.001).unwrap();
+    assert_eq!(view.incidents, []);
+}
