@@ -39,7 +39,9 @@ impl Engine {
             .filter(|(_, cells)| !cells.is_empty())
             .map(|(round, _)| round)
             .collect();
-        let lasts = failing.len() >= MIN_LASTING_ROUNDS;
+        // Beside a known cause, what its region explains only in part would look like a further fault.
+        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
+        let lasts = failing.len() >= MIN_LASTING_ROUNDS && known.is_empty();
         if lasts && own_rate.or_else(of_all).is_some_and(BackgroundRate::is_quiet) {
             BackgroundRate::Quiet
         } else {
