@@ -25,10 +25,7 @@ impl Engine {
         vantages: &mut [VantageView],
         hazards: &mut Vec<Hazard>,
     ) {
-        let paths = SubjectPaths {
-            mesh: self.cluster.nodes.clone(),
-            ..SubjectPaths::default()
-        };
+        let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
         for cause in self.incidents.open_causes() {
             let Some(incident) = incidents.iter_mut().find(|incident| incident.id == cause.id) else {
                 continue;
@@ -70,11 +67,7 @@ impl Engine {
             .vantages
             .get(&view.vantage)
             .and_then(|vantage| self.cluster.nodes.client_node(vantage));
-        let aggregator = self
-            .cluster
-            .topology
-            .aggregator_node()
-            .and_then(|node| self.registry.nodes.get(node));
+        let aggregator = self.aggregator_node();
         view.state == VantageState::Silent
             && lately
             && node.is_some()
@@ -84,12 +77,15 @@ impl Engine {
                 .any(|region| region.contains_connection_between((node, aggregator), paths))
     }
 
+    fn aggregator_node(&self) -> Option<NodeIx> {
+        self.registry.nodes.get(self.cluster.topology.aggregator_node()?)
+    }
+
     /// Reports whether a region contains the way of a node's reports to the aggregator, or one of its possible ways if the
     /// aggregator's node is unknown.
     pub(super) fn may_silence(&self, region: Region, node: NodeIx, paths: &SubjectPaths) -> bool {
         let contains = |to: NodeIx| region.contains_connection_between((Some(node), Some(to)), paths);
-        let aggregator = self.cluster.topology.aggregator_node();
-        match aggregator.and_then(|name| self.registry.nodes.get(name)) {
+        match self.aggregator_node() {
             Some(aggregator) => contains(aggregator),
             None => paths.mesh.node_set.iter().any(|to| *to != node && contains(*to)),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::Round;
 
-use super::Engine;
+use super::{Engine, state::BackgroundRates};
 use crate::{
     evidence::{
         block::CellBlock,
@@ -32,21 +32,36 @@ impl Engine {
     ) -> BackgroundRate {
         let state = self.judgement.units.get(unit);
         let own_rate = state.and_then(|state| state.background.rate());
-        let of_all = || self.judgement.median_background.filter(|_| unit.is_service());
+        // Beside a known cause, what its region explains only in part would look like a further fault.
+        let is_alone = || {
+            let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
+            known.is_empty()
+        };
+        let of_all = || self.median_background().filter(|_| unit.is_service());
+        if self.has_lasted(own, floor)
+            && is_alone()
+            && own_rate.or_else(of_all).is_some_and(BackgroundRate::is_quiet)
+        {
+            BackgroundRate::Quiet
+        } else {
+            own_rate.map_or(BackgroundRate::Usual, BackgroundRate::for_rate)
+        }
+    }
+
+    fn has_lasted(&self, own: &[CellBlock], floor: Round) -> bool {
         let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
         let failing: BTreeSet<Round> = rings
             .flat_map(|ring| ring.failing_cells(floor))
             .filter(|(_, cells)| !cells.is_empty())
             .map(|(round, _)| round)
             .collect();
-        // Beside a known cause, what its region explains only in part would look like a further fault.
-        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let lasts = failing.len() >= MIN_LASTING_ROUNDS && known.is_empty();
-        if lasts && own_rate.or_else(of_all).is_some_and(BackgroundRate::is_quiet) {
-            BackgroundRate::Quiet
-        } else {
-            own_rate.map_or(BackgroundRate::Usual, BackgroundRate::for_rate)
-        }
+        failing.len() >= MIN_LASTING_ROUNDS
+    }
+
+    /// Returns the median of the background rates of all Services and targets, once there are enough probes.
+    fn median_background(&self) -> Option<f64> {
+        let services = self.judgement.units.iter().filter(|(unit, _)| unit.is_service());
+        BackgroundRates::median(services.map(|(_, state)| state.background))
     }
 
     /// Reports whether the rates of a subject are known well enough for a dense grid.

@@ -1,7 +1,6 @@
 //! Judges one subject after a round: selects windows, cells and related subjects, and compares the regions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use parallax_model::{Channel, EventTime, Round};
 
@@ -72,10 +71,7 @@ impl Engine {
     }
 
     pub(super) fn subject_paths(&self, unit: &JudgementUnit, cells: &RoundCells) -> SubjectPaths {
-        let mut paths = SubjectPaths {
-            mesh: Arc::clone(&self.cluster.nodes),
-            ..SubjectPaths::default()
-        };
+        let mut paths = SubjectPaths::of_mesh(&self.cluster.nodes);
         let front = self.front_of_unit(unit);
         match (front, self.service_of_unit(unit)) {
             (Some(front), Some(service)) => {
@@ -129,7 +125,7 @@ impl Engine {
         }
         let windows = state.detectors.windows(floor);
         let background = self.background_rate(unit, &own, floor);
-        let facts = [self.prior_facts(unit).to_vec(), self.silence_facts()].concat();
+        let facts = self.facts_of_round(unit);
         let grid = RateGrid {
             fine: self.endpoints_unknown(&own, &controls, floor),
             dense: self.has_many_failures(&own, floor),
@@ -197,22 +193,21 @@ impl Engine {
             self.windows_of_known(unit, (own, controls), &known, (windows, floor), facts, likelihood);
         let known: Vec<Region> = known.into_keys().collect();
         let mut cases = Vec::new();
-        for start in &windows {
-            let cells = self.cells_since(own, controls, *start, false);
-            cases.push(self.judgement_input(unit, *start, cells, facts, likelihood));
+        for start in windows {
+            let cells = self.cells_since(own, controls, start, false);
+            cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
         }
         if let (JudgementUnit::Dns, Some(first)) = (unit, cases.first())
             && first.paths.resolver_pods.len() > 1
         {
             let one = first.best_score(&known, likelihood);
             self.judgement.questions = QuestionsPerLookup::Two;
-            let cells = first.cells.clone();
-            let both = self.judgement_input(unit, first.start, cells, facts, likelihood);
+            let both = self.judgement_input(unit, first.start, first.cells.clone(), facts, likelihood);
             if both.best_score(&known, likelihood) > one {
-                cases.clear();
-                for start in &windows {
-                    let cells = self.cells_since(own, controls, *start, false);
-                    cases.push(self.judgement_input(unit, *start, cells, facts, likelihood));
+                let others = cases.split_off(1);
+                cases = vec![both];
+                for case in others {
+                    cases.push(self.judgement_input(unit, case.start, case.cells, facts, likelihood));
                 }
             } else {
                 self.judgement.questions = QuestionsPerLookup::One;
@@ -262,15 +257,11 @@ impl Engine {
 
     /// Residual doubt for multiple comparisons: fronts and targets are each judged separately.
     pub(crate) fn residual_doubt(&self, unit: &JudgementUnit) -> ResidualDoubt {
-        match (self.rules.outcome_split, unit.without_latency()) {
-            (
-                OutcomeSplit::PerPhase,
-                JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_),
-            ) => {
-                let fronts = self.cluster.topology.fronts().len() + self.evidence.visited_node_fronts;
-                ResidualDoubt::for_subjects(fronts + self.cluster.topology.targets().len())
-            }
-            _ => ResidualDoubt::for_subjects(1),
+        if self.rules.outcome_split == OutcomeSplit::PerPhase && unit.without_latency().is_service() {
+            let fronts = self.cluster.topology.fronts().len() + self.evidence.visited_node_fronts;
+            ResidualDoubt::for_subjects(fronts + self.cluster.topology.targets().len())
+        } else {
+            ResidualDoubt::for_subjects(1)
         }
     }
 
@@ -290,12 +281,8 @@ impl Engine {
             // Where one question of two is lost and a repeat answered every time, no Pod hangs.
             kinds.remove(&RegionKind::Backend);
         }
-        let is_target = matches!(unit, JudgementUnit::Target(_)) || !paths.origin_pods.is_empty();
-        let case = JudgementInput::new((start, is_target), cells, paths, &self.registry, &kinds, facts);
-        if matches!(
-            unit.without_latency(),
-            JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_)
-        ) {
+        let case = JudgementInput::new(unit, start, cells, paths, &self.registry, &kinds, facts);
+        if unit.without_latency().is_service() {
             case.with_pool(self.subject_pool(unit, start), likelihood)
         } else {
             case

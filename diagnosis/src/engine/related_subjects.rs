@@ -83,19 +83,26 @@ impl Engine {
         new
     }
 
+    /// Returns the facts about a subject, with those that hold in this round only.
+    pub(super) fn facts_of_round(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
+        let lasting = self.prior_facts(unit);
+        let silence = self.silence_facts();
+        if silence.is_empty() {
+            return lasting;
+        }
+        lasting.iter().cloned().chain(silence).collect()
+    }
+
     /// Returns facts about nodes whose prober answers others while its reports do not arrive: what leaves these nodes gets lost.
     /// A silence that another open incident explains says nothing.
-    pub(super) fn silence_facts(&self) -> Vec<PriorFact> {
+    fn silence_facts(&self) -> Vec<PriorFact> {
         let unheard = self.presence.unheard.iter();
         let unheard = unheard.filter(|(_, rounds)| **rounds >= MIN_UNHEARD_ROUNDS);
         let nodes: Vec<NodeIx> = unheard.map(|(node, _)| *node).collect();
         if nodes.is_empty() {
             return Vec::new();
         }
-        let paths = SubjectPaths {
-            mesh: Arc::clone(&self.cluster.nodes),
-            ..SubjectPaths::default()
-        };
+        let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
         let causes = self.incidents.open_causes();
         let explained = |node: NodeIx| {
             let others = causes.iter().filter(|cause| cause.region.node() != Some(node));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Round};
 
-use super::{Engine, is_known, state::BackgroundRates};
+use super::{Engine, is_known};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
@@ -107,9 +107,6 @@ impl Engine {
             }
         }
         self.evidence.visited_node_fronts = self.visited_node_fronts();
-        let services = self.judgement.units.iter().filter(|(unit, _)| unit.is_service());
-        self.judgement.median_background =
-            BackgroundRates::median(services.map(|(_, state)| state.background));
         // Causes first: what a fault of the network, or of an origin, entails is judged beside it.
         let mut in_order: Vec<&JudgementUnit> = touched.iter().collect();
         in_order.sort_by_key(|unit| {

@@ -142,8 +142,6 @@ pub(super) struct ProberPresence {
 #[derive(Debug)]
 pub(super) struct JudgementState {
     pub(super) units: BTreeMap<JudgementUnit, UnitState>,
-    /// Median of the background rates of all Services and targets, once there are enough probes.
-    pub(super) median_background: Option<f64>,
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
@@ -161,7 +159,6 @@ impl JudgementState {
     pub(super) fn new() -> Self {
         Self {
             units: BTreeMap::new(),
-            median_background: None,
             investigating: BTreeMap::new(),
             tentative_causes: BTreeMap::new(),
             questions: QuestionsPerLookup::default(),

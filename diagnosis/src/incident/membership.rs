@@ -32,11 +32,8 @@ impl TrackedIncident {
     /// Reports whether the incident is a cause for failures of another subject, which clients reach through `front`.
     fn is_cause_for(&self, unit: &JudgementUnit, front: Option<Front>) -> bool {
         let lead = &self.lead_unit;
-        self.is_open()
-            && self.is_reported()
-            && self.departure_reason.is_none()
+        self.is_standing()
             && !self.units.is_empty()
-            && !self.scope.is_slow()
             && lead != unit
             && lead.depth() <= unit.depth()
             && (is_shared(self.region)
@@ -66,12 +63,7 @@ const fn is_shared(region: Region) -> bool {
 impl IncidentLog {
     /// Returns the causes of open incidents, first failures first.
     pub(crate) fn open_causes(&self) -> Vec<OpenCause<'_>> {
-        let open = self.tracked.iter().filter(|tracked| {
-            tracked.is_open()
-                && tracked.is_reported()
-                && tracked.departure_reason.is_none()
-                && !tracked.scope.is_slow()
-        });
+        let open = self.tracked.iter().filter(|tracked| tracked.is_standing());
         let mut causes: Vec<OpenCause<'_>> = open
             .map(|tracked| OpenCause {
                 id: &tracked.incident.id,

@@ -191,6 +191,11 @@ impl TrackedIncident {
             && self.incident.verdict.shares_cause(&report.verdict)
     }
 
+    /// Reports whether people are told of the incident as the cause of failures that go on.
+    pub(super) fn is_standing(&self) -> bool {
+        self.is_open() && self.is_reported() && self.departure_reason.is_none() && !self.scope.is_slow()
+    }
+
     /// Reports whether the incident is reported to people.
     pub(super) fn is_reported(&self) -> bool {
         !(self.provisional && self.is_open())
@@ -253,12 +258,7 @@ impl TrackedIncident {
         events: &mut Vec<IncidentEvent>,
     ) {
         self.units.insert(unit.clone());
-        for client in report.failing_clients {
-            self.successes_since_failure.entry(client).or_default();
-        }
-        let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
-        targets.extend(report.verdict.targets.iter().cloned());
-        let targets: Vec<TargetId> = targets.into_iter().collect();
+        self.add_members(report.failing_clients, report.verdict.targets.iter().cloned());
         // Another subject replaces the verdict only if it has more evidence, or as much and is nearer to the cause.
         let withdrawn = self.scope == Scope::Withdrawn;
         let nearer = unit.depth() < self.lead_unit.depth();
@@ -268,7 +268,6 @@ impl TrackedIncident {
             Ordering::Greater => false,
         };
         if self.lead_unit != *unit && (withdrawn || !more) {
-            self.incident.verdict.targets = targets;
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
@@ -279,7 +278,6 @@ impl TrackedIncident {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
             verdict.evidence = report.verdict.evidence;
-            verdict.targets = targets;
             return;
         }
         let renamed = self.incident.verdict.region != report.verdict.region
@@ -298,7 +296,7 @@ impl TrackedIncident {
         self.scope = report.scope;
         self.incident.verdict = Verdict {
             deciding_probe: decided_by,
-            targets,
+            targets: std::mem::take(&mut self.incident.verdict.targets),
             ..report.verdict
         };
         if renamed && self.is_reported() {

@@ -7,6 +7,7 @@ use parallax_model::Round;
 use super::{
     comparison_data::ComparisonData,
     goodness_of_fit::{MAX_LACK_OF_FIT, ln_marginal_saturated},
+    judgement_unit::JudgementUnit,
     kind_profiles::proves_header_accepted,
     likelihood::{Likelihood, log_sum_exp},
     multiple_comparisons::ResidualDoubt,
@@ -111,7 +112,8 @@ pub(crate) struct JudgementInput {
 
 impl JudgementInput {
     pub(crate) fn new(
-        (start, is_target): (Round, bool),
+        unit: &JudgementUnit,
+        start: Round,
         cells: RoundCells,
         paths: SubjectPaths,
         world: &NameRegistry,
@@ -131,6 +133,7 @@ impl JudgementInput {
         }
         // The network between nodes has its own subject, and most paths of a target cross it. Only what shows nowhere else is
         // attributed to it here: the loss of large packets.
+        let is_target = matches!(unit, JudgementUnit::Target(_)) || !paths.origin_pods.is_empty();
         if is_target && !data.mostly_stalls() {
             kinds.remove(&RegionKind::Cross);
         }

@@ -32,6 +32,18 @@ pub(crate) enum JudgementUnit {
     Latency(Box<JudgementUnit>),
 }
 
+/// The regions of a connection between two Pods, apart from the Pods themselves and from what leaves the client's node.
+const CONNECTION_KINDS: [RegionKind; 8] = [
+    RegionKind::Bnode,
+    RegionKind::BnodeRemote,
+    RegionKind::NodeLink,
+    RegionKind::Pair,
+    RegionKind::Link,
+    RegionKind::Cross,
+    RegionKind::Zone,
+    RegionKind::ZoneLink,
+];
+
 impl JudgementUnit {
     /// Converts to the unit that judges the latency of this subject.
     pub(crate) fn into_latency(self) -> Self {
@@ -74,23 +86,14 @@ impl JudgementUnit {
         channels: &BTreeSet<Channel>,
     ) -> BTreeSet<RegionKind> {
         use RegionKind::{
-            Backend, Bnode, BnodeRemote, Cross, DnsAll, DnsClient, DnsName, LbOwnNode, Link, NoLocal,
-            NodeLink, OutsideAll, OutsideFrontNode, Pair, ProtoVip, SelfPod, SelfVip, Vip, Zone, ZoneLink,
+            Backend, DnsAll, DnsClient, DnsName, LbOwnNode, NoLocal, OutsideAll, OutsideFrontNode, ProtoVip,
+            SelfPod, SelfVip, Vip, Zone, ZoneLink,
         };
         let mut kinds = self.possible_kinds();
         // The way to a resolver is a connection like any other if the resolver is a Pod.
         if matches!(self.without_latency(), Self::Dns) && !paths.resolver_pods.is_empty() {
-            kinds.extend([
-                Backend,
-                Bnode,
-                BnodeRemote,
-                NodeLink,
-                Pair,
-                Link,
-                Cross,
-                Zone,
-                ZoneLink,
-            ]);
+            kinds.insert(Backend);
+            kinds.extend(CONNECTION_KINDS);
         }
         if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);
@@ -140,23 +143,13 @@ impl JudgementUnit {
     /// Returns the kinds of region of a subject of this sort, whatever its paths are.
     fn possible_kinds(&self) -> BTreeSet<RegionKind> {
         use RegionKind::{
-            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, Link, NoLocal,
-            NodeLink, Pair, Same, SameVip, Target, Vip, Zone, ZoneLink, ZoneVip,
+            Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, NoLocal, Pair,
+            Same, SameVip, Target, Vip, Zone, ZoneVip,
         };
         match self {
             Self::Latency(inner) => inner.possible_kinds(),
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
-            Self::Mesh => BTreeSet::from([
-                Client,
-                Bnode,
-                BnodeRemote,
-                NodeLink,
-                Pair,
-                Link,
-                Cross,
-                Zone,
-                ZoneLink,
-            ]),
+            Self::Mesh => std::iter::once(Client).chain(CONNECTION_KINDS).collect(),
             Self::Front(_) => BTreeSet::from([
                 Target,
                 Vip,

@@ -247,7 +247,7 @@ impl Region {
         }
     }
 
-    /// Reports whether a connection crosses the region because of the nodes at its ends, whoever makes it.
+    /// Reports whether a connection crosses the region because of its two nodes, whichever Pod opens it.
     fn contains_ends(self, ends: (Option<NodeIx>, Option<NodeIx>), paths: &SubjectPaths) -> bool {
         let from = |node: NodeIx| ends.0 == Some(node);
         let into = |node: NodeIx| ends.1 == Some(node);

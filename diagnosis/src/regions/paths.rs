@@ -140,6 +140,14 @@ impl MeshNodes {
 }
 
 impl SubjectPaths {
+    /// The paths of a subject without endpoints.
+    pub(crate) fn of_mesh(mesh: &Arc<MeshNodes>) -> Self {
+        Self {
+            mesh: Arc::clone(mesh),
+            ..Self::default()
+        }
+    }
+
     /// Returns the node of a vantage; `None` outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
         self.mesh.client_node(client)

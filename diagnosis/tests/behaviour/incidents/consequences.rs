@@ -9,7 +9,7 @@ fn between(probe: &Probe, a: &str, b: &str) -> bool {
     probe.channel != "dns" && (probe.client == a && node == Some(b) || probe.client == b && node == Some(a))
 }
 
-fn silenced(incident: &parallax_diagnosis::verdict::Incident) -> Vec<String> {
+fn silenced(incident: &Incident) -> Vec<String> {
     let silent = incident
         .consequences
         .iter()
@@ -38,9 +38,7 @@ fn a_vantage_that_a_broken_link_keeps_from_the_aggregator_is_silent_because_of_i
         view = Some(mesh.round(round, &cut));
     }
     let view = view.unwrap();
-    let [incident] = view.incidents.as_slice() else {
-        panic!("one incident, got {:#?}", view.incidents);
-    };
+    let incident = only_incident(&view);
     assert_eq!(silenced(incident), ["n1/pod"]);
     let explained: Vec<(String, bool)> = view
         .vantages
@@ -110,7 +108,7 @@ fn a_hazard_that_a_dead_node_leaves_behind_belongs_to_its_incident() {
     after["nodes"][1]["readiness"] = serde_json::json!("NotReady");
     after["services"][0]["endpoints"][1]["ready"] = serde_json::json!(false);
     mesh.change(after, 10 * INTERVAL);
-    // Nobody is sent to an endpoint that is not ready.
+    // kube-proxy selects no endpoint that is not ready.
     mesh.spec["services"][0]["endpoints"]
         .as_array_mut()
         .unwrap()
@@ -120,9 +118,7 @@ fn a_hazard_that_a_dead_node_leaves_behind_belongs_to_its_incident() {
         view = Some(mesh.round(round, &dead));
     }
     let view = view.unwrap();
-    let [incident] = view.incidents.as_slice() else {
-        panic!("one incident, got {:#?}", view.incidents);
-    };
+    let incident = only_incident(&view);
     assert_eq!(silenced(incident), ["n2/pod"]);
     assert_eq!(view.hazards, [], "{:#?}", incident.consequences);
     let sentences: Vec<String> = incident.consequences.iter().map(ToString::to_string).collect();

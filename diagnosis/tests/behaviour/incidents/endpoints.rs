@@ -96,7 +96,7 @@ fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_i
     for round in 9..16 {
         view = Some(mesh.round(round, &still));
     }
-    let open = |view: &parallax_diagnosis::view::View| {
+    let open = |view: &View| {
         let open = view
             .incidents
             .iter()

@@ -1,7 +1,5 @@
 //! Faults that lose a few percent of the requests, and faults that come and go.
 
-use parallax_diagnosis::view::View;
-
 use super::*;
 use crate::splitmix::SplitMix;
 
@@ -34,9 +32,7 @@ fn an_application_that_fails_a_few_percent_of_its_requests_is_named_in_a_mesh_th
     let view = partial_loss(&mut mesh, 0..QUIET_ROUNDS, host, 0.001).unwrap();
     assert_eq!(view.incidents, []);
     let view = partial_loss(&mut mesh, QUIET_ROUNDS..QUIET_ROUNDS + 60, host, 0.05).unwrap();
-    let [incident] = view.incidents.as_slice() else {
-        panic!("one incident, got {:#?}", view.incidents);
-    };
+    let incident = only_incident(&view);
     assert_eq!(incident.verdict.region.to_string(), "target");
     assert_eq!(incident.verdict.targets, [host.parse().unwrap()]);
 }
@@ -53,9 +49,7 @@ fn a_fault_that_comes_and_goes_is_one_incident_with_a_count_and_the_share_of_the
         view = Some(mesh.round(round, &fault));
     }
     let view = view.unwrap();
-    let [incident] = view.incidents.as_slice() else {
-        panic!("one incident, got {:#?}", view.incidents);
-    };
+    let incident = only_incident(&view);
     assert!(incident.occurrences >= 6, "{}", incident.occurrences);
     let share = incident.duty_cycle.unwrap().get();
     assert!((0.3..0.45).contains(&share), "{share}");
