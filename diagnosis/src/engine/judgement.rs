@@ -219,8 +219,8 @@ impl Engine {
         Some((judgement, failing))
     }
 
-    /// Returns the windows without the time before the known causes, if these explain failures of the subject: results from
-    /// when a cause did not exist would speak against it.
+    /// Returns the windows without the time before the known causes that explain failures of the subject: results from when a
+    /// cause did not exist would speak against it.
     fn windows_of_known(
         &mut self,
         unit: &JudgementUnit,
@@ -230,19 +230,30 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> BTreeSet<Round> {
-        let Some(since) = known.values().min() else {
+        let interval = self.settings.interval;
+        let Some(first) = windows.first().copied() else {
             return windows;
         };
-        let start = since.round(self.settings.interval).max(floor);
-        if windows.first().is_none_or(|first| *first >= start) {
+        let Some(start) = known.values().min().map(|since| since.round(interval).max(floor)) else {
+            return windows;
+        };
+        if first >= known.values().max().map_or(start, |since| since.round(interval)) {
             return windows;
         }
-        let cells = self.cells_since(own, controls, start, false);
-        let case = self.judgement_input(unit, start, cells, facts, likelihood);
+        let cells = self.cells_since(own, controls, start.max(first), false);
+        let case = self.judgement_input(unit, start.max(first), cells, facts, likelihood);
         let regions: Vec<Region> = known.keys().copied().collect();
-        if case.comparison().explaining(&regions, likelihood).is_empty() {
+        let explaining = case.comparison().explaining(&regions, likelihood);
+        let since = explaining.iter().filter_map(|region| known.get(region));
+        // What the subject named itself keeps its evidence.
+        let start = if self.incidents.unconfirmed(unit, &BTreeSet::new()).is_empty() {
+            since.max()
+        } else {
+            since.min()
+        };
+        let Some(start) = start.map(|since| since.round(interval).max(floor)) else {
             return windows;
-        }
+        };
         windows.into_iter().map(|window| window.max(start)).collect()
     }
 
@@ -283,7 +294,8 @@ impl Engine {
         }
         let case = JudgementInput::new(unit, start, cells, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
-            case.with_pool(self.subject_pool(unit, start), likelihood)
+            let pool = self.subject_pool(unit, start, likelihood);
+            case.with_pool(pool, likelihood)
         } else {
             case
         }

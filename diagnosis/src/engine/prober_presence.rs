@@ -25,6 +25,9 @@ use crate::{
 /// Longest in-place restart of a container, including image pull and the back-off after a first crash.
 const MAX_RESTART_TIME: Micros = Micros::from_secs(30);
 
+/// Maximum number of rounds of which a prober's reports are forgotten when it falls silent.
+const MAX_UNFINISHED_ROUNDS: i64 = 4;
+
 /// Results of the direct connections of a round to a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeEvidence {
@@ -66,7 +69,7 @@ impl Engine {
             return;
         }
         let end = round.end(self.settings.interval);
-        let (mut absent, mut unwatched) = (BTreeSet::new(), BTreeSet::new());
+        let (mut absent, mut unwatched, mut silenced) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let answering = answering_probers(cells);
         for (name, node) in self.cluster.topology.nodes() {
             let Some(number) = self.registry.nodes.get(name) else {
@@ -89,10 +92,11 @@ impl Engine {
             // A prober that never reported has not been set up yet.
             let reported =
                 vantage.is_some_and(|vantage| self.evidence.rounds.complete_until(vantage).is_some());
-            if answers && !heard && reported {
-                *self.presence.unheard.entry(number).or_default() += 1;
-            } else {
-                self.presence.unheard.remove(&number);
+            if self
+                .presence
+                .count_unheard(number, (answers && reported).then_some(heard))
+            {
+                silenced.insert(number);
             }
             let present = answers || heard;
             if present {
@@ -102,6 +106,7 @@ impl Engine {
                 absent.insert(number);
             }
         }
+        self.drop_unfinished_rounds(&silenced, round);
         if absent.is_empty() && unwatched.is_empty() {
             return;
         }
@@ -145,6 +150,27 @@ impl Engine {
         for (round, clients) in last_of {
             for ring in self.evidence.blocks.values_mut() {
                 ring.drop_clients(round, &clients);
+            }
+        }
+    }
+
+    /// Forgets what newly silent probers reported of the rounds that they did not report whole. What failed in these rounds
+    /// did not arrive, so that the rest would speak against the fault that silences them.
+    fn drop_unfinished_rounds(&mut self, silenced: &BTreeSet<NodeIx>, round: Round) {
+        for node in silenced {
+            let name = self.registry.nodes.name(*node).clone();
+            let Some(client) = self.registry.vantages.get(&Vantage::pod(name)) else {
+                continue;
+            };
+            let Some(complete) = self.evidence.rounds.complete_until(client) else {
+                continue;
+            };
+            let first = complete.round(self.settings.interval).0.max(round.0 - MAX_UNFINISHED_ROUNDS);
+            let clients = BTreeSet::from([client]);
+            for ring in self.evidence.blocks.values_mut() {
+                for unfinished in first..=round.0 {
+                    ring.drop_clients(Round(unfinished), &clients);
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::{
     inference::{
         comparison_data::ComparisonData,
         judgement_unit::JudgementUnit,
+        likelihood::Likelihood,
         prior::{FactScope, PriorFact, hypotheses},
         subject_pool::{OtherSubject, SubjectPool},
     },
@@ -24,8 +25,6 @@ use crate::{
     verdict::Fact,
 };
 
-/// Rounds without reports of a prober that answers others, from which its silence is a fact: a report may be late.
-const MIN_UNHEARD_ROUNDS: u32 = 2;
 /// How much likelier a fault of all that leaves a node is if the reports of its prober do not arrive. They always get lost
 /// then; otherwise a prober that runs is silent for two rounds once in thousands.
 const UNHEARD_MULTIPLIER: f64 = 100.0;
@@ -42,7 +41,22 @@ pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round), Arc<OtherSubj
 
 impl Engine {
     /// Returns the pool of evidence from other subjects of the same kind since a round.
-    pub(super) fn subject_pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
+    pub(super) fn subject_pool(
+        &mut self,
+        unit: &JudgementUnit,
+        start: Round,
+        likelihood: &mut Likelihood,
+    ) -> SubjectPool {
+        let pool = self.unexplained_pool(unit, start);
+        if pool.is_empty() {
+            return pool;
+        }
+        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
+        let known: Vec<Region> = known.into_keys().filter(|region| pool.shares(*region)).collect();
+        pool.with_known(&known, likelihood)
+    }
+
+    fn unexplained_pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
         match unit.without_latency() {
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
                 self.related_subjects(unit, self.related_fronts(unit, start), start),
@@ -96,9 +110,7 @@ impl Engine {
     /// Returns facts about nodes whose prober answers others while its reports do not arrive: what leaves these nodes gets lost.
     /// A silence that another open incident explains says nothing.
     fn silence_facts(&self) -> Vec<PriorFact> {
-        let unheard = self.presence.unheard.iter();
-        let unheard = unheard.filter(|(_, rounds)| **rounds >= MIN_UNHEARD_ROUNDS);
-        let nodes: Vec<NodeIx> = unheard.map(|(node, _)| *node).collect();
+        let nodes = self.presence.unheard_nodes();
         if nodes.is_empty() {
             return Vec::new();
         }

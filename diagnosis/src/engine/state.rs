@@ -134,8 +134,50 @@ pub(super) struct ProberPresence {
     pub(super) present: BTreeMap<NodeIx, Round>,
     /// Nodes that were found dead since then.
     pub(super) dead: BTreeSet<NodeIx>,
-    /// Nodes whose prober answers others while its reports do not arrive, with the number of rounds.
-    pub(super) unheard: BTreeMap<NodeIx, u32>,
+    /// Nodes whose prober answers others while its reports do not arrive.
+    unheard: BTreeMap<NodeIx, UnheardRounds>,
+}
+
+/// Rounds in which a prober answered others, by whether its reports arrived.
+#[derive(Debug, Clone, Copy, Default)]
+struct UnheardRounds {
+    unheard: u32,
+    /// Since the last one without a report.
+    heard: u32,
+}
+
+/// Rounds without reports of a prober that answers others, from which its silence is a fact: a report may be late.
+const MIN_UNHEARD_ROUNDS: u32 = 2;
+/// Rounds with reports after which it is none any more: of many lost reports, one gets through.
+const MIN_HEARD_ROUNDS: u32 = 2;
+
+impl ProberPresence {
+    /// Counts a round for a prober: whether its reports arrived, or `None` if it does not answer others either. Returns whether
+    /// its silence has just become a fact.
+    pub(super) fn count_unheard(&mut self, node: NodeIx, heard: Option<bool>) -> bool {
+        match (heard, self.unheard.get_mut(&node)) {
+            (Some(false), _) => {
+                let rounds = self.unheard.entry(node).or_default();
+                rounds.unheard = rounds.unheard.saturating_add(1);
+                rounds.heard = 0;
+                return rounds.unheard == MIN_UNHEARD_ROUNDS;
+            }
+            (Some(true), Some(rounds)) if rounds.heard + 1 < MIN_HEARD_ROUNDS => rounds.heard += 1,
+            (Some(true) | None, _) => {
+                self.unheard.remove(&node);
+            }
+        }
+        false
+    }
+
+    /// Returns the nodes whose prober answers others while its reports do not arrive.
+    pub(super) fn unheard_nodes(&self) -> Vec<NodeIx> {
+        let unheard = self
+            .unheard
+            .iter()
+            .filter(|(_, rounds)| rounds.unheard >= MIN_UNHEARD_ROUNDS);
+        unheard.map(|(node, _)| *node).collect()
+    }
 }
 
 /// The subjects, and the last conclusion about each.

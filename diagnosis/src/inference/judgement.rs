@@ -225,6 +225,8 @@ const MIN_CLIENT_ROUNDS: usize = 3;
 /// Failing rounds after which near-tied classes are named together.
 const NEAR_TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
+/// Gain of a region from the subject's own results, in nats, that other subjects cannot replace.
+const MIN_OWN_GAIN: f64 = 0.0;
 /// Failing rounds after which classes with close posterior odds are near ties too. Until then further probes may
 /// decide.
 const ODDS_TIE_ROUNDS: usize = 5;
@@ -391,6 +393,7 @@ fn finding(
     let enough_clients =
         clients.len() >= MIN_CLIENTS || head.is_single_client() || probing.len() < MIN_CLIENTS;
     let named = fault_established
+        && given.own_gain(head).is_none_or(|gain| gain > MIN_OWN_GAIN)
         && mass >= MIN_CLASS_MASS
         && !class.contains_healthy
         && rounds >= MIN_ROUNDS

@@ -150,34 +150,17 @@ impl JudgementUnit {
             Self::Latency(inner) => inner.possible_kinds(),
             Self::Dns => BTreeSet::from([DnsClient, DnsAll, DnsName, Client]),
             Self::Mesh => std::iter::once(Client).chain(CONNECTION_KINDS).collect(),
-            Self::Front(_) => BTreeSet::from([
-                Target,
-                Vip,
-                Backend,
-                Bnode,
-                BnodeRemote,
-                Client,
-                ClientVip,
-                Pair,
-                NoLocal,
-                Cross,
-                Same,
-                SameVip,
-                Zone,
-                ZoneVip,
-            ]),
+            Self::Front(_) => [
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Same, SameVip, ZoneVip,
+            ]
+            .into_iter()
+            .chain(CONNECTION_KINDS)
+            .collect(),
             // A headless Service has no virtual address, so the regions that need one are left out.
-            Self::Endpoints(..) => BTreeSet::from([
-                Target,
-                Backend,
-                Bnode,
-                BnodeRemote,
-                Client,
-                Pair,
-                Cross,
-                Same,
-                Zone,
-            ]),
+            Self::Endpoints(..) => [Target, Backend, Client, Same]
+                .into_iter()
+                .chain(CONNECTION_KINDS)
+                .collect(),
             // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
             // only large packets, and a front that cuts off the connections of some of its hosts.
             Self::Target(_) => BTreeSet::from([

@@ -5,13 +5,15 @@
 //! subject. For a healthy subject the sum is almost equal to m(healthy).
 //!
 //! When a global region is already part of the explanation, a further one gains only what it explains in the other
-//! subjects beyond the first, so the same failures are not counted twice.
+//! subjects beyond the first, so the same failures are not counted twice. The same holds for the regions of open
+//! incidents: what they explain in another subject is no evidence for a further fault of this one.
 
 use std::sync::Arc;
 
 use super::{
     comparison_data::{ComparisonData, RegionShares},
     likelihood::{Likelihood, log_sum_exp},
+    posterior::Comparison,
     prior::{Hypothesis, P_FAULT},
 };
 use crate::regions::{Region, paths::SubjectPaths};
@@ -27,10 +29,23 @@ pub(crate) struct OtherSubject {
     pub(crate) hypotheses: Vec<Hypothesis>,
 }
 
+/// Distance to the best local hypothesis of another subject, in nats, beyond which its others are left out.
+const LOCAL_MARGIN: f64 = 5.0;
+/// Maximum number of local hypotheses of another subject that are combined with a shared region.
+const MAX_LOCAL: usize = 4;
+
+/// Another subject of a pool.
+#[derive(Debug)]
+struct PooledSubject {
+    subject: Arc<OtherSubject>,
+    /// The regions of open incidents that explain its failures.
+    explained_by: Vec<Region>,
+}
+
 /// The other subjects, and the predicate that selects regions common to all of them.
 #[derive(Debug)]
 pub(crate) struct SubjectPool {
-    others: Vec<Arc<OtherSubject>>,
+    others: Vec<PooledSubject>,
     is_shared: fn(Region) -> bool,
     is_local: fn(Region) -> bool,
 }
@@ -41,12 +56,21 @@ impl Default for SubjectPool {
     }
 }
 
-/// Baseline of [`SubjectPool::ln_gain`]: per other subject, the shares of the given regions and the ln marginal
-/// likelihood with only those regions shared.
+/// Baseline of [`SubjectPool::ln_gain`], for each other subject.
 #[derive(Debug)]
-pub(crate) struct BaseRegions<'r> {
-    regions: &'r [Region],
-    per_subject: Vec<(RegionShares, f64)>,
+pub(crate) struct BaseRegions {
+    per_subject: Vec<SubjectBaseline>,
+}
+
+/// Another subject with only the given regions shared.
+#[derive(Debug)]
+struct SubjectBaseline {
+    /// The given regions, and the regions of open incidents that explain its failures.
+    regions: Vec<Region>,
+    shares: RegionShares,
+    /// The local hypotheses that make its results likelier than none.
+    local: Vec<Hypothesis>,
+    ln_marginal: f64,
 }
 
 impl OtherSubject {
@@ -61,25 +85,93 @@ impl OtherSubject {
         shares
     }
 
-    fn union_shares(&self, given: &[Region], shares: &RegionShares, region: Region) -> RegionShares {
+    fn baseline(
+        &self,
+        regions: Vec<Region>,
+        is_local: fn(Region) -> bool,
+        l: &mut Likelihood,
+    ) -> SubjectBaseline {
+        let shares = self.shares(&regions);
+        let none = libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&shares));
+        let mut terms = vec![none];
+        let mut local = Vec::new();
+        if self.data.failures() > 0 {
+            for hypothesis in self.hypotheses.iter().filter(|h| is_local(h.region)) {
+                let own = self.data.shares(hypothesis.region, &self.paths);
+                if self.data.has_failures(&own) {
+                    let union = self
+                        .data
+                        .union((&shares, &regions), (&own, hypothesis.region), &self.paths);
+                    let term = hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&union));
+                    terms.push(term);
+                    if term > none {
+                        local.push((term, *hypothesis));
+                    }
+                }
+            }
+        }
+        local.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.region.cmp(&b.1.region)));
+        let best = local.first().map_or(0.0, |(term, _)| *term);
+        let near = local.into_iter().take_while(|(term, _)| best - term < LOCAL_MARGIN);
+        SubjectBaseline {
+            regions,
+            shares,
+            local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
+            ln_marginal: log_sum_exp(&terms),
+        }
+    }
+
+    /// Returns the ln Bayes factor of a region beyond a baseline. The subject may have a local fault beside it: two faults
+    /// at a time must not rule each other out.
+    fn ln_gain(&self, base: &SubjectBaseline, region: Region, l: &mut Likelihood) -> f64 {
         let own = self.data.shares(region, &self.paths);
-        self.data.union((shares, given), (&own, region), &self.paths)
+        if own.is_empty() {
+            return 0.0;
+        }
+        let union = self
+            .data
+            .union((&base.shares, &base.regions), (&own, region), &self.paths);
+        let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&union))];
+        let regions = [base.regions.as_slice(), &[region]].concat();
+        for hypothesis in base.local.iter().filter(|h| h.region != region) {
+            let own = self.data.shares(hypothesis.region, &self.paths);
+            let both = self
+                .data
+                .union((&union, &regions), (&own, hypothesis.region), &self.paths);
+            terms.push(hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&both)));
+        }
+        log_sum_exp(&terms) - base.ln_marginal
     }
 }
 
 impl SubjectPool {
     /// `is_shared` selects the regions that may affect the other subjects too, `is_local` those that each may have of its
     /// own. The same broken Pod may be both.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         others: Vec<Arc<OtherSubject>>,
         is_shared: fn(Region) -> bool,
         is_local: fn(Region) -> bool,
     ) -> Self {
+        let pooled = |subject| PooledSubject {
+            subject,
+            explained_by: Vec::new(),
+        };
         Self {
-            others,
+            others: others.into_iter().map(pooled).collect(),
             is_shared,
             is_local,
         }
+    }
+
+    /// Sets the regions of open incidents that may explain failures of the other subjects.
+    pub(crate) fn with_known(mut self, known: &[Region], l: &mut Likelihood) -> Self {
+        for other in &mut self.others {
+            let OtherSubject { data, paths, .. } = other.subject.as_ref();
+            if !known.is_empty() && data.failures() > 0 {
+                other.explained_by = Comparison::new(data, paths, &[]).explaining(known, l);
+            }
+        }
+        self
     }
 
     /// Reports whether the region would affect the other subjects too.
@@ -92,52 +184,29 @@ impl SubjectPool {
     }
 
     /// Computes the baseline in which only the given regions are common to all subjects.
-    pub(crate) fn baseline<'r>(&self, given: &'r [Region], l: &mut Likelihood) -> BaseRegions<'r> {
-        let each = self
-            .others
-            .iter()
-            .map(|other| {
-                let shares = other.shares(given);
-                let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_marginal(&other.data.groups(&shares))];
-                if other.data.failures() > 0 {
-                    for hypothesis in other.hypotheses.iter().filter(|h| (self.is_local)(h.region)) {
-                        let own = other.data.shares(hypothesis.region, &other.paths);
-                        if other.data.has_failures(&own) {
-                            let union = other.union_shares(given, &shares, hypothesis.region);
-                            terms.push(hypothesis.ln_prior + l.ln_marginal(&other.data.groups(&union)));
-                        }
-                    }
-                }
-                (shares, log_sum_exp(&terms))
-            })
-            .collect();
+    pub(crate) fn baseline(&self, given: &[Region], l: &mut Likelihood) -> BaseRegions {
+        let each = self.others.iter().map(|other| {
+            let mut regions = other.explained_by.clone();
+            regions.extend(given.iter().filter(|region| !other.explained_by.contains(region)));
+            other.subject.baseline(regions, self.is_local, l)
+        });
         BaseRegions {
-            regions: given,
-            per_subject: each,
+            per_subject: each.collect(),
         }
     }
 
     /// Returns the ln Bayes factor that a shared region gains from the other subjects, relative to a baseline.
-    pub(crate) fn ln_gain(&self, base: &BaseRegions<'_>, region: Region, l: &mut Likelihood) -> f64 {
-        self.others
-            .iter()
-            .zip(&base.per_subject)
-            .map(|(other, (shares, ln))| {
-                let own = other.data.shares(region, &other.paths);
-                let may_spare = !region.is_global() && (self.is_local)(region);
-                if own.is_empty() && may_spare {
-                    return 0.0;
-                }
-                let union = other
-                    .data
-                    .union((shares, base.regions), (&own, region), &other.paths);
-                let gain = l.ln_marginal(&other.data.groups(&union)) - ln;
-                if may_spare && !matches!(region, Region::Backend(_)) {
-                    log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])
-                } else {
-                    gain
-                }
-            })
-            .sum()
+    pub(crate) fn ln_gain(&self, base: &BaseRegions, region: Region, l: &mut Likelihood) -> f64 {
+        let each = self.others.iter().zip(&base.per_subject);
+        each.map(|(other, base)| {
+            let gain = other.subject.ln_gain(base, region, l);
+            let may_spare = !region.is_global() && (self.is_local)(region);
+            if may_spare && !matches!(region, Region::Backend(_)) {
+                log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])
+            } else {
+                gain
+            }
+        })
+        .sum()
     }
 }

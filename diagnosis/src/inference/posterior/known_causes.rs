@@ -3,7 +3,7 @@
 //! A region that another subject named is established. It needs no prior here, only to make this subject's results
 //! likelier. What it explains is no evidence of a further fault.
 
-use super::{Comparison, Posterior};
+use super::{Comparison, Posterior, ScoredRegion};
 use crate::{inference::likelihood::Likelihood, regions::Region};
 
 /// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
@@ -59,5 +59,11 @@ impl Posterior {
     pub(crate) fn gain(&self, region: Region) -> Option<f64> {
         let scored = self.scored.iter().find(|scored| scored.region == region)?;
         Some(scored.score() - self.scored.first()?.score())
+    }
+    /// Returns how much likelier a region makes the subject's own results than "no further fault", in nats.
+    pub(crate) fn own_gain(&self, region: Region) -> Option<f64> {
+        let scored = self.scored.iter().find(|scored| scored.region == region)?;
+        let own = |scored: &ScoredRegion| scored.ln_marginal + scored.ln_kinds;
+        Some(own(scored) - own(self.scored.first()?))
     }
 }
