@@ -143,6 +143,11 @@ impl<'a> CauseContext<'a> {
         )
     }
 
+    /// Reports whether connections to the address leave the node for a balancer, which selects the node that serves them.
+    pub(crate) fn is_forwarded_to_balancer(&self) -> bool {
+        self.is_balancer() && self.leaves_the_node() && !self.own_node_answers
+    }
+
     /// The region's only or first member.
     pub(crate) fn member(&self) -> Option<&str> {
         self.members.first().map(String::as_str)

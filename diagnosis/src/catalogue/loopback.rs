@@ -3,7 +3,17 @@
 use super::{Cause, CauseContext, Clause, Wording, remedy};
 use crate::{inference::kind_profiles, regions::RegionKind, topology::ProxyMode, verdict::Remedy};
 
-const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
+/// A balancer that selects by the client's address returns all connections of one node to it, and those of no other.
+const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode, RegionKind::ClientVip];
+
+/// Factor for the clients of a single node: there, other causes are as likely.
+fn of_region(s: &CauseContext<'_>) -> f64 {
+    match s.region {
+        RegionKind::ClientVip if s.is_forwarded_to_balancer() => 0.3,
+        RegionKind::ClientVip => 0.0,
+        _ => 1.0,
+    }
+}
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -11,7 +21,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "load balancer loopback: client IP preservation breaks same-node connections (AWS NLB)",
         regions: SAME_VIP,
         profile: |_| kind_profiles::LOOPBACK,
-        weight: |s| if s.leaves_the_node() { 1.0 } else { 0.05 },
+        weight: |s| of_region(s) * if s.leaves_the_node() { 1.0 } else { 0.05 },
         mechanism,
         remedies: |s| {
             let mut all = vec![remedy(
@@ -30,11 +40,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: SAME_VIP,
         profile: |_| kind_profiles::LOOPBACK,
         weight: |s| {
-            if s.leaves_the_node() || s.proxy_mode() == ProxyMode::Ipvs {
-                1.0
-            } else {
-                0.05
-            }
+            let fits = s.leaves_the_node() || s.proxy_mode() == ProxyMode::Ipvs;
+            of_region(s) * if fits { 1.0 } else { 0.05 }
         },
         mechanism,
         remedies: loopback_remedies,
@@ -44,7 +51,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "load balancer loopback: same-node connections fail (Azure and GCP internal load balancers)",
         regions: SAME_VIP,
         profile: |_| kind_profiles::LOOPBACK,
-        weight: |s| if s.leaves_the_node() { 0.7 } else { 0.05 },
+        weight: |s| of_region(s) * if s.leaves_the_node() { 0.7 } else { 0.05 },
         mechanism,
         remedies: loopback_remedies,
     },

@@ -66,7 +66,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "kube-proxy on a node has stale Service rules",
         regions: &[RegionKind::ClientVip],
         profile: |_| kind_profiles::CLIENT_VIP,
-        weight: |_| 1.0,
+        // Connections that leave the node for a balancer do not meet the node's own rules.
+        weight: |s| if s.is_forwarded_to_balancer() { 0.05 } else { 1.0 },
         mechanism: |s| {
             let node = s.node_text();
             Wording::new(s)

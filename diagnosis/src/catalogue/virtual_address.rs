@@ -105,7 +105,10 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: &[RegionKind::Vip, RegionKind::ZoneVip, RegionKind::ClientVip],
         profile: |_| [8.0, 0.2, 0.3, 0.5, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1],
         weight: |s| {
-            if s.leaves_the_node() && !s.is_cluster_ip() {
+            if s.region == RegionKind::ClientVip && s.is_forwarded_to_balancer() {
+                // One node's connections to a balancer of this cluster: a balancer that returns them is more common.
+                0.03
+            } else if s.leaves_the_node() && !s.is_cluster_ip() {
                 0.15
             } else {
                 0.01

@@ -165,7 +165,10 @@ impl Engine {
             let Some(complete) = self.evidence.rounds.complete_until(client) else {
                 continue;
             };
-            let first = complete.round(self.settings.interval).0.max(round.0 - MAX_UNFINISHED_ROUNDS);
+            let first = complete
+                .round(self.settings.interval)
+                .0
+                .max(round.0 - MAX_UNFINISHED_ROUNDS);
             let clients = BTreeSet::from([client]);
             for ring in self.evidence.blocks.values_mut() {
                 for unfinished in first..=round.0 {

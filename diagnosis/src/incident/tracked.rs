@@ -151,15 +151,40 @@ impl TrackedIncident {
         }
     }
 
-    /// Reports whether every Pod of a workload fails, of which another subject names one: a host that reaches the Pods through
-    /// an entry cannot tell how many of them fail.
+    /// Reports whether a report of another subject is part of this incident, although it names another region.
     pub(super) fn includes(&self, unit: &JudgementUnit, report: &Report) -> bool {
+        self.lead_unit != *unit
+            && !report.scope.is_slow()
+            && !self.scope.is_slow()
+            && (self.is_workload_of(report) || self.is_cause_of_same_targets(unit, report))
+    }
+
+    /// Reports whether every Pod of a workload fails, of which the report names one: a host that reaches the Pods through an
+    /// entry cannot tell how many of them fail.
+    fn is_workload_of(&self, report: &Report) -> bool {
         self.region == Region::Target
             && matches!(report.region, Region::Backend(_))
-            && self.lead_unit != *unit
-            && !report.scope.is_slow()
             && self.scope.service().is_some()
             && self.scope.service() == report.scope.service()
+    }
+
+    /// Reports whether an address and a target behind it have the same cause, such as an expired certificate: one fails in
+    /// the connection, the other in the request that needs it.
+    fn is_cause_of_same_targets(&self, unit: &JudgementUnit, report: &Report) -> bool {
+        let verdict = &self.incident.verdict;
+        let are_front_and_target = matches!(
+            (&self.lead_unit, unit),
+            (JudgementUnit::Front(_), JudgementUnit::Target(_))
+                | (JudgementUnit::Target(_), JudgementUnit::Front(_))
+        );
+        are_front_and_target
+            && verdict.cause().is_some()
+            && verdict.cause() == report.verdict.cause()
+            && report
+                .verdict
+                .targets
+                .iter()
+                .any(|target| verdict.targets.contains(target))
     }
 
     /// Adds the clients and targets of a report without changing the verdict.

@@ -113,10 +113,7 @@ impl JudgementUnit {
             let balanced = !paths.balancer_pool.is_empty();
             if paths.mesh.clients.values().any(Option::is_none) {
                 kinds.insert(OutsideAll);
-                let lacking = paths
-                    .balancer_pool
-                    .iter()
-                    .any(|node| !paths.local_nodes.contains(node));
+                let lacking = paths.balancer_pool.has_node_without_endpoint();
                 if balanced && paths.pool_uses_local_endpoints && lacking && !paths.local_nodes.is_empty() {
                     kinds.insert(OutsideFrontNode);
                 }

@@ -112,7 +112,9 @@ impl OtherSubject {
         }
         local.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.region.cmp(&b.1.region)));
         let best = local.first().map_or(0.0, |(term, _)| *term);
-        let near = local.into_iter().take_while(|(term, _)| best - term < LOCAL_MARGIN);
+        let near = local
+            .into_iter()
+            .take_while(|(term, _)| best - term < LOCAL_MARGIN);
         SubjectBaseline {
             regions,
             shares,

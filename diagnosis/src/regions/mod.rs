@@ -1,5 +1,6 @@
 //! Regions: sets of paths that fail together. A region owns its predicate, its weight and its member count.
 
+mod balancer_pool;
 mod description;
 mod kind;
 pub(crate) mod paths;
@@ -182,6 +183,17 @@ impl Region {
         // An endpoint on a node outside this cluster is never on the client's node.
         let apart = path.client != path.node;
         let arrived = path.backend.is_some() || path.node.is_some();
+        if let Some(receiver) = path.receiver
+            && self.is_between_nodes()
+            && paths.has_receiver_hop(path.client)
+        {
+            // The balancer is outside of the nodes: even a connection that it returns to the client's node has left it.
+            let leaves = matches!(self, Self::Client(node) if from(node));
+            let receiver = Some(receiver);
+            return leaves
+                || self.contains_connection_between((path.client, receiver), paths)
+                || self.contains_connection_between((receiver, path.node), paths);
+        }
         match self {
             Self::Healthy => false,
             Self::Target => path.is_service(),

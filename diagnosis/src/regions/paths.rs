@@ -7,6 +7,7 @@ use std::{
 
 use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
+use super::balancer_pool::BalancerPool;
 use crate::{
     evidence::cells::{Destination, RoundCells},
     ids::{IndexedTable, NameIx, NameRegistry, NodeIx, PodIx, VantageIx, ZoneIx},
@@ -63,7 +64,7 @@ pub(crate) struct SubjectPaths {
     /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
-    pub(crate) balancer_pool: Vec<NodeIx>,
+    pub(crate) balancer_pool: BalancerPool,
     /// Whether connections from inside the cluster to the balancer's address leave the node, as far as known.
     pub(crate) is_forwarded_to_balancer: bool,
     /// Whether the node selected by the balancer uses only its own endpoints.
@@ -178,6 +179,14 @@ impl SubjectPaths {
         nodes.any(|own| *own == node)
     }
 
+    /// Reports whether a connection of a client on `node`, or outside the cluster, runs to a node that the balancer selects,
+    /// and from there to any endpoint.
+    pub(crate) fn has_receiver_hop(&self, node: Option<NodeIx>) -> bool {
+        self.balancer_pool.len() > 1
+            && !self.pool_uses_local_endpoints
+            && (node.is_none() || self.is_forwarded_to_balancer)
+    }
+
     /// Returns the endpoints that the front may select for a client.
     pub(crate) fn eligible(&self, client: VantageIx) -> &[PodIx] {
         self.eligible.get(&client).map_or(&self.backends, Vec::as_slice)
@@ -231,7 +240,9 @@ impl SubjectPaths {
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
             // With policy Local a balancer skips nodes without an endpoint, unless all of its health checks fail:
             // then it uses every node.
-            self.balancer_pool = self.mesh.node_set.iter().copied().collect();
+            let nodes = self.mesh.node_set.iter().copied();
+            self.balancer_pool =
+                BalancerPool::new(nodes, &self.mesh.zones, |node| self.local_nodes.contains(&node));
             self.pool_uses_local_endpoints = external;
             self.is_forwarded_to_balancer =
                 ip_mode == IpMode::Proxy || self.mesh.proxy_mode == ProxyMode::Unknown;

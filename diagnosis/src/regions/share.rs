@@ -6,7 +6,7 @@ use super::{
     paths::{QuestionsPerLookup, SubjectPaths},
 };
 use crate::{
-    evidence::cells::{CellKey, Destination},
+    evidence::cells::{CellKey, Destination, is_through_front},
     ids::{NameIx, NodeIx, PodIx},
 };
 
@@ -77,7 +77,9 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
         name,
         onward: None,
     };
-    if paths.balancer_pool.len() > 1 && regions.iter().any(|region| region.depends_on_receiver()) {
+    let receives = is_through_front(key.channel) && paths.has_receiver_hop(client);
+    let is_hidden = |region: &Region| region.depends_on_receiver() || receives && region.is_between_nodes();
+    if paths.balancer_pool.len() > 1 && regions.iter().any(is_hidden) {
         return alpha_over_pool(regions, key, paths, path);
     }
     let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
@@ -175,12 +177,18 @@ fn alpha_over_pool(
     // response was, even though the node that led to it works.
     let mut hits = 0;
     let mut all = 0;
+    let named: Vec<NodeIx> = regions
+        .iter()
+        .flat_map(|region| region.nodes())
+        .flatten()
+        .collect();
     for end in ends {
-        for node in &paths.balancer_pool {
-            let receiver = Some(*node);
+        let distinguished: Vec<NodeIx> = named.iter().copied().chain(end.client).chain(end.node).collect();
+        for (node, count) in paths.balancer_pool.representatives(&distinguished) {
+            let receiver = Some(node);
             let (hit, ways) = count_crossing(regions, ProbePath { receiver, ..end }, paths);
-            hits += hit;
-            all += ways;
+            hits += hit * count;
+            all += ways * count;
         }
     }
     PathShare::new(hits, all)

@@ -10,6 +10,7 @@ mod latency;
 mod load_balancer;
 mod ordinary_events;
 mod ordinary_night;
+mod real_cluster;
 mod replay;
 mod restart;
 mod scripted_mesh;
