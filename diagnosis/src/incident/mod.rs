@@ -118,7 +118,10 @@ impl IncidentLog {
                 .closed()
                 .is_none_or(|closed| at - closed <= DELAY_ATTRIBUTION_TIME);
             let concerned = t.region.is_cluster_wide() || t.units.contains(unit.without_latency());
-            lately && !t.scope.is_slow() && concerned && t.region.covers(region, node_of)
+            // A resolver that comes back is slow to its first clients, and each of its Pods answers names only.
+            let resolves = t.region == Region::DnsAll && *unit.without_latency() == JudgementUnit::Dns;
+            let covered = resolves || t.region.covers(region, node_of);
+            lately && !t.scope.is_slow() && concerned && covered
         })
     }
 
