@@ -1,7 +1,9 @@
 //! Maps blocks of cells to subjects, subjects to the blocks they are judged on, and subjects to their fronts and
 //! Services.
 
-use parallax_model::Front;
+use std::collections::BTreeSet;
+
+use parallax_model::{Front, PodName};
 
 use super::Engine;
 use crate::{
@@ -143,6 +145,9 @@ impl Engine {
     /// Reports whether the current topology sends probes to other destinations than the old one, which makes earlier
     /// results incomparable.
     pub(super) fn destination_changed(&self, old: &Topology, of: EvidenceKind) -> bool {
+        if of == EvidenceKind::Dns {
+            return self.resolver_pods_left(old);
+        }
         let paths = |topology: &Topology| {
             let service = match of {
                 EvidenceKind::Dns | EvidenceKind::Mesh => None,
@@ -164,6 +169,17 @@ impl Engine {
             service.map(|service| destination_of(service.usable(), service))
         };
         paths(old) != paths(&self.cluster.topology)
+    }
+
+    /// Reports whether a resolver Pod left its Service. Which Pod answered a question is not observed, so that the questions it
+    /// lost would be attributed to those that are left.
+    fn resolver_pods_left(&self, old: &Topology) -> bool {
+        let pods = |topology: &Topology| -> BTreeSet<PodName> {
+            let service = self.evidence.resolvers.service_of_all(topology);
+            let usable = service.map(Service::usable).unwrap_or_default();
+            usable.into_iter().map(|endpoint| endpoint.pod.clone()).collect()
+        };
+        !pods(old).is_subset(&pods(&self.cluster.topology))
     }
 }
 

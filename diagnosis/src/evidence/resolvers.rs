@@ -104,6 +104,11 @@ impl ResolverHistory {
             .find_map(|address| service_at(topology, *address))
     }
 
+    /// Returns the Service at the address that any client queried last.
+    pub(crate) fn service_of_all<'a>(&self, topology: &'a Topology) -> Option<&'a Service> {
+        self.service(topology, self.last_resolver.keys().copied())
+    }
+
     /// Returns the resolvers and losses of some clients since a round.
     pub(crate) fn view<'a>(
         &self,

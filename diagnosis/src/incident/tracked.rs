@@ -290,7 +290,8 @@ impl TrackedIncident {
         let more = match report.class.len().cmp(&self.class.len()) {
             Ordering::Less => true,
             Ordering::Equal => nearer,
-            Ordering::Greater => false,
+            // The network's own subject has the last word about nodes and links.
+            Ordering::Greater => nearer && report.region == self.region && self.region.is_between_nodes(),
         };
         if self.lead_unit != *unit && (withdrawn || !more) {
             return;
@@ -298,7 +299,8 @@ impl TrackedIncident {
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         let same: BTreeSet<Region> = report.class.iter().copied().collect();
         let another = report.region != self.region && report.odds_over_next >= RENAME_ODDS;
-        let known = self.lead_unit == *unit && same == self.class.iter().copied().collect();
+        let is_candidate = same.contains(&self.region);
+        let known = self.lead_unit == *unit && is_candidate;
         if known && !another && report.region != self.region {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;

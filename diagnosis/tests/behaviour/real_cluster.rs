@@ -53,3 +53,20 @@ fn a_cut_link_behind_a_balancer_is_one_incident() {
     let named = incidents(include_bytes!("../fixtures/real-cluster/pair-cut.ndjson.gz"));
     assert_eq!(named, [["link n1,n3 (network)"]]);
 }
+
+/// The node held a resolver Pod, which left its Service 35 seconds later. The questions that it had lost were then attributed
+/// to the other one, and the incident got the name of a healthy Pod.
+#[test]
+fn a_lost_node_keeps_its_name_when_its_resolver_pod_leaves() {
+    let named = incidents(include_bytes!("../fixtures/real-cluster/node-cable.ndjson.gz"));
+    assert_eq!(named, [["bnode n3 (n3)"]]);
+}
+
+/// The connection to the address fails in the handshake, and so does the request of the host.
+#[test]
+fn an_expired_certificate_is_one_incident_of_its_address_and_its_host() {
+    let named = incidents(include_bytes!(
+        "../fixtures/real-cluster/certificate-expired.ndjson.gz"
+    ));
+    assert_eq!(named, [["vip  (203.0.113.10:443)"]]);
+}
