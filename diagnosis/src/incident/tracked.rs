@@ -21,7 +21,7 @@ use crate::{
 
 /// How much likelier another region of the same class must be to replace the named one. The named region determines
 /// the sentence: as long as the evidence hardly separates the two, it stays.
-const RENAME_ODDS: f64 = 20.0;
+const RENAME_ODDS: f64 = 3.0;
 
 /// Successes that each failing client must show before an incident closes.
 const REQUIRED_SUCCESSES: u64 = 2 * ONE_PROBE;

@@ -1,4 +1,4 @@
-//! Recordings of faults on a real cluster: kubelets, kube-proxy, CoreDNS, an ingress controller, and a balancer that forwards
+//! Recordings of faults on a real cluster: kubelets, kube-proxy, `CoreDNS`, an ingress controller, and a balancer that forwards
 //! to the nodes. The generators of this repository did not make them.
 #![expect(
     clippy::unwrap_used,
@@ -38,9 +38,9 @@ fn incidents(recording: &[u8]) -> Vec<Vec<String>> {
         if !named.contains_key(&id) {
             order.push(id.clone());
         }
-        let names = named.entry(id).or_default();
-        if names.last() != Some(&name) {
-            names.push(name);
+        let incident = named.entry(id).or_default();
+        if incident.last() != Some(&name) {
+            incident.push(name);
         }
     }
     order.iter().map(|id| named[id].clone()).collect()
@@ -54,11 +54,11 @@ fn a_cut_link_behind_a_balancer_is_one_incident() {
     assert_eq!(named, [["link n1,n3 (network)"]]);
 }
 
-/// The node held a resolver Pod, which left its Service 35 seconds later. The questions that it had lost were then attributed
-/// to the other one, and the incident got the name of a healthy Pod.
+/// The node held a resolver Pod, which left its Service half a minute later. The questions that it had lost were then attributed
+/// to the other one: the incident got the name of a healthy Pod, and the node a second incident.
 #[test]
 fn a_lost_node_keeps_its_name_when_its_resolver_pod_leaves() {
-    let named = incidents(include_bytes!("../fixtures/real-cluster/node-cable.ndjson.gz"));
+    let named = incidents(include_bytes!("../fixtures/real-cluster/node-power.ndjson.gz"));
     assert_eq!(named, [["bnode n3 (n3)"]]);
 }
 
