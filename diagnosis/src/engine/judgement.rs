@@ -13,10 +13,12 @@ use crate::{
     },
     ids::PodIx,
     inference::{
+        comparison_data::ComparisonData,
         judgement::{FailingCells, Judgement, JudgementInput, judge},
         judgement_unit::JudgementUnit,
         likelihood::{Likelihood, RateGrid},
         multiple_comparisons::ResidualDoubt,
+        posterior::Comparison,
         prior::PriorFact,
     },
     regions::{
@@ -189,8 +191,7 @@ impl Engine {
     ) -> Option<(Judgement, FailingCells)> {
         self.judgement.questions = QuestionsPerLookup::One;
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let windows =
-            self.windows_of_known(unit, (own, controls), &known, (windows, floor), facts, likelihood);
+        let windows = self.windows_of_known(unit, (own, controls), &known, (windows, floor), likelihood);
         let known: Vec<Region> = known.into_keys().collect();
         let mut cases = Vec::new();
         for start in windows {
@@ -222,39 +223,44 @@ impl Engine {
     /// Returns the windows without the time before the known causes that explain failures of the subject: results from when a
     /// cause did not exist would speak against it.
     fn windows_of_known(
-        &mut self,
+        &self,
         unit: &JudgementUnit,
         (own, controls): (&[CellBlock], &[CellBlock]),
         known: &BTreeMap<Region, EventTime>,
         (windows, floor): (BTreeSet<Round>, Round),
-        facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> BTreeSet<Round> {
-        let interval = self.settings.interval;
-        let Some(first) = windows.first().copied() else {
+        let begin = |since: &EventTime| since.round(self.settings.interval).max(floor);
+        let begins = || known.values().map(begin);
+        let (Some(first), Some(earliest), Some(latest)) = (windows.first(), begins().min(), begins().max())
+        else {
             return windows;
         };
-        let Some(start) = known.values().min().map(|since| since.round(interval).max(floor)) else {
-            return windows;
-        };
-        if first >= known.values().max().map_or(start, |since| since.round(interval)) {
+        if *first >= latest {
             return windows;
         }
-        let cells = self.cells_since(own, controls, start.max(first), false);
-        let case = self.judgement_input(unit, start.max(first), cells, facts, likelihood);
+        // Related subjects have no part in what explains this subject's own results.
+        let cells = self.cells_since(own, controls, earliest.max(*first), false);
+        let paths = self.subject_paths(unit, &cells);
+        let data = ComparisonData::new(&cells, &paths, |kind, status| {
+            self.registry.class_of(kind, status)
+        });
         let regions: Vec<Region> = known.keys().copied().collect();
-        let explaining = case.comparison().explaining(&regions, likelihood);
-        let since = explaining.iter().filter_map(|region| known.get(region));
+        let explaining = Comparison::new(&data, &paths, &[]).explaining(&regions, likelihood);
+        let begins = explaining
+            .iter()
+            .filter_map(|region| known.get(region))
+            .map(begin);
         // What the subject named itself keeps its evidence.
         let start = if self.incidents.unconfirmed(unit, &BTreeSet::new()).is_empty() {
-            since.max()
+            begins.max()
         } else {
-            since.min()
+            begins.min()
         };
-        let Some(start) = start.map(|since| since.round(interval).max(floor)) else {
-            return windows;
-        };
-        windows.into_iter().map(|window| window.max(start)).collect()
+        match start {
+            Some(start) => windows.into_iter().map(|window| window.max(start)).collect(),
+            None => windows,
+        }
     }
 
     /// Counts the node addresses that any client connected to; the others are not hypotheses.

@@ -132,9 +132,7 @@ impl Engine {
             if !self.presence.dead.insert(node) {
                 continue;
             }
-            let name = self.registry.nodes.name(node).clone();
-            let client = self.registry.vantages.get(&Vantage::pod(name));
-            let (Some(client), Some(last)) = (client, self.presence.present.get(&node)) else {
+            let (Some(client), Some(last)) = (self.prober_on(node), self.presence.present.get(&node)) else {
                 continue;
             };
             let end = last.end(self.settings.interval);
@@ -158,8 +156,7 @@ impl Engine {
     /// did not arrive, so that the rest would speak against the fault that silences them.
     fn drop_unfinished_rounds(&mut self, silenced: &BTreeSet<NodeIx>, round: Round) {
         for node in silenced {
-            let name = self.registry.nodes.name(*node).clone();
-            let Some(client) = self.registry.vantages.get(&Vantage::pod(name)) else {
+            let Some(client) = self.prober_on(*node) else {
                 continue;
             };
             let Some(complete) = self.evidence.rounds.complete_until(client) else {
@@ -176,6 +173,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    fn prober_on(&self, node: NodeIx) -> Option<VantageIx> {
+        let name = self.registry.nodes.name(node).clone();
+        self.registry.vantages.get(&Vantage::pod(name))
     }
 
     /// Reports whether the node itself is dead, rather than only its prober absent.

@@ -297,11 +297,11 @@ impl TrackedIncident {
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
-        let same: BTreeSet<Region> = report.class.iter().copied().collect();
-        let another = report.region != self.region && report.odds_over_next >= RENAME_ODDS;
-        let is_candidate = same.contains(&self.region);
-        let known = self.lead_unit == *unit && is_candidate;
-        if known && !another && report.region != self.region {
+        if self.lead_unit == *unit
+            && report.region != self.region
+            && report.class.contains(&self.region)
+            && report.odds_over_next < RENAME_ODDS
+        {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
             verdict.evidence = report.verdict.evidence;

@@ -20,6 +20,10 @@ use crate::regions::{Region, paths::SubjectPaths};
 
 /// Probability that a shared cause which may spare a subject affects it.
 const P_AFFECTED: f64 = 0.1;
+/// Distance to the best local hypothesis of another subject, in nats, beyond which its others are left out.
+const LOCAL_MARGIN: f64 = 5.0;
+/// Maximum number of local hypotheses of another subject that are combined with a shared region.
+const MAX_LOCAL: usize = 4;
 
 /// Another subject, with its data from the same start round.
 #[derive(Debug)]
@@ -28,11 +32,6 @@ pub(crate) struct OtherSubject {
     pub(crate) paths: SubjectPaths,
     pub(crate) hypotheses: Vec<Hypothesis>,
 }
-
-/// Distance to the best local hypothesis of another subject, in nats, beyond which its others are left out.
-const LOCAL_MARGIN: f64 = 5.0;
-/// Maximum number of local hypotheses of another subject that are combined with a shared region.
-const MAX_LOCAL: usize = 4;
 
 /// Another subject of a pool.
 #[derive(Debug)]
@@ -85,6 +84,18 @@ impl OtherSubject {
         shares
     }
 
+    /// Returns the shares with a region added to others, or `None` if the region contains no failure.
+    fn with_failing(
+        &self,
+        (shares, regions): (&RegionShares, &[Region]),
+        region: Region,
+    ) -> Option<RegionShares> {
+        let own = self.data.shares(region, &self.paths);
+        self.data
+            .has_failures(&own)
+            .then(|| self.data.union((shares, regions), (&own, region), &self.paths))
+    }
+
     fn baseline(
         &self,
         regions: Vec<Region>,
@@ -97,16 +108,13 @@ impl OtherSubject {
         let mut local = Vec::new();
         if self.data.failures() > 0 {
             for hypothesis in self.hypotheses.iter().filter(|h| is_local(h.region)) {
-                let own = self.data.shares(hypothesis.region, &self.paths);
-                if self.data.has_failures(&own) {
-                    let union = self
-                        .data
-                        .union((&shares, &regions), (&own, hypothesis.region), &self.paths);
-                    let term = hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&union));
-                    terms.push(term);
-                    if term > none {
-                        local.push((term, *hypothesis));
-                    }
+                let Some(union) = self.with_failing((&shares, &regions), hypothesis.region) else {
+                    continue;
+                };
+                let term = hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&union));
+                terms.push(term);
+                if term > none {
+                    local.push((term, *hypothesis));
                 }
             }
         }
@@ -134,13 +142,13 @@ impl OtherSubject {
             .data
             .union((&base.shares, &base.regions), (&own, region), &self.paths);
         let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&union))];
-        let regions = [base.regions.as_slice(), &[region]].concat();
-        for hypothesis in base.local.iter().filter(|h| h.region != region) {
-            let own = self.data.shares(hypothesis.region, &self.paths);
-            let both = self
-                .data
-                .union((&union, &regions), (&own, hypothesis.region), &self.paths);
-            terms.push(hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&both)));
+        if !base.local.is_empty() {
+            let regions = [base.regions.as_slice(), &[region]].concat();
+            for hypothesis in base.local.iter().filter(|h| h.region != region) {
+                if let Some(both) = self.with_failing((&union, &regions), hypothesis.region) {
+                    terms.push(hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&both)));
+                }
+            }
         }
         log_sum_exp(&terms) - base.ln_marginal
     }

@@ -57,13 +57,16 @@ impl Posterior {
     /// Returns how much a region gains over "no further fault", in nats. `None` if it was not compared: it contains no
     /// failure, or is one of the fixed regions.
     pub(crate) fn gain(&self, region: Region) -> Option<f64> {
-        let scored = self.scored.iter().find(|scored| scored.region == region)?;
-        Some(scored.score() - self.scored.first()?.score())
+        self.gain_by(region, ScoredRegion::score)
     }
-    /// Returns how much likelier a region makes the subject's own results than "no further fault", in nats.
+
+    /// Returns the gain without the prior and the evidence of other subjects.
     pub(crate) fn own_gain(&self, region: Region) -> Option<f64> {
+        self.gain_by(region, |scored| scored.ln_marginal + scored.ln_kinds)
+    }
+
+    fn gain_by(&self, region: Region, score: impl Fn(&ScoredRegion) -> f64) -> Option<f64> {
         let scored = self.scored.iter().find(|scored| scored.region == region)?;
-        let own = |scored: &ScoredRegion| scored.ln_marginal + scored.ln_kinds;
-        Some(own(scored) - own(self.scored.first()?))
+        Some(score(scored) - score(self.scored.first()?))
     }
 }
