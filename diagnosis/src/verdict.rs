@@ -258,16 +258,28 @@ pub struct Verdict {
     pub targets: Vec<TargetId>,
 }
 
+/// The probability from which a cause is taken for that of an earlier fault of the same region.
+const LIKELY_CAUSE: f64 = 0.1;
+
 impl Verdict {
     /// Returns the id of the likeliest cause.
     pub(crate) fn cause(&self) -> Option<&str> {
         self.causes.first().map(|cause| cause.id.as_str())
     }
 
-    /// Reports whether two verdicts list a cause in common, or neither lists any.
+    /// Reports whether two verdicts may have the same cause: the likeliest of each is likely in the other, or neither lists
+    /// any. A cause that is only possible is listed by most verdicts of a region.
     pub(crate) fn shares_cause(&self, other: &Self) -> bool {
-        let listed = |cause: &NamedCause| other.causes.iter().any(|known| known.id == cause.id);
-        self.causes.iter().any(listed) || (self.causes.is_empty() && other.causes.is_empty())
+        match (self.causes.first(), other.causes.first()) {
+            (Some(own), Some(others)) => self.is_likely(&others.id) && other.is_likely(&own.id),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    fn is_likely(&self, id: &str) -> bool {
+        let mut causes = self.causes.iter();
+        causes.any(|cause| cause.id == id && cause.probability.get() >= LIKELY_CAUSE)
     }
 }
 

@@ -151,8 +151,10 @@ impl ComparisonData {
 
     /// Returns the cells that a region may affect, in ascending order.
     fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
-        // An entry connects to its origins from any node with an entry, whichever client asks.
-        let is_onward = !paths.origin_pods.is_empty();
+        // An entry connects to its origins from any node with an entry, whichever client asks. So does a balancer's node to the
+        // endpoints.
+        let is_onward =
+            !paths.origin_pods.is_empty() || (region.is_between_nodes() && paths.has_receiver_hop(None));
         let lists: [Option<&Vec<usize>>; 3] = match region {
             Region::Healthy => [None; 3],
             Region::ClientVip(n) | Region::DnsClient(n) => [self.by_client.get(&n), None, None],

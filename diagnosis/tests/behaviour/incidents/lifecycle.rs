@@ -25,6 +25,28 @@ fn an_incident_recovers_closes_and_comes_back_with_a_count() {
     assert_eq!(at(8).0, at(50).0);
 }
 
+/// Every node that lacks an endpoint is refused, and later the same nodes wait in vain: another cause of the same region.
+#[test]
+fn another_fault_of_the_same_region_is_an_incident_of_its_own() {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 2, "Local"));
+    let refused = refused_without_local(&["n1"]);
+    let mut named = Vec::new();
+    for round in 0..60 {
+        let view = mesh.round(round, &|p| match round {
+            3..9 => refused(p),
+            45.. => refused(p).map(|_| ("connect", "connect_timeout")),
+            _ => None,
+        });
+        let open = view.incidents.iter().filter(|i| i.state == IncidentState::Open);
+        named.extend(open.map(|i| (i.id.clone(), i.occurrences, i.verdict.causes[0].id.clone())));
+    }
+    named.dedup();
+    let [(first, 1, one), (second, 1, other)] = named.as_slice() else {
+        panic!("{named:?}");
+    };
+    assert!(first != second && one != other, "{named:?}");
+}
+
 #[test]
 fn what_never_worked_is_investigated_and_opens_no_incident() {
     let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 2, "Cluster"));
