@@ -164,6 +164,10 @@ impl ProberListener {
                 .clone()
                 .map(|client| UserAuthentication::Cluster(Arc::new(ReviewCache::new(client))))
         };
+        // The page's own address is one that users reach it under.
+        let page = config.links.page.as_ref().and_then(|page| page.host_str());
+        let page = page.map(str::to_ascii_lowercase);
+        let allowed_hosts = Arc::new(config.allowed_hosts.iter().cloned().chain(page).collect());
         let unauthenticated = UserAuthentication::Unauthenticated {
             local: local.ip().is_loopback(),
         };
@@ -175,6 +179,7 @@ impl ProberListener {
             return AccessControl {
                 authentication: known.unwrap_or(unauthenticated),
                 open_read: true,
+                allowed_hosts,
             };
         };
         let known = match &options.mode {
@@ -186,6 +191,7 @@ impl ProberListener {
             // Without a client, users cannot be authenticated, and connections do not count as local.
             authentication: known.unwrap_or(UserAuthentication::Unauthenticated { local: false }),
             open_read: options.open_read,
+            allowed_hosts,
         }
     }
 

@@ -68,6 +68,18 @@ pub struct VantageView {
     /// Id of the open incident whose cause keeps its reports from the aggregator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained_by: Option<String>,
+    /// Its observations that were discarded since the process started: too late, dated in the future, or beyond its share.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discarded: u64,
+    /// Whether observations were discarded within the time after which a vantage counts as silent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "discarding")]
+    pub is_discarding: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Whether a vantage reports.
@@ -191,6 +203,9 @@ pub struct Counters {
     pub unknown: u64,
     /// With impossible times or fields.
     pub implausible: u64,
+    /// Beyond the share of its vantage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub over_budget: u64,
     /// Faults of the prober itself.
     #[serde(rename = "own_faults")]
     pub prober_faults: u64,

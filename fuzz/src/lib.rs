@@ -5,6 +5,7 @@
 //! | [`http_answer`] | a probed server, plain HTTP | the observation round-trips; a success has an expected status |
 //! | [`tls_answer`] | a probed server, before any trust | never a success |
 //! | [`dns_answer`] | a resolver, or a stranger's datagram | a datagram for another query does not end the wait |
+//! | [`dns_message`] | the same | decoding visits a bounded number of labels; what is decoded encodes |
 //! | [`echo_request`] | anyone, at a prober's echo | the response is HTTP or empty; strangers do not learn the identity |
 //! | [`resolv_conf`] | the machine | glibc's limits |
 //! | [`plan_line`] | the aggregator | a line round-trips |
@@ -19,6 +20,7 @@
 
 pub mod config;
 pub mod dns_answer;
+pub mod dns_message;
 pub mod echo_request;
 pub mod http_answer;
 pub mod plan_line;
@@ -38,6 +40,7 @@ pub type Check = fn(&[u8]);
 pub const TARGETS: &[(&str, Check)] = &[
     ("config", config::check),
     ("dns_answer", dns_answer::check),
+    ("dns_message", dns_message::check),
     ("echo_request", echo_request::check),
     ("http_answer", http_answer::check),
     ("plan_line", plan_line::check),

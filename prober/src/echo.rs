@@ -1,6 +1,8 @@
 //! The echo that every prober serves to the others: the identity of the responder and the peer address that it saw.
 //! Also `/healthz` and `/metrics`.
 
+mod connection_table;
+
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -14,16 +16,13 @@ use parallax_model::{
 use parking_lot::RwLock;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
     time::{self, Instant},
 };
 use tokio_util::sync::CancellationToken;
 
+use self::connection_table::{AdmittedConnection, ConnectionTable};
 use crate::shared_state::Status;
-
-/// Maximum number of concurrent connections. The regular clients are a few mesh neighbours and one scraper.
-const MAX_CONNECTIONS: usize = 256;
 
 /// Timeout for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,16 +73,9 @@ impl EchoNonces {
 
 /// Serves until cancelled. Then closes idle connections and lets others finish their response.
 pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cancel: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let table = ConnectionTable::default();
     let mut connections = JoinSet::new();
     loop {
-        // The permit comes first, so that connections beyond the maximum wait in the kernel's queue.
-        let permit = tokio::select! {
-            () = cancel.cancelled() => break,
-            permit = Arc::clone(&permits).acquire_owned() => permit,
-        };
-        // The semaphore is never closed.
-        let Ok(permit) = permit else { break };
         let accepted = tokio::select! {
             () = cancel.cancelled() => break,
             accepted = listener.accept() => accepted,
@@ -91,10 +83,8 @@ pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cance
         match accepted {
             Ok((stream, peer)) => {
                 let (echo, cancel) = (Arc::clone(&echo), cancel.clone());
-                connections.spawn(async move {
-                    serve_connection(stream, peer, echo, cancel).await;
-                    drop(permit);
-                });
+                let admitted = table.admit(peer.ip().to_canonical());
+                connections.spawn(serve_connection(stream, (peer, admitted), echo, cancel));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection to the echo");
@@ -115,7 +105,7 @@ async fn wait_before_accept(cancel: &CancellationToken) {
 
 async fn serve_connection(
     stream: TcpStream,
-    peer: SocketAddr,
+    (peer, admitted): (SocketAddr, AdmittedConnection),
     echo: Arc<EchoResponder>,
     cancel: CancellationToken,
 ) {
@@ -123,7 +113,7 @@ async fn serve_connection(
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY for a client of the echo");
     }
     let service = service_fn(|request| {
-        let response = echo.respond(&request, peer);
+        let response = echo.respond(&request, peer, &admitted);
         async move { Ok::<_, Infallible>(response) }
     });
     let serving = http1::Builder::new()
@@ -134,6 +124,7 @@ async fn serve_connection(
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        () = admitted.displaced() => return,
         () = time::sleep(MAX_CONNECTION_LIFETIME) => return,
         () = cancel.cancelled() => {
             serving.as_mut().graceful_shutdown();
@@ -149,17 +140,35 @@ async fn serve_connection(
 }
 
 impl EchoResponder {
-    fn respond(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    fn respond(
+        &self,
+        request: &Request<Incoming>,
+        peer: SocketAddr,
+        admitted: &AdmittedConnection,
+    ) -> Response<Full<Bytes>> {
+        let is_of_mesh = request.uri().path() == ECHO_PATH
+            && request.method() == Method::GET
+            && self.is_authorized(request.headers().get(ECHO_NONCE_HEADER));
+        if is_of_mesh {
+            admitted.mark_as_mesh();
+            return match parse_size(request.uri().query()) {
+                Ok(size) => self.identity_response(peer, size),
+                Err(reason) => text_response(StatusCode::BAD_REQUEST, reason),
+            };
+        }
+        let mut response = self.respond_to_stranger(request);
+        // A connection is kept for the mesh only.
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+
+    fn respond_to_stranger(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if request.method() != Method::GET {
             return text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
         }
         match request.uri().path() {
-            ECHO_PATH if self.is_authorized(request.headers().get(ECHO_NONCE_HEADER)) => {
-                match parse_size(request.uri().query()) {
-                    Ok(size) => self.identity_response(peer, size),
-                    Err(reason) => text_response(StatusCode::BAD_REQUEST, reason),
-                }
-            }
             "/healthz" => text_response(StatusCode::OK, "ok\n"),
             "/metrics" => self.metrics_response(request.headers().get(header::ACCEPT)),
             _ => text_response(StatusCode::NOT_FOUND, "not found\n"),

@@ -14,7 +14,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::http::{HeaderMap, StatusCode, header};
 
@@ -71,6 +71,8 @@ pub(crate) struct AccessControl {
     pub(crate) authentication: UserAuthentication,
     /// Whether reading needs no authentication.
     pub(crate) open_read: bool,
+    /// Host names under which clients may read without authentication, in addition to [`is_own_host`].
+    pub(crate) allowed_hosts: Arc<BTreeSet<String>>,
 }
 
 impl AccessControl {
@@ -81,6 +83,7 @@ impl AccessControl {
         permission: Permission,
     ) -> Result<AuthorizedUser, ApiError> {
         if permission == Permission::Read && self.open_read {
+            self.reject_foreign_host(headers)?;
             return Ok(AuthorizedUser {
                 name: "anonymous".to_owned(),
             });
@@ -118,6 +121,39 @@ impl AccessControl {
     }
 }
 
+impl AccessControl {
+    /// Rejects reading under another site's host name, as after DNS rebinding: that site's page could read everything.
+    fn reject_foreign_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let Some(name) = host_name(headers) else {
+            return Ok(());
+        };
+        if is_own_host(&name) || self.allowed_hosts.contains(&name) {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "reading needs no authentication here, so only known host names are accepted: use an IP address, localhost or the name of the Service, or list the name under allowedHosts in the aggregator's configuration",
+        ))
+    }
+}
+
+/// Returns the name in the `Host` header without its port, in lower case; `None` without the header.
+fn host_name(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    Some(name.to_ascii_lowercase())
+}
+
+/// Reports whether no other site can own a host name: an address, this machine, or a name inside the cluster.
+fn is_own_host(name: &str) -> bool {
+    let is_label = !name.is_empty() && !name.contains('.');
+    let is_service = name.ends_with(".svc") || name.ends_with(".svc.cluster.local");
+    name.parse::<std::net::IpAddr>().is_ok() || is_label || is_service
+}
+
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let shown = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     shown
@@ -136,16 +172,9 @@ fn unauthorized(wanted: &str) -> ApiError {
 /// Rejects DNS rebinding: another site's host name could resolve to this machine, so that a local browser sends its
 /// requests here. The `Host` header gives the name away.
 fn reject_dns_rebinding(headers: &HeaderMap) -> Result<(), ApiError> {
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
+    let name = host_name(headers).unwrap_or_default();
     let literal = name.parse::<std::net::IpAddr>().is_ok();
-    if literal || name.eq_ignore_ascii_case("localhost") {
+    if literal || name == "localhost" {
         Ok(())
     } else {
         Err(ApiError::new(

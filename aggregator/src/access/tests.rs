@@ -40,6 +40,7 @@ async fn without_authentication_only_reading_is_open_to_other_machines() {
     let local = AccessControl {
         authentication: UserAuthentication::Unauthenticated { local: true },
         open_read: true,
+        allowed_hosts: Arc::default(),
     };
     let remote = AccessControl {
         authentication: UserAuthentication::Unauthenticated { local: false },
@@ -64,10 +65,35 @@ async fn without_authentication_only_reading_is_open_to_other_machines() {
 }
 
 #[tokio::test]
+async fn open_reading_is_refused_under_the_host_name_of_another_site() {
+    let access = AccessControl {
+        authentication: UserAuthentication::Secret(token()),
+        open_read: true,
+        allowed_hosts: Arc::new(["parallax.example.test".to_owned()].into()),
+    };
+    for (host, allowed) in [
+        ("10.96.0.7:8080", true),
+        ("[fd00::7]:8080", true),
+        ("localhost:1234", true),
+        ("parallax:8080", true),
+        ("parallax.monitoring.svc:8080", true),
+        ("parallax.monitoring.svc.cluster.local", true),
+        ("Parallax.Example.test", true),
+        ("rebound.example.test:8080", false),
+        ("svc.cluster.local.example.test", false),
+        ("", false),
+    ] {
+        let answer = status(&access, &[("host", host)], Permission::Read).await;
+        assert_eq!(answer.is_ok(), allowed, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_opens_everything_and_without_it_only_what_is_open() {
     let mut access = AccessControl {
         authentication: UserAuthentication::Secret(token()),
         open_read: false,
+        allowed_hosts: Arc::default(),
     };
     let shown = [("authorization", "Bearer correct-horse-battery")];
     assert!(status(&access, &shown, Permission::Act).await.is_ok());
@@ -95,6 +121,7 @@ async fn only_the_proxy_can_set_the_user() {
             writers: vec!["sre".to_owned()],
         })),
         open_read: false,
+        allowed_hosts: Arc::default(),
     };
     let secret = ("x-proxy-secret", "correct-horse-battery");
     let ann = ("x-forwarded-user", "ann");

@@ -10,6 +10,10 @@ use crate::{
     watch as topology_watch,
 };
 
+/// Tasks without which the aggregator is of no use: each runs until it is cancelled. Others end by themselves if they have
+/// nothing to do.
+const ENDLESS_TASKS: [&str; 4] = ["diagnosis", "topology", "server", "TLS server"];
+
 impl Aggregator {
     /// Runs until cancelled, then finishes requests in flight and returns.
     pub async fn run(mut self, cancelled: CancellationToken) -> Result<(), RunError> {
@@ -93,17 +97,23 @@ impl Aggregator {
         drop(shared);
         let mut failure = None;
         while let Some(ended) = parts.join_next_with_id().await {
-            if let Err(error) = ended {
-                let part = names
-                    .iter()
-                    .find(|(id, _)| *id == error.id())
-                    .map_or("task", |(_, name)| *name);
-                failure.get_or_insert(RunError::Failed {
-                    task: part,
-                    reason: error.to_string(),
-                });
-                stopping.cancel();
-            }
+            let id = match &ended {
+                Ok((id, ())) => *id,
+                Err(error) => error.id(),
+            };
+            let part = names
+                .iter()
+                .find(|(known, _)| *known == id)
+                .map_or("task", |(_, name)| *name);
+            let reason = match ended {
+                Err(error) => error.to_string(),
+                Ok(_) if ENDLESS_TASKS.contains(&part) && !stopping.is_cancelled() => {
+                    "it ended before the aggregator was stopped".to_owned()
+                }
+                Ok(_) => continue,
+            };
+            failure.get_or_insert(RunError::Failed { task: part, reason });
+            stopping.cancel();
         }
         failure.map_or(Ok(()), Err)
     }

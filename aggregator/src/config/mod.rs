@@ -22,6 +22,7 @@ mod validation;
 mod wording;
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -73,6 +74,8 @@ pub struct Config {
     pub(crate) access: Option<AccessOptions>,
     /// Whether Target and Run objects are watched.
     pub(crate) custom_resources: bool,
+    /// Host names, in lower case, under which clients may read without authentication.
+    pub(crate) allowed_hosts: BTreeSet<String>,
     /// Limits of runs.
     pub(crate) runs: RunOptions,
     /// Options of explaining pending Challenges.
@@ -150,6 +153,7 @@ impl Config {
             identity: None,
             access: None,
             custom_resources: false,
+            allowed_hosts: BTreeSet::new(),
             runs: RunOptions::default(),
             challenges: parallax_acme::challenges::ChallengeOptions::default(),
             client: None,

@@ -44,6 +44,9 @@ pub(super) struct RawConfig<T> {
     pub(super) identity: Option<RawIdentity>,
     /// Access control for users.
     pub(super) access: Option<RawAccess>,
+    /// Host names under which clients may read without authentication.
+    #[serde(default)]
+    pub(super) allowed_hosts: Vec<String>,
     /// Whether Target and Run objects are watched.
     pub(super) custom_resources: Option<bool>,
     /// Limits of runs.

@@ -1,6 +1,6 @@
 //! Validates the sections of the configuration and collects all errors.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{InvalidName, Micros};
@@ -100,6 +100,8 @@ impl Config {
             })
             .collect();
 
+        let allowed_hosts = validate_allowed_hosts(&raw.allowed_hosts, &mut wrong);
+
         let mut source = TopologySource {
             file: None,
             kubernetes: None,
@@ -126,6 +128,7 @@ impl Config {
                 identity,
                 access,
                 custom_resources: raw.custom_resources == Some(true),
+                allowed_hosts,
                 runs,
                 challenges,
                 client: None,
@@ -146,4 +149,21 @@ impl Config {
             Err(error) => Err(ConfigError::new(found).with_problems_of(error)),
         }
     }
+}
+
+/// Returns the valid host names in lower case; reports others to `wrong`.
+fn validate_allowed_hosts(hosts: &[String], wrong: &mut impl FnMut(&str, String)) -> BTreeSet<String> {
+    let mut allowed = BTreeSet::new();
+    for (i, host) in hosts.iter().enumerate() {
+        let is_name_character = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if host.is_empty() || !host.chars().all(is_name_character) {
+            wrong(
+                &format!("allowedHosts[{i}]"),
+                "expected a host name without scheme, port and wildcard, for example parallax.example.com"
+                    .to_owned(),
+            );
+        }
+        allowed.insert(host.to_ascii_lowercase());
+    }
+    allowed
 }

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use parallax_diagnosis::replay::RecordProgress;
-use parallax_model::{EventTime, Recorded, ReportAnswer};
+use parallax_model::{EventTime, Micros, Recorded, ReportAnswer};
 
 use super::EngineTask;
 use crate::ingest::{IngestAnswer, Report, ReportBatch, ReportReceipt};
+
+/// How many intervals after its arrival an observation may have started: an estimate of a prober's clock is wrong by the
+/// delay of its fastest report.
+const FUTURE_INTERVALS: u64 = 2;
 
 impl EngineTask {
     pub(super) fn handle_report(&mut self, report: Report) {
@@ -39,6 +43,8 @@ impl EngineTask {
             (received, session.offset.offset_micros()),
             (|| self.joined_topology.vantages().len(), self.settings.interval),
         );
+        let interval = self.settings.interval;
+        let latest = received.plus(Micros(interval.0.saturating_mul(FUTURE_INTERVALS)));
         let mut receipt = ReportReceipt {
             malformed,
             ..ReportReceipt::default()
@@ -66,6 +72,12 @@ impl EngineTask {
                 if let Some(runs) = &self.runs {
                     runs.record(&recorded);
                 }
+                continue;
+            }
+            // Probers start probes before they report them. A start in the future would keep a cell fresh until then.
+            if recorded.observation.started > latest {
+                let result = self.engine.discard_implausible(&recorded);
+                self.counters.count_observation(&recorded, result, &state);
                 continue;
             }
             let result = self.engine.observe(&recorded);

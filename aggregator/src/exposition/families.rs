@@ -96,6 +96,8 @@ families! {
             "Lines of accepted reports by result; only counted ones are judged.";
         REPORTS = Counter "ingest_reports" ["result"]
             "Reports of probers by result: accepted, or the reason of the rejection.";
+        DISCARDED = Counter "ingest_discarded" ["vantage", "reason"]
+            "Observations that are no evidence, by vantage and reason: too late, dated in the future (implausible), or beyond the share of the vantage (over_budget). A vantage without any has no series.";
         IDENTITY_REFUSED = Counter "identity_refused" ["reason"]
             "Requests of probers whose authentication was rejected, by reason (see docs/use/install.md).";
         CA_UNPUBLISHED = Gauge "ca_unpublished" []

@@ -75,6 +75,7 @@ impl Metrics {
             PHASES: ingest.phases;
             LINES: ingest.lines;
             REPORTS: ingest.reports;
+            DISCARDED: ingest.discarded;
             RECORDING_LINES: record.recorded;
             RECORDING_FAILING: record.failing;
             CHECKPOINT_WRITES: checkpoint.writes;

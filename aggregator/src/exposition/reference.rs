@@ -88,6 +88,7 @@ fn the_exposition_matches_the_table() {
     let scenes = [fixtures::outage(), fixtures::warned(), troubled].map(|view| {
         let harness = scene(view, &["http://a.example.test/"]);
         harness.observe(OK, COUNTED);
+        harness.observe(OK, ObservationResult::Late);
         harness.foresee();
         harness.text()
     });

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_diagnosis::{ObservationResult, topology::Topology};
-use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Placement, Recorded, TargetId};
+use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Placement, Recorded, TargetId, Vantage};
 use parallax_runtime::metrics::ResultLabel;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
 use super::{
     ReportReceipt,
-    metrics::{IngestMetrics, PhaseLabels, ProbeLabels},
+    metrics::{DiscardReason, IngestMetrics, PhaseLabels, ProbeLabels},
 };
 
 /// Timed phases, in the order of [`times`].
@@ -21,6 +21,8 @@ const PHASES: [&str; 6] = ["resolve", "connect", "tls", "first-byte", "body", "t
 pub(crate) struct ObservationCounters {
     metrics: IngestMetrics,
     lines: LineCounters,
+    /// Vantages with series of discarded observations.
+    discarding: BTreeSet<Vantage>,
     /// Series of the targets in the topology; other targets have none.
     series: BTreeMap<TargetId, TargetSeries>,
 }
@@ -35,6 +37,7 @@ struct LineCounters {
     own_fault: Counter,
     unknown: Counter,
     implausible: Counter,
+    over_budget: Counter,
     duplicate: Counter,
     malformed: Counter,
 }
@@ -58,6 +61,7 @@ impl LineCounters {
             own_fault: line("own_fault"),
             unknown: line("unknown"),
             implausible: line("implausible"),
+            over_budget: line("over_budget"),
             duplicate: line("duplicate"),
             malformed: line("malformed"),
         }
@@ -70,6 +74,7 @@ impl ObservationCounters {
         Self {
             lines: LineCounters::new(&metrics),
             metrics,
+            discarding: BTreeSet::new(),
             series: BTreeMap::new(),
         }
     }
@@ -85,6 +90,16 @@ impl ObservationCounters {
                 .filter_map(|node| TargetId::new(format!("echo://{}", node.name)).ok()),
         );
         let metrics = &self.metrics;
+        if !self.discarding.is_empty() {
+            let vantages = topology.vantages();
+            self.discarding.retain(|vantage| {
+                let stays = vantages.contains(vantage);
+                if !stays {
+                    metrics.remove_discarded(vantage);
+                }
+                stays
+            });
+        }
         self.series.retain(|target, series| {
             let stays = targets.contains(target);
             if !stays {
@@ -120,11 +135,18 @@ impl ObservationCounters {
             ObservationResult::ProberFault => (&lines.own_fault, None),
             ObservationResult::Unknown => (&lines.unknown, None),
             ObservationResult::Implausible => (&lines.implausible, None),
+            ObservationResult::OverBudget => (&lines.over_budget, None),
         };
         line.inc();
+        if let Some(reason) = discard_reason(result) {
+            self.metrics.count_discarded(&recorded.vantage, reason);
+            if !self.discarding.contains(&recorded.vantage) {
+                self.discarding.insert(recorded.vantage.clone());
+            }
+        }
         if matches!(
             result,
-            ObservationResult::Unknown | ObservationResult::Implausible
+            ObservationResult::Unknown | ObservationResult::Implausible | ObservationResult::OverBudget
         ) {
             return;
         }
@@ -187,6 +209,18 @@ impl TargetSeries {
         }
         for phase in PHASES {
             metrics.phases.remove(&phase_labels(target, phase));
+        }
+    }
+}
+
+/// Why an observation is no evidence, if that is because of when or how many its vantage sent.
+const fn discard_reason(result: ObservationResult) -> Option<DiscardReason> {
+    match result {
+        ObservationResult::Late => Some(DiscardReason::Late),
+        ObservationResult::Implausible => Some(DiscardReason::Implausible),
+        ObservationResult::OverBudget => Some(DiscardReason::OverBudget),
+        ObservationResult::Accepted { .. } | ObservationResult::ProberFault | ObservationResult::Unknown => {
+            None
         }
     }
 }

@@ -6,6 +6,9 @@ use serde::Deserialize;
 /// Maximum length of a line. An observation has a few hundred bytes; its longest fields are limited to a few thousand.
 pub(crate) const MAX_LINE_BYTES: usize = 64 * 1024;
 
+/// Maximum number of lines of a report. Probers send two thousand observations at most.
+pub(crate) const MAX_LINES: usize = 10_000;
+
 /// A parsed report.
 #[derive(Debug)]
 pub(crate) struct ReportBatch {
@@ -20,6 +23,8 @@ pub(crate) struct ReportBatch {
 pub(crate) enum ReportError {
     #[error("expected a report header in the first line, found an empty body")]
     Empty,
+    #[error("the report has more than {MAX_LINES} lines; send smaller reports")]
+    TooManyLines,
     #[error("expected a report header in the first line: {0}")]
     Header(String),
     #[error(
@@ -34,6 +39,9 @@ pub(crate) fn parse_report(body: &[u8]) -> Result<ReportBatch, ReportError> {
     #[derive(Deserialize)]
     struct ReportVersion {
         v: u32,
+    }
+    if body.split(|byte| *byte == b'\n').nth(MAX_LINES + 1).is_some() {
+        return Err(ReportError::TooManyLines);
     }
     let mut lines = body
         .split(|byte| *byte == b'\n')

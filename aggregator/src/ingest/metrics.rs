@@ -1,5 +1,6 @@
 //! Metrics of ingest.
 
+use parallax_model::Vantage;
 use parallax_runtime::metrics::{ResultLabel, duration_histogram};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -20,12 +21,44 @@ pub(crate) struct PhaseLabels {
     pub(super) phase: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct DiscardLabels {
+    vantage: String,
+    reason: &'static str,
+}
+
+impl DiscardLabels {
+    fn new(vantage: &Vantage, reason: DiscardReason) -> Self {
+        Self {
+            vantage: vantage.to_string(),
+            reason: match reason {
+                DiscardReason::Late => "late",
+                DiscardReason::Implausible => "implausible",
+                DiscardReason::OverBudget => "over_budget",
+            },
+        }
+    }
+}
+
+/// Why an observation is no evidence, if that is because of when or how many its vantage sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DiscardReason {
+    Late,
+    Implausible,
+    OverBudget,
+}
+
+impl DiscardReason {
+    const ALL: [Self; 3] = [Self::Late, Self::Implausible, Self::OverBudget];
+}
+
 /// Why a report was rejected as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportRefusal {
     Unauthorized,
     MediaType,
     TooLarge,
+    TooSlow,
     Body,
     Header,
     Vantage,
@@ -33,10 +66,11 @@ pub(crate) enum ReportRefusal {
 }
 
 impl ReportRefusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Unauthorized,
         Self::MediaType,
         Self::TooLarge,
+        Self::TooSlow,
         Self::Body,
         Self::Header,
         Self::Vantage,
@@ -48,6 +82,7 @@ impl ReportRefusal {
             Self::Unauthorized => "unauthorized",
             Self::MediaType => "wrong_type",
             Self::TooLarge => "too_large",
+            Self::TooSlow => "too_slow",
             Self::Body => "broken_body",
             Self::Header => "bad_header",
             Self::Vantage => "unknown_vantage",
@@ -57,13 +92,14 @@ impl ReportRefusal {
 }
 
 /// Results of a report's lines.
-const LINE_RESULTS: [&str; 8] = [
+const LINE_RESULTS: [&str; 9] = [
     "counted",
     "again",
     "late",
     "own_fault",
     "unknown",
     "implausible",
+    "over_budget",
     "duplicate",
     "malformed",
 ];
@@ -77,6 +113,8 @@ pub(crate) struct IngestMetrics {
     pub(crate) phases: PhaseHistograms,
     pub(crate) lines: Family<ResultLabel, Counter>,
     pub(crate) reports: Family<ResultLabel, Counter>,
+    /// Discarded observations; vantages without any have no series.
+    pub(crate) discarded: Family<DiscardLabels, Counter>,
 }
 
 impl IngestMetrics {
@@ -86,6 +124,7 @@ impl IngestMetrics {
             phases: Family::new_with_constructor(duration_histogram),
             lines: Family::default(),
             reports: Family::default(),
+            discarded: Family::default(),
         };
         for result in LINE_RESULTS {
             drop(metrics.lines.get_or_create(&ResultLabel { result }));
@@ -98,6 +137,20 @@ impl IngestMetrics {
             drop(metrics.reports.get_or_create(&ResultLabel { result }));
         }
         metrics
+    }
+
+    /// Counts an observation that is discarded.
+    pub(super) fn count_discarded(&self, vantage: &Vantage, reason: DiscardReason) {
+        self.discarded
+            .get_or_create(&DiscardLabels::new(vantage, reason))
+            .inc();
+    }
+
+    /// Removes the series of a vantage.
+    pub(super) fn remove_discarded(&self, vantage: &Vantage) {
+        for reason in DiscardReason::ALL {
+            self.discarded.remove(&DiscardLabels::new(vantage, reason));
+        }
     }
 
     /// Counts a rejected report.

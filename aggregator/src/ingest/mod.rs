@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 pub(crate) use counters::ObservationCounters;
-pub(crate) use lines::{ReportBatch, parse_report};
+pub(crate) use lines::{ReportBatch, ReportError, parse_report};
 pub(crate) use metrics::{IngestMetrics, ReportRefusal};
 pub(crate) use sessions::{ProberSessions, ProberView};
 

@@ -5,6 +5,7 @@
 //! for it.
 
 mod epoch;
+mod open_streams;
 mod questions;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -24,6 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use epoch::PlanEpoch;
+pub(crate) use open_streams::{OpenPlanStream, OpenPlanStreams};
 
 use parallax_kubernetes::topology_state::{ProbeTiming, ScopedTargets, TopologyState};
 use parallax_runs::ProbeOrder;
@@ -97,6 +99,8 @@ pub(crate) struct PlanStream {
     stopping: CancellationToken,
     /// When the reader's token expires. The reader reconnects with a new one.
     expires: Option<Instant>,
+    /// Its place among the streams of the vantage.
+    place: OpenPlanStream,
     /// The plan that the reader has; `None` before the snapshot.
     sent_plan: Option<(PlanRevision, Vec<Assignment>)>,
     /// The fact requests that the reader has.
@@ -107,7 +111,7 @@ pub(crate) struct PlanStream {
 impl PlanStream {
     pub(crate) fn new(
         (planner, epoch): (Arc<Planner>, PlanEpoch),
-        (vantage, only_answers): (Vantage, bool),
+        (vantage, only_answers, place): (Vantage, bool, OpenPlanStream),
         topology: watch::Receiver<TopologyState>,
         asks: watch::Receiver<PlanRequests>,
         (runs, clock): (watch::Receiver<Arc<[ProbeOrder]>>, Clock),
@@ -127,6 +131,7 @@ impl PlanStream {
             last_run_sent: 0,
             stopping,
             expires: None,
+            place,
             sent_plan: None,
             sent_questions: FactQuestions::default(),
             heartbeat,
@@ -158,6 +163,7 @@ impl PlanStream {
                 biased;
                 () = self.stopping.cancelled() => return None,
                 () = self.epoch.ended() => return None,
+                () = self.place.displaced() => return None,
                 () = sleep_until(self.expires.unwrap_or_else(Instant::now)), if self.expires.is_some() => return None,
                 // Runs come before other changes: a user waits for the result.
                 changed = self.run_orders.changed() => changed.ok()?,

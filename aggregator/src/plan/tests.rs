@@ -36,7 +36,10 @@ fn feed() -> (
     });
     let feed = PlanStream::new(
         (Arc::new(planner), epoch),
-        (vantage, false),
+        {
+            let place = OpenPlanStreams::default().open(&vantage);
+            (vantage, false, place)
+        },
         receiver,
         requests,
         (runs, Clock::system()),

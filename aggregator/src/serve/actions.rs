@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Maximum body size in bytes.
-const MAX_BODY_BYTES: usize = 16 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 16 * 1024;
 
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {

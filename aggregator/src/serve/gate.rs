@@ -78,6 +78,11 @@ impl AdmittedProber {
         self.identity.as_ref().map(|caller| caller.expires)
     }
 
+    /// Its vantage, if probers have their own tokens.
+    pub(crate) fn vantage(&self) -> Option<&Vantage> {
+        self.identity.as_ref().map(|caller| &caller.vantage)
+    }
+
     /// Reports whether its account is that of a responder, which makes no probes.
     pub(crate) fn is_responder(&self) -> bool {
         self.identity

@@ -5,6 +5,7 @@ mod actions;
 mod api;
 mod baseline;
 mod challenges;
+mod connection_limit;
 mod connections;
 mod forecasts;
 mod forms;
@@ -16,6 +17,7 @@ mod observations;
 pub(crate) mod openapi;
 mod page;
 mod plan;
+mod report_slots;
 mod runs;
 mod summary;
 
@@ -32,7 +34,7 @@ use axum::{
 use parallax_diagnosis::view::View;
 use parallax_model::{Micros, Vantage};
 use prometheus_client::registry::Registry;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tower_http::{
     compression::CompressionLayer, decompression::RequestDecompressionLayer, limit::RequestBodyLimitLayer,
@@ -53,6 +55,7 @@ use parallax_kubernetes::{
 use parallax_notify::{self, incident_actions};
 use parallax_runs::RunManager;
 use parallax_runtime::Clock;
+pub(crate) use report_slots::ReportSlots;
 use summary::StatusSummary;
 
 use crate::{
@@ -61,14 +64,11 @@ use crate::{
     catch_up::is_catching_up,
     engine_task::{BaselineReset, EngineSnapshot},
     ingest::{self, IngestMetrics, Report},
-    plan::Planner,
+    plan::{OpenPlanStreams, Planner},
 };
 
 /// Timeout of a request (for the plan stream: of its response headers).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Maximum number of bodies read concurrently; bounds memory to this times the maximum body size.
-const MAX_CONCURRENT_BODIES: usize = 16;
 
 /// State shared by the handlers.
 #[derive(Debug, Clone)]
@@ -91,7 +91,8 @@ pub(crate) struct ServerState {
     pub(crate) reports: mpsc::Sender<Report>,
     /// Requests to reset baselines.
     pub(crate) resets: mpsc::Sender<BaselineReset>,
-    pub(crate) body_slots: Arc<Semaphore>,
+    pub(crate) report_slots: ReportSlots,
+    pub(crate) plan_streams: OpenPlanStreams,
     pub(crate) ingest_metrics: IngestMetrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
@@ -104,11 +105,6 @@ impl ServerState {
     /// Returns the current view.
     pub(crate) async fn view(&self) -> Arc<View> {
         self.engine_snapshot.views.current().await
-    }
-
-    /// Creates the semaphore that bounds concurrently read bodies.
-    pub(crate) fn body_slots() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(MAX_CONCURRENT_BODIES))
     }
 
     /// Returns the overall status that page and API show.
@@ -240,6 +236,8 @@ pub(crate) fn router(shared: ServerState) -> Router {
         )
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
+        // Before authorization nothing larger is read.
+        .route_layer(RequestBodyLimitLayer::new(actions::MAX_BODY_BYTES))
         .route_layer(reading.clone())
         // After forwarding, so that the leader authorizes.
         .route_layer(forwarding.clone())

@@ -1,6 +1,6 @@
 //! `POST /v1/observations`: checks reports of the probers and passes them to the engine task.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 use axum::{
     Json,
@@ -8,17 +8,24 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Limited};
 use tokio::sync::oneshot;
 
-use super::ServerState;
+use super::{ServerState, connection_limit::PeerAddress, report_slots::ReportSender};
 use crate::{
     api_error::ApiError,
-    ingest::{self, IngestAnswer, MAX_BODY_BYTES, Report, ReportBatch, ReportRefusal},
+    ingest::{self, IngestAnswer, MAX_BODY_BYTES, Report, ReportBatch, ReportError, ReportRefusal},
 };
 
 /// Bodies larger than this are parsed on a blocking thread, so that parsing does not delay other connections.
 const MAX_INLINE_PARSE_BYTES: usize = 64 << 10;
+
+/// How long a sender may pause within a body.
+const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Timeout of a body. Reports of probers have a few hundred kilobytes.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a report may wait for the engine task before it is rejected and the prober retries.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,15 +55,20 @@ pub(crate) async fn receive_report(
         );
         return Err(refused(ReportRefusal::MediaType, error));
     }
-    let Ok(_permit) = shared.body_slots.acquire().await else {
+    let sender = match (admitted.vantage(), head.extensions.get::<PeerAddress>()) {
+        (Some(vantage), _) => ReportSender::Prober(vantage.clone()),
+        (None, peer) => ReportSender::Address(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0)),
+    };
+    let Some(_slot) = shared.report_slots.acquire(&sender).await else {
         return Err(ApiError::unavailable("the aggregator is stopping"));
     };
     let body = read_body(body).await.map_err(|error| refused(error.0, error.1))?;
     let batch = parse(body).await.map_err(|error| {
-        refused(
-            ReportRefusal::Header,
-            ApiError::new(StatusCode::BAD_REQUEST, error),
-        )
+        let (refusal, status) = match error {
+            ReportError::TooManyLines => (ReportRefusal::TooLarge, StatusCode::PAYLOAD_TOO_LARGE),
+            _ => (ReportRefusal::Header, StatusCode::BAD_REQUEST),
+        };
+        refused(refusal, ApiError::new(status, error))
     })?;
     if let Err(error) = shared.gate.check_may_report(&admitted, &batch.header.vantage) {
         return Err(refused(ReportRefusal::Unauthorized, error));
@@ -102,8 +114,15 @@ fn is_ndjson(headers: &HeaderMap) -> bool {
 
 /// Reads the decompressed body up to the size limit, so that a decompression bomb is cut off.
 async fn read_body(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
-    axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| {
-        if is_too_large(&error) {
+    let reading = collect(body);
+    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
+        return Err(too_slow());
+    };
+    read.map_err(|error| {
+        let Some(error) = error else {
+            return too_slow();
+        };
+        if is_too_large(error.as_ref()) {
             let message = format!(
                 "the report is larger than {MAX_BODY_BYTES} bytes after decompression; send smaller reports"
             );
@@ -123,18 +142,49 @@ async fn read_body(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
     })
 }
 
+/// Collects the frames of a body; the error is `None` if the sender paused for too long.
+async fn collect(body: Body) -> Result<Bytes, Option<Box<dyn std::error::Error + Send + Sync>>> {
+    let mut body = Limited::new(body, MAX_BODY_BYTES);
+    let mut bytes = BytesMut::new();
+    loop {
+        let Ok(frame) = tokio::time::timeout(BODY_IDLE_TIMEOUT, body.frame()).await else {
+            return Err(None);
+        };
+        match frame {
+            None => return Ok(bytes.freeze()),
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    bytes.extend_from_slice(data);
+                }
+            }
+            Some(Err(error)) => return Err(Some(error)),
+        }
+    }
+}
+
+fn too_slow() -> (ReportRefusal, ApiError) {
+    let message = format!(
+        "the body arrives too slowly: expected data every {} s and the whole within {} s",
+        BODY_IDLE_TIMEOUT.as_secs(),
+        BODY_TIMEOUT.as_secs()
+    );
+    (
+        ReportRefusal::TooSlow,
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, message),
+    )
+}
+
 fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>)
 }
 
-async fn parse(body: Bytes) -> Result<ReportBatch, String> {
-    let parsed = if body.len() <= MAX_INLINE_PARSE_BYTES {
+async fn parse(body: Bytes) -> Result<ReportBatch, ReportError> {
+    if body.len() <= MAX_INLINE_PARSE_BYTES {
         ingest::parse_report(&body)
     } else {
         tokio::task::spawn_blocking(move || ingest::parse_report(&body))
             .await
-            .map_err(|_| "cannot parse the report".to_owned())?
-    };
-    parsed.map_err(|error| error.to_string())
+            .unwrap_or_else(|_| Err(ReportError::Header("cannot parse the report".to_owned())))
+    }
 }

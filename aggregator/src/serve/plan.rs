@@ -45,9 +45,10 @@ pub(crate) async fn stream_plan(
     };
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan requested");
     let only_answers = admitted.is_responder() || asks.role.as_deref() == Some("responder");
+    let place = shared.plan_streams.open(&vantage);
     let feed = PlanStream::new(
         (shared.planner.clone(), epoch),
-        (vantage, only_answers),
+        (vantage, only_answers, place),
         shared.topology.clone(),
         shared.engine_snapshot.plan_requests.clone(),
         (shared.runs.orders(), shared.clock),

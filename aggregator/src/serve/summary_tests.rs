@@ -170,3 +170,19 @@ fn lost_coverage_and_catching_up_are_never_ok() {
     view.vantages.clear();
     assert_eq!(status(&view), Status::Unknown);
 }
+
+/// Another vantage still answers for the target, which alone would be ok.
+#[test]
+fn a_target_without_evidence_from_a_vantage_whose_observations_are_discarded_is_unknown() {
+    let mut view = healthy();
+    view.vantages[1].is_discarding = true;
+    assert_eq!(status(&view), Status::Ok, "its cells are fresh");
+    for row in &mut view.matrix {
+        for cell in row.cells.iter_mut().filter(|cell| cell.vantage == 1) {
+            cell.state = CellState::Unknown;
+        }
+    }
+    assert_eq!(status(&view), Status::Unknown);
+    view.vantages[1].is_discarding = false;
+    assert_eq!(status(&view), Status::Ok);
+}

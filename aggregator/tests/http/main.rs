@@ -5,6 +5,7 @@ mod challenges;
 mod common;
 mod facts;
 mod handle;
+mod hostile;
 mod ingest;
 mod kubernetes;
 mod plan;

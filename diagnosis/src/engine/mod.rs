@@ -67,6 +67,8 @@ pub enum ObservationResult {
     Unknown,
     /// The times are impossible.
     Implausible,
+    /// The vantage has sent more than its share.
+    OverBudget,
 }
 
 /// Rules of judgement, which differ between the live mesh, on-demand runs and replays.

@@ -33,6 +33,15 @@ impl Engine {
         (booked, otherwise)
     }
 
+    /// Counts an observation that the caller discards because its start lies in the future.
+    pub fn discard_implausible(&mut self, recorded: &Recorded) -> ObservationResult {
+        self.counters.implausible += 1;
+        if let Some(vantage) = self.registry.vantages.get(&recorded.vantage) {
+            self.matrix.record_discarded(vantage, self.evidence.rounds.now());
+        }
+        ObservationResult::Implausible
+    }
+
     fn ingest(&mut self, recorded: &Recorded) -> ObservationResult {
         let observation = &recorded.observation;
         let known_target = observation.channel == Channel::Mesh
@@ -55,11 +64,18 @@ impl Engine {
         match self.evidence.rounds.add(vantage, recorded, row) {
             Err(RefusalReason::Implausible) => {
                 self.counters.implausible += 1;
+                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
                 return ObservationResult::Implausible;
             }
             Err(RefusalReason::Late) => {
                 self.counters.late += 1;
+                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
                 return ObservationResult::Late;
+            }
+            Err(RefusalReason::OverBudget) => {
+                self.counters.over_budget += 1;
+                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
+                return ObservationResult::OverBudget;
             }
             Err(RefusalReason::Duplicate) => return ObservationResult::Late,
             Ok(()) => {}

@@ -14,6 +14,13 @@ use crate::{
 /// Maximum number of observations in open rounds; a mesh of five thousand nodes sends a third of this in a round of
 /// ten seconds.
 const MAX_BUFFERED: usize = 1_000_000;
+/// Maximum number of observations of one vantage in open rounds: ten probes each of two thousand targets.
+const MAX_BUFFERED_PER_VANTAGE: usize = 20_000;
+/// New names that a vantage may introduce at once: endpoints, hosts and failures that nobody has reported before. Names are
+/// kept for as long as the process runs.
+const NEW_NAME_BURST: usize = 8_192;
+/// New names that a vantage may introduce in each further round: the Pods of a node are replaced more slowly.
+const NEW_NAMES_PER_ROUND: usize = 16;
 /// A start further ahead than this is a broken clock.
 const MAX_AHEAD: Micros = Micros::from_secs(3600);
 /// Slack beyond the longest timeout before a round closes by time alone.
@@ -27,6 +34,8 @@ pub(crate) enum RefusalReason {
     Late,
     Duplicate,
     Implausible,
+    /// The vantage has used up its share of the buffer or of new names.
+    OverBudget,
 }
 
 /// State of one vantage, in one place so that an observation needs one lookup: five thousand vantages report a
@@ -40,6 +49,15 @@ struct VantageProgress {
     pending: BTreeMap<Round, Vec<(RowOrder, PendingRow)>>,
     /// The last round that is complete for this vantage.
     complete_round: Option<Round>,
+    /// How much of [`NEW_NAME_BURST`] is used up.
+    new_names: usize,
+}
+
+impl VantageProgress {
+    /// Returns the number of its rows in open rounds.
+    fn buffered(&self) -> usize {
+        self.pending.values().map(Vec::len).sum()
+    }
 }
 
 /// Sort key of a row within its vantage. Two incarnations may use the same sequence number at the same time.
@@ -122,6 +140,11 @@ impl OpenRounds {
         }
     }
 
+    /// The latest time of which the rounds know; `None` before the first judgement.
+    pub(crate) const fn now(&self) -> Option<EventTime> {
+        self.now
+    }
+
     /// The last closed round.
     pub(crate) const fn last_judged(&self) -> Option<Round> {
         self.last_judged
@@ -152,7 +175,10 @@ impl OpenRounds {
         }
         let round = at.round(self.settings.interval);
         let seq = recorded.observation.seq;
+        let is_full = self.buffered >= MAX_BUFFERED;
+        let share = MAX_BUFFERED / self.vantages.len().max(1);
         let sender = self.vantages.entry(vantage).or_default();
+        let buffered = sender.buffered();
         let taken = sender.received.get_mut(&recorded.incarnation);
         if let Some(taken) = &taken
             && taken.values().any(|seqs| seqs.contains(seq))
@@ -161,8 +187,19 @@ impl OpenRounds {
         }
         LastReport::update(&mut sender.last_report, at, None);
         let over = self.last_judged.max(sender.complete_round);
-        if over.is_some_and(|over| round <= over) || self.buffered >= MAX_BUFFERED {
+        if over.is_some_and(|over| round <= over) {
             return Err(RefusalReason::Late);
+        }
+        // A full buffer still has room for every vantage that uses less than an equal share of it.
+        if buffered >= MAX_BUFFERED_PER_VANTAGE || is_full && buffered >= share {
+            return Err(RefusalReason::OverBudget);
+        }
+        let row = row();
+        if row.is_none() {
+            if sender.new_names >= NEW_NAME_BURST {
+                return Err(RefusalReason::OverBudget);
+            }
+            sender.new_names += 1;
         }
         if let Some(taken) = taken {
             taken.entry(round).or_default().insert(seq);
@@ -170,7 +207,7 @@ impl OpenRounds {
             let taken = sender.received.entry(recorded.incarnation.clone()).or_default();
             taken.entry(round).or_default().insert(seq);
         }
-        let waiting = row().map_or_else(
+        let waiting = row.map_or_else(
             || PendingRow::NewName(vantage, Box::new(recorded.clone())),
             PendingRow::Row,
         );
@@ -258,6 +295,7 @@ impl OpenRounds {
         self.last_judged = Some(round);
         let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
         self.vantages.retain(|_, sender| {
+            sender.new_names = sender.new_names.saturating_sub(NEW_NAMES_PER_ROUND);
             sender.received.retain(|_, rounds| {
                 // Keeps the remembered rounds and later ones.
                 *rounds = rounds.split_off(&Round(round.0 - SEQUENCE_HISTORY_ROUNDS + 1));

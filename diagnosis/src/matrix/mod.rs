@@ -54,12 +54,21 @@ pub(crate) struct MatrixVersion {
 pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
+    discarded: BTreeMap<VantageIx, DiscardedObservations>,
     /// Start of the earliest probe reported.
     first_probe: Option<EventTime>,
     /// Targets known to have succeeded from a checkpoint.
     known_to_work: BTreeSet<TargetId>,
     /// Number of changes of a cell's newest outcome.
     changes: u64,
+}
+
+/// Observations of a vantage that are no evidence because of when or how many it sent.
+#[derive(Debug, Clone, Copy, Default)]
+struct DiscardedObservations {
+    count: u64,
+    /// When the last of them arrived.
+    last: Option<EventTime>,
 }
 
 /// Position of an observation in the matrix.
@@ -103,6 +112,13 @@ impl Matrix {
         self.changes += u64::from(before != after);
     }
 
+    /// Counts an observation that was discarded at `now`.
+    pub(crate) fn record_discarded(&mut self, vantage: VantageIx, now: Option<EventTime>) {
+        let discarded = self.discarded.entry(vantage).or_default();
+        discarded.count += 1;
+        discarded.last = discarded.last.max(now);
+    }
+
     /// Updates the planned vantages, and drops removed targets and vantages.
     pub(crate) fn replace_topology(
         &mut self,
@@ -140,6 +156,7 @@ impl Matrix {
             self.rows.insert(target, row);
         }
         self.last_seen.retain(|vantage, _| is_known(*vantage));
+        self.discarded.retain(|vantage, _| is_known(*vantage));
         self.changes += 1;
     }
 

@@ -62,6 +62,8 @@ mod tests {
                 last_seen: Some(EventTime(0)),
                 state: *state,
                 explained_by: None,
+                discarded: 0,
+                is_discarding: false,
             })
             .collect()
     }

@@ -38,7 +38,14 @@ impl Matrix {
                     Some(at) if now - at > OpenRounds::silence_timeout(settings) => VantageState::Silent,
                     Some(_) => VantageState::Reporting,
                 };
+                let discarded = number
+                    .and_then(|number| self.discarded.get(&number))
+                    .copied()
+                    .unwrap_or_default();
+                let timeout = OpenRounds::silence_timeout(settings);
                 VantageView {
+                    discarded: discarded.count,
+                    is_discarding: discarded.last.is_some_and(|at| now - at <= timeout),
                     vantage: vantage.clone(),
                     // A prober's clock is known only to within a report's latency; the last report is never in the
                     // future.

@@ -113,8 +113,10 @@ impl TrialReader {
                     "t: expected seconds since the start, within an hour of the preceding lines".to_owned(),
                 );
             }
-            ObservationResult::Accepted { .. } | ObservationResult::Late | ObservationResult::ProberFault => {
-            }
+            ObservationResult::Accepted { .. }
+            | ObservationResult::Late
+            | ObservationResult::ProberFault
+            | ObservationResult::OverBudget => {}
         }
         self.counts.observations += 1;
         self.now = self.now.max(recorded.observation.started);

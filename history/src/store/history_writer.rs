@@ -110,7 +110,9 @@ impl HistoryWriter {
     ) {
         let seen = &recorded.observation;
         let placement = match result {
-            ObservationResult::Unknown | ObservationResult::Implausible => return,
+            ObservationResult::Unknown | ObservationResult::Implausible | ObservationResult::OverBudget => {
+                return;
+            }
             ObservationResult::Accepted { placement } => placement,
             ObservationResult::Late | ObservationResult::ProberFault => {
                 topology.placement(&recorded.vantage, seen.front.as_ref(), seen.entry.as_ref())

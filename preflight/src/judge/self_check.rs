@@ -92,15 +92,20 @@ pub(super) fn judge(
                 join_name_refs(&failed)
             ),
         ),
-        _ if failed.is_empty() && silent.is_empty() => (
+        None if failed.is_empty() && silent.is_empty() => (
             CheckState::Passed,
-            format!("{counts}, whichever node cert-manager's Pod runs on"),
+            format!("{counts}, whichever of them cert-manager's Pod runs on"),
         ),
         Some(pod_vantage) if failed.is_empty() => (
             CheckState::Unknown,
             format!(
-                "{counts}, but cert-manager's Pod runs on {}, which did not respond",
-                short_name(pod_vantage)
+                "{counts}, but cert-manager's Pod runs on {}, {}",
+                short_name(pod_vantage),
+                if silent.contains(pod_vantage) {
+                    "which did not respond"
+                } else {
+                    "where no prober reports"
+                }
             ),
         ),
         None if failed.is_empty() => (
@@ -113,9 +118,14 @@ pub(super) fn judge(
         Some(pod_vantage) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, did not respond",
+                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, {}",
                 join_name_refs(&failed),
-                short_name(pod_vantage)
+                short_name(pod_vantage),
+                if silent.contains(pod_vantage) {
+                    "did not respond"
+                } else {
+                    "has no reporting prober"
+                }
             ),
         ),
         None => (

@@ -129,7 +129,17 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]),
             Passed,
-            "passes on 2 of 2 vantages, whichever node",
+            "passes on 2 of 2 vantages, whichever of them",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n3"),
+            Unknown,
+            "runs on n3, where no prober reports",
+        ),
+        (
+            nodes(vec![ok("n1/pod"), refused("n2/pod")]).on("n3"),
+            Failed,
+            "n3, where cert-manager's Pod runs, has no reporting prober",
         ),
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
@@ -220,8 +230,8 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
         (
             vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
             false,
-            Passed,
-            "passes from n1",
+            Unknown,
+            "passes from n1, but no vantage on the internet was asked",
         ),
         (
             vec![refused("n1/pod"), refused("n2/pod")],

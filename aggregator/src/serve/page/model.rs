@@ -221,6 +221,11 @@ fn counters(view: &View) -> Vec<PageCounter> {
             "with impossible times or fields",
         ),
         (
+            "over budget",
+            counters.over_budget,
+            "beyond the share of the vantage that sent them",
+        ),
+        (
             "prober faults",
             counters.prober_faults,
             "faults of the prober itself; no evidence about a target",

@@ -18,6 +18,15 @@ impl StatusSummary {
             .iter()
             .filter(|row| row.cells.iter().all(|cell| cell.state == CellState::Unknown))
             .count();
+        let discarding = view.vantages.iter().enumerate().filter(|(column, vantage)| {
+            vantage.is_discarding
+                && view
+                    .matrix
+                    .iter()
+                    .flat_map(|row| &row.cells)
+                    .any(|cell| cell.vantage == *column && cell.state == CellState::Unknown)
+        });
+        let discarding = discarding.count();
         let new = view
             .matrix
             .iter()
@@ -33,6 +42,10 @@ impl StatusSummary {
             (
                 unseen,
                 "target has no fresh evidence|targets have no fresh evidence",
+            ),
+            (
+                discarding,
+                "vantage's observations are discarded|vantages' observations are discarded",
             ),
             (
                 count_investigations(view),

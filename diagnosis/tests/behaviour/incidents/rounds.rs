@@ -1,5 +1,7 @@
 //! The end of rounds, and the observations that count in them.
 
+use parallax_model::Recorded;
+
 use super::*;
 
 #[test]
@@ -65,4 +67,55 @@ fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_
     }
     assert!(!mesh.engine.advance(EventTime(INTERVAL + 10_999_999)));
     assert!(mesh.engine.advance(EventTime(INTERVAL + 11_000_000)));
+}
+
+/// Returns observations of one vantage in one round, each with another sequence number.
+fn flood(first: &Recorded, count: u64) -> impl Iterator<Item = Recorded> + '_ {
+    (0..count).map(|n| {
+        let mut recorded = first.clone();
+        recorded.observation.seq = parallax_model::ReportSeq(10_000 + n);
+        recorded
+    })
+}
+
+#[test]
+fn a_vantage_that_sends_more_than_its_share_costs_no_other_an_observation() {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
+    let probes = mesh.probes(0);
+    let recorded: Vec<Recorded> = probes.iter().map(|probe| mesh.record(probe, &healthy)).collect();
+    let sender = recorded[0].vantage.clone();
+    let results = flood(&recorded[0], 30_000).map(|recorded| mesh.engine.observe(&recorded));
+    let over = results
+        .filter(|result| *result == ObservationResult::OverBudget)
+        .count();
+    assert_eq!(over, 10_000);
+    for recorded in recorded.iter().filter(|recorded| recorded.vantage != sender) {
+        let result = mesh.engine.observe(recorded);
+        assert!(matches!(result, ObservationResult::Accepted { .. }), "{result:?}");
+    }
+    let view = mesh.engine.view(EventTime(0));
+    assert_eq!(view.counters.over_budget, 10_000);
+    let discarded = view.vantages.iter().map(|vantage| vantage.discarded);
+    assert_eq!(discarded.collect::<Vec<_>>(), [10_000, 0, 0]);
+}
+
+#[test]
+fn a_vantage_introduces_a_limited_number_of_names() {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
+    let probe = &mesh.probes(0)[0];
+    let first = mesh.record(probe, &healthy);
+    let named = flood(&first, 10_000).enumerate().map(|(n, mut recorded)| {
+        recorded.observation.entry = Some(format!("pod-{n}").parse().unwrap());
+        recorded
+    });
+    let results: Vec<ObservationResult> = named.map(|recorded| mesh.engine.observe(&recorded)).collect();
+    let over = results
+        .iter()
+        .filter(|result| **result == ObservationResult::OverBudget);
+    assert_eq!(over.count(), 10_000 - 8_192);
+    // Names that are known already cost nothing.
+    assert!(matches!(
+        mesh.engine.observe(&first),
+        ObservationResult::Accepted { .. }
+    ));
 }

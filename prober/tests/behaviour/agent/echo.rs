@@ -1,5 +1,10 @@
 //! The echo of a prober.
 
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
+
 use super::*;
 
 async fn echo(addr: SocketAddr, nonce: &str, peer: &str) -> parallax_prober::ProbeResult {
@@ -89,4 +94,38 @@ async fn something_else_than_an_echo_is_a_wrong_body() {
     let result = echo(server.addr, "secret", "n1").await;
     assert_eq!(failure(&result), (Phase::Check, FailureKind::WrongBody));
     server.join().await;
+}
+
+/// Sends a request on a connection of its own and returns the response. Strangers get `connection: close`.
+async fn get(echo: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(echo).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
+/// Idle connections of one address and of many, more than the echo serves at a time.
+#[tokio::test]
+async fn idle_connections_stop_neither_health_nor_metrics_nor_the_echo_of_a_peer() {
+    let mut aggregator = Aggregator::start(vec![], &[]).await;
+    let agent = Running::start(config(aggregator.addr())).await;
+    while aggregator.report().await.header.assignments.is_none() {}
+    let one = std::iter::repeat_n([127, 0, 0, 2], 256);
+    let many = (0..=255).map(|n| [127, 0, 1, n]);
+    let mut idle = Vec::new();
+    for source in one.chain(many) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((source, 0))).unwrap();
+        idle.push(socket.connect(agent.echo).await.unwrap());
+    }
+    assert!(get(agent.echo, "/healthz").await.ends_with("ok\n"));
+    assert!(get(agent.echo, "/metrics").await.contains("parallax_prober_"));
+    let result = echo(agent.echo, "secret", "n1").await;
+    assert_eq!(result.outcome, Outcome::Ok { status: Some(200) });
+    // The first ones made room.
+    assert_eq!(idle[0].read(&mut [0]).await.unwrap_or(0), 0);
+    agent.stop().await;
+    aggregator.join().await;
 }

@@ -1,21 +1,25 @@
-//! One DNS query to one server, on a separate connected socket.
+//! Sends a query and waits for its response, over UDP or TCP.
 
 use std::{
-    collections::BTreeSet,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use hickory_proto::{
-    op::{Message, MessageType, Query, ResponseCode},
-    rr::{Name, RData, RecordType as WireType},
+    op::{Message, MessageType, Query},
+    rr::{Name, RecordType as WireType},
 };
-use parallax_model::{FailureKind, OwnFault, Phase, RecordType};
+use parallax_model::{FailureKind, OwnFault, Phase};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UdpSocket,
 };
 
+use super::{
+    message::decode_message,
+    question::DnsQuestion,
+    reply::{DnsReply, NotAReply, decode},
+};
 use crate::{
     clock::{Deadline, DeadlineExceeded},
     connect,
@@ -24,136 +28,6 @@ use crate::{
 
 /// Maximum size of a UDP response that is read. Queries have no EDNS, so a conforming server stays within 512 bytes.
 const MAX_DATAGRAM: usize = 4096;
-
-/// The name and record type of a query.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DnsQuestion {
-    name: Name,
-    record: RecordType,
-}
-
-impl DnsQuestion {
-    /// Creates a question for a name that is taken as fully qualified.
-    pub(crate) fn new(name: &str, record: RecordType) -> Result<Self, NotAName> {
-        let mut parsed = Name::from_ascii(name).map_err(|_| NotAName)?;
-        parsed.set_fqdn(true);
-        Ok(Self { name: parsed, record })
-    }
-
-    fn wire_type(&self) -> WireType {
-        match self.record {
-            RecordType::A => WireType::A,
-            RecordType::Aaaa => WireType::AAAA,
-        }
-    }
-
-    fn matches(&self, query: &Query) -> bool {
-        query.name() == &self.name && query.query_type() == self.wire_type()
-    }
-}
-
-/// The text is not a domain name: a label is empty or longer than 63 bytes, or the name is longer than 255.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a domain name")]
-pub(crate) struct NotAName;
-
-/// A message that is not a response to the query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotAReply {
-    /// It cannot be parsed.
-    #[error("cannot parse the resolver's response")]
-    Unreadable,
-    /// It is a response to another query.
-    #[error("the resolver's response has a different id or question")]
-    Other,
-}
-
-/// The response of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DnsReply {
-    /// Addresses in the order of the response.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// Smallest TTL along the aliases from the name to its addresses, in seconds. For a response without addresses, how
-    /// long a cache may keep it (RFC 2308 §5).
-    pub(crate) ttl: Option<u32>,
-    /// The failure that the response code stands for; a response without addresses is [`FailureKind::NoAddress`].
-    pub(crate) failure: Option<FailureKind>,
-    /// Whether it arrived over TCP, by request or because the first response was truncated.
-    pub(crate) over_tcp: bool,
-}
-
-/// Parses a response. Only records of the name and of its aliases are used.
-///
-/// The flag is set if the response was truncated and must be requested over TCP.
-pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(DnsReply, bool), NotAReply> {
-    let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
-    let meta = &message.metadata;
-    let is_reply = meta.id == id && meta.message_type == MessageType::Response;
-    if !is_reply || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
-        return Err(NotAReply::Other);
-    }
-    // Clients ignore the records of a response with a failure code, including codes whose upper bits are in EDNS.
-    let (addresses, ttl) = match meta.response_code {
-        ResponseCode::NoError => addresses(&message, question),
-        _ => (Vec::new(), None),
-    };
-    let negative =
-        addresses.is_empty() && matches!(meta.response_code, ResponseCode::NoError | ResponseCode::NXDomain);
-    let ttl = if negative { negative_ttl(&message) } else { ttl };
-    let failure = match meta.response_code {
-        ResponseCode::NoError if addresses.is_empty() => Some(FailureKind::NoAddress),
-        ResponseCode::NoError => None,
-        ResponseCode::NXDomain => Some(FailureKind::NxDomain),
-        ResponseCode::Refused => Some(FailureKind::DnsRefused),
-        _ => Some(FailureKind::ServFail),
-    };
-    let reply = DnsReply {
-        addresses,
-        ttl,
-        failure,
-        over_tcp: false,
-    };
-    Ok((reply, meta.truncation))
-}
-
-fn addresses(message: &Message, question: &DnsQuestion) -> (Vec<IpAddr>, Option<u32>) {
-    let mut names = BTreeSet::from([question.name.clone()]);
-    let mut ttl = None;
-    // Aliases may be in any order. Each pass follows at least one more, or is the last.
-    loop {
-        let known = names.len();
-        for record in &message.answers {
-            if let RData::CNAME(alias) = &record.data
-                && names.contains(&record.name)
-            {
-                names.insert(alias.0.clone());
-            }
-        }
-        if names.len() == known {
-            break;
-        }
-    }
-    let mut addresses = Vec::new();
-    for record in message.answers.iter().filter(|r| names.contains(&r.name)) {
-        let address = match (&record.data, question.record) {
-            (RData::A(a), RecordType::A) => Some(IpAddr::V4(a.0)),
-            (RData::AAAA(aaaa), RecordType::Aaaa) => Some(IpAddr::V6(aaaa.0)),
-            (RData::CNAME(_), _) => None,
-            _ => continue,
-        };
-        ttl = Some(ttl.map_or(record.ttl, |least: u32| least.min(record.ttl)));
-        addresses.extend(address);
-    }
-    (addresses, ttl)
-}
-
-/// How long a cache may keep a negative response: the smaller of the SOA record's TTL and its MINIMUM field.
-fn negative_ttl(message: &Message) -> Option<u32> {
-    message.authorities.iter().find_map(|record| match &record.data {
-        RData::SOA(soa) => Some(record.ttl.min(soa.minimum)),
-        _ => None,
-    })
-}
 
 /// The transport of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +67,7 @@ pub(crate) async fn query_records(
     let query = query(name, record, recursion);
     let id = query.metadata.id;
     let read = |bytes: &[u8]| {
-        let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
+        let message = decode_message(bytes)?;
         let is_reply = message.metadata.id == id && message.metadata.message_type == MessageType::Response;
         match message.queries.as_slice() {
             [echoed] if is_reply && echoed.name() == name && echoed.query_type() == record => {
@@ -319,7 +193,3 @@ fn connect_failure(stop: EarlyEnd) -> EarlyEnd {
         ..stop
     }
 }
-
-#[cfg(test)]
-#[path = "dns_tests.rs"]
-mod tests;

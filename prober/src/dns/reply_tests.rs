@@ -1,9 +1,11 @@
 //! Responses of name servers, byte by byte.
 
+use std::net::Ipv6Addr;
+
 use hickory_proto::{
-    op::OpCode,
+    op::{OpCode, Query},
     rr::{
-        Record,
+        Record, RecordType as WireType,
         rdata::{A, AAAA, CNAME},
     },
 };
@@ -55,7 +57,6 @@ fn addresses_are_followed_over_aliases_in_any_order_with_the_smallest_ttl() {
 
 #[test]
 fn aliases_in_a_circle_end() {
-    let alias = |from, to| Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))));
     let bytes = reply(
         ResponseCode::NoError,
         vec![
@@ -107,12 +108,62 @@ fn another_id_another_question_or_a_query_is_no_reply() {
     );
 }
 
+fn alias(from: &str, to: &str) -> Record {
+    Record::from_rdata(name(from), 5, RData::CNAME(CNAME(name(to))))
+}
+
 #[test]
-fn a_label_beyond_63_bytes_is_no_name() {
-    assert_eq!(DnsQuestion::new(&"x".repeat(64), RecordType::A), Err(NotAName));
+fn sixteen_aliases_are_followed_and_seventeen_are_an_error() {
+    let chain = |aliases: usize| {
+        let owner = |n: usize| match n {
+            0 => "shop.example.test".to_owned(),
+            n => format!("alias-{n}.example.test"),
+        };
+        let mut records: Vec<Record> = (0..aliases).map(|n| alias(&owner(n), &owner(n + 1))).collect();
+        records.push(a(&owner(aliases), 30, [203, 0, 113, 10]));
+        records.reverse();
+        decode(&reply(ResponseCode::NoError, records), 7, &question())
+    };
+    let (whole, _) = chain(16).unwrap();
+    assert_eq!(whole.addresses, ["203.0.113.10".parse::<IpAddr>().unwrap()]);
+    assert_eq!(chain(17), Err(NotAReply::TooManyAliases));
+}
+
+/// The names that belong to a question, by repeated passes over all records: what [`with_aliases`] must agree with.
+fn by_passes(message: &Message, first: &Name) -> BTreeSet<Name> {
+    let mut names = BTreeSet::from([first.clone()]);
+    loop {
+        let known = names.len();
+        for record in &message.answers {
+            if let RData::CNAME(alias) = &record.data
+                && names.contains(&record.name)
+            {
+                names.insert(alias.0.clone());
+            }
+        }
+        if names.len() == known {
+            return names;
+        }
+    }
 }
 
 proptest! {
+    #[test]
+    fn aliases_are_those_that_repeated_passes_find(
+        pairs in proptest::collection::vec((0..12_u8, 0..12_u8), 0..24)
+    ) {
+        let owner = |n: u8| match n {
+            0 => "Shop.Example.test".to_owned(),
+            n => format!("n{n}.example.test"),
+        };
+        let records = pairs.iter().map(|(from, to)| alias(&owner(*from), &owner(*to))).collect();
+        let message = Message::from_vec(&reply(ResponseCode::NoError, records)).unwrap();
+        let question = question();
+        let names = with_aliases(&message, &question.name).unwrap();
+        let names: BTreeSet<Name> = names.into_iter().cloned().collect();
+        prop_assert_eq!(names, by_passes(&message, &question.name));
+    }
+
     #[test]
     fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         let _ = decode(&bytes, 7, &question());
