@@ -150,7 +150,8 @@ fn host_name(headers: &HeaderMap) -> Option<String> {
 /// Reports whether no other site can own a host name: an address, this machine, or a name inside the cluster.
 fn is_own_host(name: &str) -> bool {
     let is_label = !name.is_empty() && !name.contains('.');
-    let is_service = name.ends_with(".svc") || name.ends_with(".svc.cluster.local");
+    let inside = name.strip_suffix(".cluster.local").unwrap_or(name);
+    let is_service = inside.strip_suffix(".svc").is_some();
     name.parse::<std::net::IpAddr>().is_ok() || is_label || is_service
 }
 

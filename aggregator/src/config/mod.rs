@@ -36,6 +36,7 @@ pub use error::{ConfigError, ConfigProblem};
 pub use notify::parse_receiver_url;
 pub use tree::SourcePosition;
 
+use crate::crd::TenantRules;
 use parallax_api::links::ExternalLinks;
 use parallax_history::{recording::RecordOptions, store::StoreOptions};
 use parallax_kubernetes::{
@@ -74,6 +75,8 @@ pub struct Config {
     pub(crate) access: Option<AccessOptions>,
     /// Whether Target and Run objects are watched.
     pub(crate) custom_resources: bool,
+    /// Limits of Target objects.
+    pub(crate) tenants: TenantRules,
     /// Host names, in lower case, under which clients may read without authentication.
     pub(crate) allowed_hosts: BTreeSet<String>,
     /// Limits of runs.
@@ -154,6 +157,7 @@ impl Config {
             access: None,
             custom_resources: false,
             allowed_hosts: BTreeSet::new(),
+            tenants: TenantRules::default(),
             runs: RunOptions::default(),
             challenges: parallax_acme::challenges::ChallengeOptions::default(),
             client: None,

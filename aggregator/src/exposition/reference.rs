@@ -11,6 +11,7 @@ use super::{
     families::{FamilyDescription, MetricKind, SECTIONS},
     tests::{COUNTED, OK, scene},
 };
+use parallax_diagnosis::ObservationResult;
 use parallax_fixtures as fixtures;
 
 const INTRODUCTION: &str = "\

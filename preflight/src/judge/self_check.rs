@@ -35,6 +35,15 @@ fn pod_vantage(
     Some(own)
 }
 
+/// Returns why there is no result of a vantage.
+fn absence(vantage: &Vantage, silent: &[Vantage]) -> &'static str {
+    if silent.contains(vantage) {
+        "which did not respond"
+    } else {
+        "where no prober reports"
+    }
+}
+
 /// Returns the result and its sentence.
 pub(super) fn judge(
     input: &CheckInput<'_>,
@@ -101,11 +110,7 @@ pub(super) fn judge(
             format!(
                 "{counts}, but cert-manager's Pod runs on {}, {}",
                 short_name(pod_vantage),
-                if silent.contains(pod_vantage) {
-                    "which did not respond"
-                } else {
-                    "where no prober reports"
-                }
+                absence(pod_vantage, silent)
             ),
         ),
         None if failed.is_empty() => (
@@ -118,14 +123,10 @@ pub(super) fn judge(
         Some(pod_vantage) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, {}",
+                "{counts}, not on {} ({reason}); cert-manager's Pod runs on {}, {}",
                 join_name_refs(&failed),
                 short_name(pod_vantage),
-                if silent.contains(pod_vantage) {
-                    "did not respond"
-                } else {
-                    "has no reporting prober"
-                }
+                absence(pod_vantage, silent)
             ),
         ),
         None => (

@@ -139,7 +139,7 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (
             nodes(vec![ok("n1/pod"), refused("n2/pod")]).on("n3"),
             Failed,
-            "n3, where cert-manager's Pod runs, has no reporting prober",
+            "not on n2 (connection refused at 203.0.113.10); cert-manager's Pod runs on n3, where no prober reports",
         ),
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
