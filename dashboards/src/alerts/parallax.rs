@@ -13,6 +13,15 @@ pub(super) fn alerts() -> Vec<Alert> {
             summary: "no aggregator of Parallax can be scraped",
             description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of Parallax can fire.",
         },
+        // With several installations, `absent` is silent as long as one of them is scraped.
+        Alert {
+            name: "ParallaxInstallationDown",
+            severity: Severity::Critical,
+            expression: "(group by (job) (last_over_time(parallax_aggregator_leader[1h])) unless group by (job) (parallax_aggregator_leader)) and on () group(parallax_aggregator_leader)".to_owned(),
+            for_seconds: 120,
+            summary: "no aggregator of {{ $labels.job }} can be scraped, unlike those of other installations",
+            description: "Nothing is judged by this installation. The alerts of its open incidents keep firing for an hour, and so does this one.",
+        },
         Alert {
             name: "ParallaxAggregatorLeaderless",
             severity: Severity::Critical,
