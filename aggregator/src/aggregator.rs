@@ -131,7 +131,6 @@ impl Aggregator {
             enrolled,
             targets,
             options: config.runs.clone(),
-            tenants: config.tenants.clone(),
             out: topology,
         };
         let settings = Settings {

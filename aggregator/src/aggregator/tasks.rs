@@ -12,7 +12,7 @@ use crate::{
 
 /// Tasks without which the aggregator is of no use: each runs until it is cancelled. Others end by themselves if they have
 /// nothing to do.
-const ENDLESS_TASKS: [&str; 4] = ["diagnosis", "topology", "server", "TLS server"];
+const ENDLESS_TASKS: [&str; 3] = ["diagnosis", "server", "TLS server"];
 
 impl Aggregator {
     /// Runs until cancelled, then finishes requests in flight and returns.

@@ -36,7 +36,6 @@ pub use error::{ConfigError, ConfigProblem};
 pub use notify::parse_receiver_url;
 pub use tree::SourcePosition;
 
-use crate::crd::TenantRules;
 use parallax_api::links::ExternalLinks;
 use parallax_history::{recording::RecordOptions, store::StoreOptions};
 use parallax_kubernetes::{
@@ -75,8 +74,6 @@ pub struct Config {
     pub(crate) access: Option<AccessOptions>,
     /// Whether Target and Run objects are watched.
     pub(crate) custom_resources: bool,
-    /// Limits of Target objects.
-    pub(crate) tenants: TenantRules,
     /// Host names, in lower case, under which clients may read without authentication.
     pub(crate) allowed_hosts: BTreeSet<String>,
     /// Limits of runs.
@@ -157,7 +154,6 @@ impl Config {
             access: None,
             custom_resources: false,
             allowed_hosts: BTreeSet::new(),
-            tenants: TenantRules::default(),
             runs: RunOptions::default(),
             challenges: parallax_acme::challenges::ChallengeOptions::default(),
             client: None,

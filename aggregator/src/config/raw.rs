@@ -1,6 +1,6 @@
 //! The configuration file as deserialized.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, TopologySpec};
 use parallax_model::{Namespace, TargetSpec};
@@ -49,8 +49,6 @@ pub(super) struct RawConfig<T> {
     pub(super) allowed_hosts: Vec<String>,
     /// Whether Target and Run objects are watched.
     pub(super) custom_resources: Option<bool>,
-    /// Limits of Target objects.
-    pub(super) tenants: Option<RawTenants>,
     /// Limits of runs.
     pub(super) runs: Option<RawRuns>,
     /// How pending Challenges are explained.
@@ -69,13 +67,6 @@ pub(super) struct RawConfig<T> {
     pub(super) forecast: Option<RawForecast>,
     /// Store of the history; without it, history is in memory only.
     pub(super) store: Option<RawStore>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct RawTenants {
-    #[serde(default)]
-    pub(super) trusted_namespaces: BTreeSet<Namespace>,
 }
 
 #[derive(Debug, Deserialize)]

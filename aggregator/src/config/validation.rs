@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
 
-use crate::crd::TenantRules;
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{InvalidName, Micros};
 
@@ -101,13 +100,6 @@ impl Config {
             })
             .collect();
 
-        let trusted = raw
-            .tenants
-            .map(|tenants| tenants.trusted_namespaces)
-            .unwrap_or_default();
-        let tenants = TenantRules {
-            trusted_namespaces: trusted.iter().map(ToString::to_string).collect(),
-        };
         let allowed_hosts = validate_allowed_hosts(&raw.allowed_hosts, &mut wrong);
 
         let mut source = TopologySource {
@@ -137,7 +129,6 @@ impl Config {
                 access,
                 custom_resources: raw.custom_resources == Some(true),
                 allowed_hosts,
-                tenants,
                 runs,
                 challenges,
                 client: None,

@@ -10,10 +10,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{ProbeSpec, Scope, Target, TargetId, TargetSpec};
 
-use super::{
-    objects::Key,
-    tenant_rules::{TenantRules, service_namespace},
-};
+use super::objects::Key;
 
 /// `Target` objects by namespace and name.
 pub(crate) type TargetObjects = BTreeMap<Key, DynamicObject>;
@@ -43,29 +40,17 @@ pub(crate) struct TargetReview {
     pub(crate) judgement: TargetJudgement,
 }
 
-/// Validates each object on its own. Of duplicates, the one in the namespace of the Service that the host denotes is accepted,
-/// otherwise the oldest.
-pub(crate) fn validate(
-    objects: &TargetObjects,
-    bare: &Topology,
-    (scope, rules): (&Scope, &TenantRules),
-) -> TargetJudgement {
+/// Validates each object on its own; of duplicates, the oldest is accepted.
+pub(crate) fn validate(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> TargetJudgement {
     let mut judged = TargetJudgement::default();
     let mut owners: BTreeMap<TargetId, &Key> = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut oldest: Vec<(&Key, &DynamicObject)> = objects.iter().collect();
-    oldest.sort_by_key(|(key, object)| {
-        let is_foreign = object.data["spec"]["url"]
-            .as_str()
-            .and_then(url_host)
-            .and_then(service_namespace)
-            .is_some_and(|owner| owner != key.0);
-        (is_foreign, object.creation_timestamp().map(|time| time.0), *key)
-    });
+    oldest.sort_by_key(|(key, object)| (object.creation_timestamp().map(|time| time.0), *key));
     for (key, object) in oldest {
         let refused = |reason, message: String| TargetVerdict::Rejected { reason, message };
         let count = counts.entry(&key.0).or_default();
-        let verdict = match parse(object, scope).and_then(|parsed| restrict(&key.0, parsed, rules)) {
+        let verdict = match parse(object, scope) {
             Err((reason, message)) => refused(reason, message),
             Ok((_, target)) if let Some(message) = conflict(bare, &target) => {
                 refused("AlreadyProbed", message)
@@ -128,29 +113,6 @@ fn parse(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), 
         ));
     }
     Ok((spec, target))
-}
-
-/// Applies the limits of tenants.
-fn restrict(
-    namespace: &str,
-    (spec, target): (TargetSpec, Target),
-    rules: &TenantRules,
-) -> Result<(TargetSpec, Target), (&'static str, String)> {
-    let host = match &target.probe {
-        ProbeSpec::Dns(_) => None,
-        other => other.server().map(|(host, _)| host.as_str()),
-    };
-    let refused = rules.violation(namespace, &spec);
-    match refused.or_else(|| rules.foreign_service(namespace, host?)) {
-        Some(message) => Err(("Forbidden", message)),
-        None => Ok((spec, target)),
-    }
-}
-
-/// Returns the host of a URL.
-fn url_host(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    rest.split(['/', ':', '?']).next()
 }
 
 /// Returns why a Target conflicts with a target of the cluster or the configuration. `mustNotAnswerAt` may be added to

@@ -17,7 +17,6 @@ pub mod preflights;
 mod resource;
 mod runs;
 mod targets;
-mod tenant_rules;
 mod types;
 
 #[cfg(test)]
@@ -27,5 +26,4 @@ pub(crate) use judgement::{TargetObjects, TargetReview, validate};
 pub use resource::CustomResourceKind;
 pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
-pub(crate) use tenant_rules::TenantRules;
 pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     judgement::{TargetVerdict, validate},
-    preflights,
-    tenant_rules::TenantRules,
-    types,
+    preflights, types,
 };
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yaml");
@@ -103,11 +101,7 @@ fn verdicts(
         refuse: vec!["10.96.0.1".parse().unwrap()],
         allow: Vec::new(),
     };
-    let judged = validate(
-        &objects.into_iter().collect(),
-        &bare,
-        (&scope, &TenantRules::default()),
-    );
+    let judged = validate(&objects.into_iter().collect(), &bare, &scope);
     let words = |verdict: TargetVerdict| match verdict {
         TargetVerdict::Accepted(id) => id.to_string(),
         TargetVerdict::Rejected { reason, message } => format!("{reason}: {message}"),
@@ -235,32 +229,5 @@ fn one_namespace_cannot_fill_the_mesh() {
             .filter(|text| text.starts_with("TooMany"))
             .count(),
         50
-    );
-}
-
-/// The older Target of a stranger keeps nobody from the own Service.
-#[test]
-fn a_namespace_owns_the_names_of_its_services() {
-    let url = json!({"url": "http://api.shop.svc.cluster.local/"});
-    let results = verdicts([
-        object("evil", "squatter", 1, url.clone()),
-        object("shop", "own", 9, url),
-        object(
-            "evil",
-            "post",
-            1,
-            json!({"url": "http://a.example.test/", "method": "POST"}),
-        ),
-    ]);
-    assert_eq!(results["own"], "http://api.shop.svc.cluster.local/");
-    assert!(
-        results["squatter"].starts_with("Forbidden: spec.url: "),
-        "{}",
-        results["squatter"]
-    );
-    assert!(
-        results["post"].starts_with("Forbidden: spec.method: "),
-        "{}",
-        results["post"]
     );
 }

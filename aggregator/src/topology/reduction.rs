@@ -7,7 +7,7 @@ use parallax_kubernetes::topology_state::{ScopedTargets, SourceState};
 use parallax_model::{TargetSpec, Vantage};
 use parallax_runs::{RunOptions, scope_of};
 
-use crate::crd::{TargetObjects, TargetReview, TenantRules, validate};
+use crate::crd::{TargetObjects, TargetReview, validate};
 
 /// Result of a reduction.
 pub(super) struct Reduction {
@@ -21,7 +21,7 @@ pub(super) fn reduce(
     source: &SourceState,
     enrolled: &BTreeSet<Vantage>,
     objects: Option<&Arc<TargetObjects>>,
-    (options, rules): (&RunOptions, &TenantRules),
+    options: &RunOptions,
 ) -> Reduction {
     let topology = with_vantages(&source.topology, enrolled);
     let Some(objects) = objects else {
@@ -32,7 +32,7 @@ pub(super) fn reduce(
         };
     };
     let scope = scope_of(&topology, options);
-    let judgement = validate(objects, &topology, (&scope, rules));
+    let judgement = validate(objects, &topology, &scope);
     Reduction {
         topology: with_targets(topology, &judgement.accepted),
         scoped_targets: ScopedTargets {

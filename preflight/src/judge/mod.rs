@@ -140,22 +140,6 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
-impl Verdict {
-    /// Reports whether only vantages inside the cluster answered, so that the check of a CA is unknown although it passes there.
-    #[must_use]
-    pub fn lacks_outside_vantage(&self) -> bool {
-        let is_outside = |vantage: &Vantage| matches!(vantage, Vantage::Outside { .. });
-        let mut answering = self
-            .passed
-            .iter()
-            .chain(self.failure_groups.iter().flat_map(|group| &group.vantages));
-        matches!(self.check, CheckKind::Ca(_))
-            && self.state == CheckState::Unknown
-            && !self.passed.is_empty()
-            && !answering.any(is_outside)
-    }
-}
-
 /// Both verdicts on one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostVerdict {

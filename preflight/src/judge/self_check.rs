@@ -35,15 +35,6 @@ fn pod_vantage(
     Some(own)
 }
 
-/// Returns why there is no result of a vantage.
-fn absence(vantage: &Vantage, silent: &[Vantage]) -> &'static str {
-    if silent.contains(vantage) {
-        "which did not respond"
-    } else {
-        "where no prober reports"
-    }
-}
-
 /// Returns the result and its sentence.
 pub(super) fn judge(
     input: &CheckInput<'_>,
@@ -101,16 +92,15 @@ pub(super) fn judge(
                 join_name_refs(&failed)
             ),
         ),
-        None if failed.is_empty() && silent.is_empty() => (
+        _ if failed.is_empty() && silent.is_empty() => (
             CheckState::Passed,
-            format!("{counts}, whichever of them cert-manager's Pod runs on"),
+            format!("{counts}, whichever node cert-manager's Pod runs on"),
         ),
         Some(pod_vantage) if failed.is_empty() => (
             CheckState::Unknown,
             format!(
-                "{counts}, but cert-manager's Pod runs on {}, {}",
-                short_name(pod_vantage),
-                absence(pod_vantage, silent)
+                "{counts}, but cert-manager's Pod runs on {}, which did not respond",
+                short_name(pod_vantage)
             ),
         ),
         None if failed.is_empty() => (
@@ -123,10 +113,9 @@ pub(super) fn judge(
         Some(pod_vantage) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({reason}); cert-manager's Pod runs on {}, {}",
+                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, did not respond",
                 join_name_refs(&failed),
-                short_name(pod_vantage),
-                absence(pod_vantage, silent)
+                short_name(pod_vantage)
             ),
         ),
         None => (

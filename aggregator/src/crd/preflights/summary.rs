@@ -16,9 +16,6 @@ const MAX_TEXT_BYTES: usize = 300;
 /// Maximum length of ids and titles of causes, in bytes.
 const MAX_TITLE_BYTES: usize = 120;
 
-/// Reason of a check that passes inside the cluster while nobody outside was asked.
-const NO_OUTSIDE_VANTAGE: &str = "NoOutsideVantage";
-
 /// Status, reason and message of a condition.
 pub type ConditionSummary = (&'static str, &'static str, String);
 
@@ -36,9 +33,6 @@ pub fn ready_condition(judged: &[&HostVerdict], strict: bool) -> ConditionSummar
                 _ => "CAFailed",
             };
             ("False", reason, message)
-        }
-        _ if judged.iter().any(|judged| judged.ca.lacks_outside_vantage()) => {
-            ("Unknown", NO_OUTSIDE_VANTAGE, message)
         }
         _ => ("Unknown", "NotProved", message),
     }
@@ -68,7 +62,6 @@ pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSumm
         };
         let message = format!("{}: {}{more}", worst.host, verdict(worst).sentence);
         let (status, reason) = match state {
-            CheckState::Unknown if verdict(worst).lacks_outside_vantage() => ("Unknown", NO_OUTSIDE_VANTAGE),
             CheckState::Passed => ("True", "Passed"),
             CheckState::AtRisk if strict => ("False", "AtRisk"),
             CheckState::AtRisk => ("True", "AtRisk"),

@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::crd::TenantRules;
 use crate::{config::Config, topology::TopologyReducer};
 use parallax_api_server::{ApiServer, Behaviour};
 use parallax_kubernetes::{
@@ -72,7 +71,6 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
         source,
         enrolled: None,
         targets: None,
-        tenants: TenantRules::default(),
         options: config.runs.clone(),
         out,
     };
