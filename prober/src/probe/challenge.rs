@@ -9,7 +9,8 @@ use parallax_model::{
 use super::{EndedProbe, Probe};
 use crate::{
     failure::EarlyEnd,
-    profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, validate_within},
+    profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, is_response_without_key,
+        validate_within},
     resolution::ResolverChoice,
     sanitize::sanitized,
 };
@@ -18,7 +19,7 @@ use crate::{
 const MAX_REPORTED: usize = 24;
 
 /// Maximum number of fetches of one probe.
-const MAX_PASSES: u32 = 5;
+const MAX_PASSES: u32 = 44;
 
 impl Probe<'_> {
     pub(super) async fn challenge(
@@ -81,18 +82,7 @@ impl Probe<'_> {
 /// a healthy server responds with a status below 500, such as 404.
 fn tolerate_missing_key(outcome: &Outcome) -> Outcome {
     match outcome {
-        Outcome::Failed {
-            phase: Phase::Check,
-            kind: FailureKind::WrongBody,
-            status,
-        } => Outcome::Ok { status: *status },
-        Outcome::Failed {
-            phase: Phase::Check,
-            kind: FailureKind::Status,
-            status: Some(status),
-        } if *status < 500 => Outcome::Ok {
-            status: Some(*status),
-        },
+        Outcome::Failed { status, .. } if is_response_without_key(outcome) => Outcome::Ok { status: *status },
         other => other.clone(),
     }
 }
