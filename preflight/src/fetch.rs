@@ -103,11 +103,7 @@ impl FetchRequest {
             challenge: Some(ChallengeRequest {
                 client,
                 expected: self.key.clone(),
-                passes: if own {
-                    self.passes
-                } else {
-                    Some(REQUIRED_FETCHES)
-                },
+                passes: if own { self.passes } else { Some(REQUIRED_FETCHES) },
                 nameservers: if own { self.nameservers.clone() } else { Vec::new() },
             }),
             names: None,

@@ -177,9 +177,8 @@ pub struct HostVerdict {
 /// Without `strict`, a CA verdict that is unknown only for want of a vantage on the internet does not count.
 #[must_use]
 pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> u8 {
-    let tolerated = |verdict: &Verdict| {
-        !strict && verdict.unknown_reason == Some(UnknownReason::NoOutsideVantage)
-    };
+    let tolerated =
+        |verdict: &Verdict| !strict && verdict.unknown_reason == Some(UnknownReason::NoOutsideVantage);
     let standings: Vec<CheckState> = judged
         .into_iter()
         .flat_map(|judged| [&judged.self_check, &judged.ca])

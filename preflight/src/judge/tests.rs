@@ -364,7 +364,11 @@ fn the_fetches_from_outside_are_counted_over_all_vantages_there_and_only_where_a
     let case = Case::new(CA, two(21));
     let verdict = case.judge();
     assert_eq!(verdict.unknown_reason, Some(UnknownReason::TooFewFetches));
-    assert!(verdict.sentence.contains("43 of 44 fetches"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("43 of 44 fetches"),
+        "{}",
+        verdict.sentence
+    );
     let route_only = CheckInput {
         key_served: false,
         ..case.asked()
@@ -384,5 +388,9 @@ fn failures_that_the_mesh_knows_of_turn_a_lucky_pass_into_unknown() {
         (verdict.state, verdict.unknown_reason),
         (Unknown, Some(UnknownReason::KnownFailure))
     );
-    assert!(verdict.sentence.contains("3 of 20 probes"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("3 of 20 probes"),
+        "{}",
+        verdict.sentence
+    );
 }

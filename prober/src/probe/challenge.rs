@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use parallax_model::{
-    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, FailureKind, Front, HopSight, Outcome, Phase,
+    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, Front, HopSight, Outcome, Phase,
 };
 
 use super::{EndedProbe, Probe};
 use crate::{
     failure::EarlyEnd,
-    profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, is_response_without_key,
-        validate_within},
+    profile::{
+        ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, is_response_without_key,
+        validate_within,
+    },
     resolution::ResolverChoice,
     sanitize::sanitized,
 };
@@ -128,6 +130,8 @@ fn challenge_sight(seen: &ValidationResult) -> ChallengeSight {
 
 #[cfg(test)]
 mod tests {
+    use parallax_model::FailureKind;
+
     use super::*;
 
     fn status(status: u16) -> Outcome {

@@ -198,13 +198,25 @@ async fn a_challenge_over_five_hundred_nodes_is_distributed_and_judged_within_se
 #[tokio::test]
 async fn failures_on_the_path_that_the_mesh_sees_from_the_internet_go_with_a_cas_run() {
     let mut harness = Bench::new(RunOptions::default());
-    let row = harness.view.matrix.iter_mut().find(|row| row.target.as_str() == A);
+    let row = harness
+        .view
+        .matrix
+        .iter_mut()
+        .find(|row| row.target.as_str() == A);
     let row = row.unwrap();
     let cell = |vantage: usize| row.cells.iter().position(|cell| cell.vantage == vantage);
     let vantages = &harness.view.vantages;
-    let of = |name: &str| vantages.iter().position(|v| v.vantage.to_string() == name).unwrap();
+    let of = |name: &str| {
+        vantages
+            .iter()
+            .position(|v| v.vantage.to_string() == name)
+            .unwrap()
+    };
     let (outside, inside) = (cell(of("internet:laptop")).unwrap(), cell(of("n2/pod")).unwrap());
-    for (at, failure) in [(outside, "connect timeout in connect"), (inside, "refused in connect")] {
+    for (at, failure) in [
+        (outside, "connect timeout in connect"),
+        (inside, "refused in connect"),
+    ] {
         let cell = &mut row.cells[at];
         cell.state = parallax_diagnosis::view::CellState::Flaky;
         (cell.probes, cell.failures) = (20, 3);
@@ -219,9 +231,16 @@ async fn failures_on_the_path_that_the_mesh_sees_from_the_internet_go_with_a_cas
         )]
     );
     let run = harness.begin(ask("cert-manager")).unwrap();
-    assert_eq!(run.known_failures, [""; 0], "a node's own path decides the self check");
+    assert_eq!(
+        run.known_failures, [""; 0],
+        "a node's own path decides the self check"
+    );
     // A failure of the application says nothing about the path.
-    let row = harness.view.matrix.iter_mut().find(|row| row.target.as_str() == A);
+    let row = harness
+        .view
+        .matrix
+        .iter_mut()
+        .find(|row| row.target.as_str() == A);
     row.unwrap().cells[outside].last_failure = Some("status in check (500)".to_owned());
     assert_eq!(harness.begin(ask("boulder")).unwrap().known_failures, [""; 0]);
     harness.stop().await;

@@ -40,10 +40,20 @@ async fn an_expected_vantage_that_is_silent_makes_a_run_unknown_without_delaying
     assert!(ordered.iter().all(|(vantage, _)| vantage.to_string() != "n3/pod"));
     harness.answer(3, ok);
     let (_, run) = harness.end(&run).await;
-    assert_eq!(run.completed, run.expected, "nothing is awaited from the silent vantage");
+    assert_eq!(
+        run.completed, run.expected,
+        "nothing is awaited from the silent vantage"
+    );
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
-    assert!(run.sentence.contains("1 vantage did not respond"), "{}", run.sentence);
-    let part = run.vantages.iter().find(|part| part.vantage.to_string() == "n3/pod");
+    assert!(
+        run.sentence.contains("1 vantage did not respond"),
+        "{}",
+        run.sentence
+    );
+    let part = run
+        .vantages
+        .iter()
+        .find(|part| part.vantage.to_string() == "n3/pod");
     assert_eq!(part.map(|part| (part.planned, part.probes)), Some((3, 0)));
     harness.stop().await;
 }
