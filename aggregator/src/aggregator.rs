@@ -131,6 +131,7 @@ impl Aggregator {
             enrolled,
             targets,
             options: config.runs.clone(),
+            tenants: config.tenants.clone(),
             out: topology,
         };
         let settings = Settings {

@@ -98,8 +98,9 @@ pub struct ChallengeRequest {
     /// token yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Number of consecutive fetches that must all succeed, 1 to 5; one if absent. cert-manager's fetches are
-    /// two seconds apart; a CA's follow each other immediately, and only outside vantages make more than one.
+    /// Number of fetches that must all succeed; one if absent. By cert-manager's rules, 1 to 5 consecutive fetches of
+    /// each vantage, two seconds apart. By a CA's rules, 1 to 44 fetches without a pause, which the vantages on the
+    /// internet share; other vantages make one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
     /// Resolvers to use instead of each machine's own: public resolvers from the configuration, or any
@@ -221,6 +222,10 @@ pub struct PreflightRun {
     /// The result in one sentence.
     #[serde(default)]
     pub sentence: String,
+    /// What the mesh knew of failures of the same host when the challenge was requested: open incidents, and targets
+    /// that fail for a share of the probes, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_failures: Vec<String>,
     /// The named cause with its evidence, if there is one. Its times are those of the run's own rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]

@@ -6,11 +6,7 @@
 //!             Target objects ─────┘
 //! ```
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{Assignment, EventTime, Micros, Scope, TargetId};
@@ -47,28 +43,23 @@ pub struct TopologyState {
     pub notes: Arc<[SourceNote]>,
     /// The objects that publish targets, if the source is a cluster.
     pub publishers: Arc<TargetPublishers>,
-    /// Targets of `Target` objects, whose probes stay within a scope.
+    /// Targets of `Target` objects and published hosts, whose probes stay within a scope.
     pub scoped: Arc<ScopedTargets>,
 }
 
-/// Targets that the operator of the mesh does not own, and the scope of their probes.
+/// Targets that the operator of the mesh does not own, each with the addresses that its probes may connect to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ScopedTargets {
-    /// The targets.
-    pub ids: BTreeSet<TargetId>,
-    /// The addresses that their probes may connect to.
-    pub scope: Scope,
-}
+pub struct ScopedTargets(pub BTreeMap<TargetId, Arc<Scope>>);
 
 impl ScopedTargets {
-    /// Restricts the probe of a scoped target to the scope; returns other assignments unchanged.
+    /// Restricts the probe of a scoped target to its scope; returns other assignments unchanged.
     #[must_use]
     pub fn restrict(&self, assignment: Assignment) -> Assignment {
-        if !self.ids.contains(&assignment.target) {
+        let Some(scope) = self.0.get(&assignment.target) else {
             return assignment;
-        }
+        };
         Assignment {
-            probe: assignment.probe.with_scope(&self.scope),
+            probe: assignment.probe.with_scope(scope),
             ..assignment
         }
     }

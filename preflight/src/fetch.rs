@@ -11,7 +11,7 @@ use parallax_model::{
 };
 
 use super::{
-    judge::{CheckInput, CheckKind, HostVerdict, VantageAnswer, Verdict, judge_check},
+    judge::{CheckInput, CheckKind, HostVerdict, REQUIRED_FETCHES, VantageAnswer, Verdict, judge_check},
     names::{NameAnswer, NameQuery},
     placement::CertManagerPlacement,
 };
@@ -19,10 +19,6 @@ use super::{
 /// Rounds of the second pass: a single fetch per node proves that the node fails, but the diagnosis needs more to
 /// name the cause.
 pub const DIAGNOSIS_ROUNDS: u32 = 3;
-
-/// Fetches per outside vantage. A CA fetches from about as many networks, and with one dead path among several a
-/// single fetch proves nothing.
-const FETCHES_PER_OUTSIDE_VANTAGE: u32 = 5;
 
 /// The fetch to make.
 #[derive(Clone)]
@@ -50,10 +46,12 @@ pub struct FetchRequest {
 pub struct FetchOutcome {
     /// The results by vantage.
     pub answers: Vec<VantageAnswer>,
-    /// Vantages that were asked to probe and did not respond.
+    /// Vantages that were expected to probe and did not respond.
     pub silent: Vec<Vantage>,
     /// The incident that the diagnosis named.
     pub incident: Option<Box<Incident>>,
+    /// What the mesh knows of failures of the same host at present.
+    pub known_failures: Vec<String>,
     /// Whether public resolvers resolved the name.
     pub used_public_resolvers: bool,
     /// The DNS facts of the name, if the run queried them.
@@ -105,11 +103,7 @@ impl FetchRequest {
             challenge: Some(ChallengeRequest {
                 client,
                 expected: self.key.clone(),
-                passes: if own {
-                    self.passes
-                } else {
-                    Some(FETCHES_PER_OUTSIDE_VANTAGE)
-                },
+                passes: if own { self.passes } else { Some(REQUIRED_FETCHES) },
                 nameservers: if own { self.nameservers.clone() } else { Vec::new() },
             }),
             names: None,
@@ -191,6 +185,7 @@ impl FetchRequest {
             used_public_resolvers: part.used_public_resolvers,
             answers: &part.answers,
             silent: &part.silent,
+            known_failures: &part.known_failures,
             diagnosis: part.incident.as_ref().map(|incident| &incident.verdict),
             pod_node: placement.node(),
             pod_uses_host_network: placement.uses_host_network(),
@@ -302,6 +297,7 @@ impl FetchCollector {
             answers: answers.into_values().collect(),
             silent,
             incident: run.verdict.clone(),
+            known_failures: run.known_failures.clone(),
             used_public_resolvers: !run.nameservers.is_empty(),
             names: run.names.clone(),
         }

@@ -40,7 +40,8 @@ pub use explanation::{SkipSelfCheckAdvice, explain_reason, skip_self_check_advic
 pub use fetch::{DIAGNOSIS_ROUNDS, FetchCollector, FetchOutcome, FetchRequest, FetchResult};
 pub use ingress_edit::{NAME_PREFIX, insert_path, preflights_with_path, remove_path};
 pub use judge::{
-    Cause, CheckInput, CheckKind, FailureGroup, HostVerdict, VantageAnswer, Verdict, exit_code, judge_check,
+    Cause, CheckInput, CheckKind, FailureGroup, HostVerdict, REQUIRED_FETCHES, UnknownReason, VantageAnswer,
+    Verdict, exit_code, judge_check,
 };
 pub use names::{NameAnswer, NameQuery, QueriedResolvers, caa_identities, judge_names, name_facts};
 pub use objects::{

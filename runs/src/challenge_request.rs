@@ -8,7 +8,7 @@ use parallax_api::runs::ChallengeRequest;
 use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
 use parallax_model::{
     Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, DialAddress, ExpectedStatus,
-    Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
+    Micros, ProbeSpec, Reach, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
 use super::{RunRefusedError, scope::RunScopeError};
@@ -17,8 +17,12 @@ use crate::RunOptions;
 /// The maximum length of a token and of a key authorization; Let's Encrypt's have 43 and 87 characters.
 const MAX_LENGTH: usize = 512;
 
-/// The maximum number of consecutive fetches.
-const MAX_PASSES: u32 = 5;
+/// The maximum number of fetches by cert-manager's rules, which pauses between them.
+const MAX_PAUSED_PASSES: u32 = 5;
+
+/// The maximum number of fetches from the internet by a CA's rules. A path that fails for 10 % of the connections is
+/// seen by 44 fetches with a probability of 99 %.
+const MAX_PASSES: u32 = 44;
 
 /// The pause between two fetches of cert-manager.
 const FETCH_PAUSE: Micros = Micros::from_secs(2);
@@ -35,8 +39,8 @@ pub enum InvalidChallenge {
     Url(String),
     #[error("challenge.expected: expected 1 to {MAX_LENGTH} visible ASCII characters")]
     Key,
-    #[error("challenge.passes: expected 1 to {MAX_PASSES}, got {0}")]
-    Passes(u32),
+    #[error("challenge.passes: expected 1 to {most}, got {passes}")]
+    Passes { passes: u32, most: u32 },
 }
 
 /// A validated challenge request.
@@ -57,8 +61,12 @@ impl ChallengeQuery {
         options: &RunOptions,
     ) -> Result<Self, RunRefusedError> {
         let passes = request.passes.unwrap_or(1);
-        if !(1..=MAX_PASSES).contains(&passes) {
-            return Err(InvalidChallenge::Passes(passes).into());
+        let most = match request.client {
+            ChallengeClient::CertManager => MAX_PAUSED_PASSES,
+            ChallengeClient::Boulder | ChallengeClient::Pebble => MAX_PASSES,
+        };
+        if !(1..=most).contains(&passes) {
+            return Err(InvalidChallenge::Passes { passes, most }.into());
         }
         let fits =
             |key: &String| (1..=MAX_LENGTH).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
@@ -188,19 +196,35 @@ pub(super) const fn max_duration(probe: &ChallengeProbe, timeout: Micros) -> Mic
     }
 }
 
+/// Reports whether a vantage is on the internet.
+pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
+    matches!(
+        vantage,
+        Vantage::Outside {
+            reach: Reach::Internet,
+            ..
+        }
+    )
+}
+
 /// Replaces the planned `vip` assignments by the challenge's own fetch, which resolves the name itself. The
 /// assignments for telling causes apart are kept for the self check only, because the CA's fetch uses the same
-/// network. Only vantages outside repeat a CA's fetch: a CA fetches from several networks at once, and the response
-/// to a node does not decide its verdict.
+/// network. Only vantages on the internet repeat a CA's fetch, because only they decide its verdict: they share the
+/// number of fetches.
 pub(super) fn challenge_assignments(
     probe: &ChallengeProbe,
     vantage: &Vantage,
+    on_internet: usize,
     planned: Vec<Assignment>,
 ) -> Vec<Assignment> {
     let mut probe = probe.clone();
-    let outside = matches!(vantage, Vantage::Outside { .. });
-    if probe.client != ChallengeClient::CertManager && !outside {
-        probe.passes = None;
+    if probe.client != ChallengeClient::CertManager {
+        let sharing = u32::try_from(on_internet).unwrap_or(u32::MAX).max(1);
+        probe.passes = probe
+            .passes
+            .filter(|_| is_on_internet(vantage))
+            .map(|passes| passes.div_ceil(sharing))
+            .filter(|passes| *passes > 1);
     }
     planned
         .into_iter()

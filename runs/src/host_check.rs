@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use super::{
     ProbeOrder, REPORT_GRACE, ROUND_INTERVAL, RunManager, challenge_request, name_request, new_id,
     scope::{self, RunScopeError},
-    subject::reporting_vantages,
+    subject::group_vantages,
 };
 
 /// The maximum number of concurrent checks.
@@ -184,7 +184,7 @@ impl RunManager {
         }
         let vantages = name_request::select_check_vantages(
             topology,
-            &reporting_vantages(topology, view, RunVantages::All),
+            &group_vantages(topology, view, RunVantages::All).reporting,
             at.turn,
         );
         if vantages.is_empty() {

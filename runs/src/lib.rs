@@ -15,6 +15,7 @@ mod challenge_request;
 mod error;
 mod host_check;
 mod judge;
+mod known_failures;
 mod limit;
 mod live_run;
 mod metrics;

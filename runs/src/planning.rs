@@ -9,10 +9,11 @@ use parallax_model::{Assignment, Micros, RunId, Vantage};
 use super::{
     MAX_PROBES, RunManager,
     error::RunRefusedError,
+    known_failures,
     live_run::{self, LiveRun},
     name_request,
     order::ProbeOrder,
-    subject::{RunSubject, reporting_vantages},
+    subject::{RunSubject, group_vantages},
 };
 
 /// The interval between rounds of a run.
@@ -61,7 +62,8 @@ impl RunManager {
         };
         let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
         let longest = subject.max_duration(timeout);
-        let vantages = subject.select_vantages(reporting_vantages(&subject.topology, view, request.from));
+        let group = group_vantages(&subject.topology, view, request.from);
+        let vantages = subject.select_vantages(group.reporting);
         if vantages.is_empty() {
             return Err(RunRefusedError::NoReportingVantage(request.from));
         }
@@ -83,6 +85,19 @@ impl RunManager {
                 target: request.url.clone(),
             });
         }
+        // Silent vantages get no order, and the run does not wait for them, but its result is unknown without them. DNS
+        // facts need only some vantages, whichever report.
+        let silent = if subject.names.is_some() {
+            BTreeMap::new()
+        } else {
+            subject.assignments(&id, &group.silent, &config)
+        };
+        let mut vantages = live_run::planned_results(&parts, rounds, subject.is_mesh);
+        vantages.extend(live_run::planned_results(&silent, rounds, subject.is_mesh));
+        let known_failures = match &subject.challenge {
+            Some(probe) => known_failures::known_failures(probe, topology, view),
+            None => Vec::new(),
+        };
         let probes = parts.values().map(|own| own.len() as u64).sum::<u64>() * u64::from(rounds);
         if probes > MAX_PROBES {
             return Err(RunRefusedError::TooLarge(probes));
@@ -108,10 +123,11 @@ impl RunManager {
             first_probe: None,
             expected: probes,
             completed: 0,
-            vantages: live_run::planned_results(&parts, rounds, subject.is_mesh),
+            vantages,
             ended: None,
             outcome: None,
             sentence: String::new(),
+            known_failures,
             verdict: None,
         };
         let settings = Settings {

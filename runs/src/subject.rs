@@ -154,6 +154,10 @@ impl RunSubject {
         if let Some(probe) = &self.names {
             return name_request::assignments(run, (&self.id, probe), &self.scope, vantages, config);
         }
+        let on_internet = vantages
+            .iter()
+            .filter(|vantage| challenge_request::is_on_internet(vantage))
+            .count();
         let few = vantages.len() <= SMALL_FLEET;
         let mut parts = BTreeMap::new();
         for (i, vantage) in vantages.iter().enumerate() {
@@ -164,7 +168,7 @@ impl RunSubject {
                 run_assignments(&self.topology, config, vantage, &self.id, endpoints)
             };
             let planned = match &self.challenge {
-                Some(probe) => challenge_request::challenge_assignments(probe, vantage, planned),
+                Some(probe) => challenge_request::challenge_assignments(probe, vantage, on_internet, planned),
                 None => planned,
             };
             let own: Vec<Assignment> = planned
@@ -195,27 +199,44 @@ impl RunSubject {
     }
 }
 
-/// Returns the reporting vantages of a group.
-pub(super) fn reporting_vantages(topology: &Topology, view: &View, from: RunVantages) -> Vec<Vantage> {
+/// The vantages of a group.
+#[derive(Debug, Default)]
+pub(super) struct GroupVantages {
+    /// Those that report, and therefore probe.
+    pub(super) reporting: Vec<Vantage>,
+    /// Those that are expected to report and do not.
+    pub(super) silent: Vec<Vantage>,
+}
+
+/// Returns the vantages of a group. Of each zone, the first reporting vantage takes part, or a silent one if none
+/// reports.
+pub(super) fn group_vantages(topology: &Topology, view: &View, from: RunVantages) -> GroupVantages {
     let reporting: BTreeSet<&Vantage> = view
         .vantages
         .iter()
         .filter(|vantage| vantage.state == VantageState::Reporting)
         .map(|vantage| &vantage.vantage)
         .collect();
-    let expected = topology.vantages();
-    let known = expected.iter().filter(|vantage| reporting.contains(vantage));
+    let (known, unheard): (Vec<Vantage>, Vec<Vantage>) = topology
+        .vantages()
+        .into_iter()
+        .partition(|vantage| reporting.contains(vantage));
     let mut zones = BTreeSet::new();
-    known
-        .filter(|vantage| match from {
-            RunVantages::All => true,
-            RunVantages::Nodes => vantage.node().is_some(),
-            RunVantages::Outside => vantage.node().is_none(),
-            RunVantages::Zones => vantage.node().is_some_and(|node| {
-                let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
-                zones.insert(zone)
-            }),
-        })
-        .cloned()
-        .collect()
+    let mut selected = |vantage: &Vantage| match from {
+        RunVantages::All => true,
+        RunVantages::Nodes => vantage.node().is_some(),
+        RunVantages::Outside => vantage.node().is_none(),
+        RunVantages::Zones => vantage.node().is_some_and(|node| {
+            let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
+            zones.insert(zone)
+        }),
+    };
+    let mut keep = |mut vantages: Vec<Vantage>| {
+        vantages.retain(|vantage| selected(vantage));
+        vantages
+    };
+    GroupVantages {
+        reporting: keep(known),
+        silent: keep(unheard),
+    }
 }

@@ -75,18 +75,30 @@ impl Bench {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
         };
-        let mut view = parallax_diagnosis::Engine::new(settings, topology.clone()).view(clock.now());
-        for vantage in &mut view.vantages {
-            vantage.state = VantageState::Reporting;
-        }
+        let view = parallax_diagnosis::Engine::new(settings, topology.clone()).view(clock.now());
         let cancelled = CancellationToken::new();
         let judging = tokio::spawn(run_manager.clone().run(cancelled.clone()));
-        Self {
+        let mut bench = Self {
             manager: run_manager,
             topology,
             view,
             cancelled,
             judging,
+        };
+        bench.all_report();
+        bench
+    }
+
+    /// Every vantage of the topology reports.
+    fn all_report(&mut self) {
+        let settings = Settings {
+            interval: Micros::from_secs(5),
+            timeout: Micros::from_secs(3),
+        };
+        let engine = parallax_diagnosis::Engine::new(settings, self.topology.clone());
+        self.view = engine.view(self.manager.clock.now());
+        for vantage in &mut self.view.vantages {
+            vantage.state = VantageState::Reporting;
         }
     }
 

@@ -304,6 +304,7 @@ mod tests {
         let verdict = Verdict {
             check: CheckKind::Ca(ChallengeClient::Boulder),
             state: CheckState::Failed,
+            unknown_reason: None,
             sentence: "its CAA records allow only other CAs".to_owned(),
             passed: Vec::new(),
             failure_groups: Vec::new(),

@@ -16,6 +16,7 @@ mod raw;
 mod read;
 mod replicas;
 mod store;
+mod tenants;
 mod topology_source;
 mod tree;
 mod validation;
@@ -50,8 +51,8 @@ use parallax_runs::RunOptions;
 use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
-    access::AccessOptions, checkpoint::CheckpointOptions, identity::IdentityOptions, tls::TlsOptions,
-    token::BearerToken,
+    access::AccessOptions, checkpoint::CheckpointOptions, crd::TenantOptions, identity::IdentityOptions,
+    tls::TlsOptions, token::BearerToken,
 };
 pub(crate) use topology_source::TopologySource;
 
@@ -78,6 +79,8 @@ pub struct Config {
     pub(crate) allowed_hosts: BTreeSet<String>,
     /// Limits of runs.
     pub(crate) runs: RunOptions,
+    /// Limits of Target objects.
+    pub(crate) tenants: TenantOptions,
     /// Options of explaining pending Challenges.
     pub(crate) challenges: parallax_acme::challenges::ChallengeOptions,
     /// Client of the API server; if absent, inferred from the environment.
@@ -155,6 +158,7 @@ impl Config {
             custom_resources: false,
             allowed_hosts: BTreeSet::new(),
             runs: RunOptions::default(),
+            tenants: TenantOptions::default(),
             challenges: parallax_acme::challenges::ChallengeOptions::default(),
             client: None,
             prober_pods: None,

@@ -17,6 +17,7 @@ use super::{
     notify::RawNotify,
     people::{RawAccess, RawRuns},
     replicas::RawReplicas,
+    tenants::RawTenants,
 };
 
 #[derive(Debug, Deserialize)]
@@ -51,6 +52,8 @@ pub(super) struct RawConfig<T> {
     pub(super) custom_resources: Option<bool>,
     /// Limits of runs.
     pub(super) runs: Option<RawRuns>,
+    /// Limits of Target objects, and exceptions by namespace.
+    pub(super) tenants: Option<RawTenants>,
     /// How pending Challenges are explained.
     pub(super) challenges: Option<RawChallenges>,
     /// Leader election among several aggregators.

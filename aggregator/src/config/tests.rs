@@ -87,7 +87,7 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
         ),
         (
             "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, allowedHosts, customResources, runs, challenges, replicas, links, notify, incidentActions, checkpoint, forecast or store"#,
+            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, allowedHosts, customResources, runs, tenants, challenges, replicas, links, notify, incidentActions, checkpoint, forecast or store"#,
         ),
         (
             "replicas: {lease: parallax/agg, leaseSeconds: 90}\n",

@@ -7,7 +7,8 @@ use parallax_model::{InvalidName, Micros};
 
 use super::{
     Config, RuntimeEnvironment, access, challenges, checkpoint, document::YamlDocument, error::ConfigError,
-    forecast, links, notify, people, raw::RawConfig, replicas, store, topology_source::TopologySource,
+    forecast, links, notify, people, raw::RawConfig, replicas, store, tenants,
+    topology_source::TopologySource,
 };
 use crate::token::BearerToken;
 
@@ -68,6 +69,7 @@ impl Config {
             .access
             .and_then(|raw| people::validate_access(raw, folder, &mut wrong));
         let runs = people::validate_runs(&raw.runs.unwrap_or_default(), &mut wrong);
+        let tenants = tenants::validate(raw.tenants.unwrap_or_default(), &mut wrong);
         let challenges = challenges::validate(raw.challenges.unwrap_or_default(), &mut wrong);
         let store = raw.store.and_then(|raw| store::validate(raw, folder, &mut wrong));
         let actions_config_map = raw.incident_actions.and_then(|raw| {
@@ -130,6 +132,7 @@ impl Config {
                 custom_resources: raw.custom_resources == Some(true),
                 allowed_hosts,
                 runs,
+                tenants,
                 challenges,
                 client: None,
                 prober_pods: None,

@@ -1,7 +1,7 @@
 //! Custom resources: a `Target` declares what must be reachable, a `Run` probes a target at once.
 //!
 //! ```text
-//! Target ─▶ validation (fields, scope, duplicates) ─▶ added to the topology, with the scope of a run ─▶ plan
+//! Target ─▶ validation (fields, scope, duplicates) ─▶ added to the topology, with the scope of its namespace ─▶ plan
 //!               └▶ status: Accepted, with the reason
 //! Run ─▶ run manager ─▶ status: Accepted, Complete, Passed, some results; deleted after its TTL
 //! ```
@@ -17,13 +17,17 @@ pub mod preflights;
 mod resource;
 mod runs;
 mod targets;
+mod tenant_options;
+mod tenant_rules;
+mod tenant_scope;
 mod types;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use judgement::{TargetObjects, TargetReview, validate};
+pub(crate) use judgement::{TargetObjects, TargetReview, TargetRules, validate};
 pub use resource::CustomResourceKind;
 pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
+pub(crate) use tenant_options::{NamespaceException, TenantOptions};
 pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};

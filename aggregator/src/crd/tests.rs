@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
 use parallax_diagnosis::topology::{Topology, TopologySpec};
+use parallax_kubernetes::topology_state::{PublisherKind, TargetPublisher};
 use parallax_model::{Scope, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{
-    judgement::{TargetVerdict, validate},
+    TenantOptions,
+    judgement::{TargetRules, TargetVerdict, validate},
     preflights, types,
 };
 
@@ -101,7 +103,18 @@ fn verdicts(
         refuse: vec!["10.96.0.1".parse().unwrap()],
         allow: Vec::new(),
     };
-    let judged = validate(&objects.into_iter().collect(), &bare, &scope);
+    let publisher = TargetPublisher {
+        kind: PublisherKind::Ingress,
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+    };
+    let rules = TargetRules {
+        topology: &bare,
+        publishers: &[("http://published.example.test/".parse().unwrap(), publisher)].into(),
+        scope: &scope,
+        options: &TenantOptions::default(),
+    };
+    let judged = validate(&objects.into_iter().collect(), rules);
     let words = |verdict: TargetVerdict| match verdict {
         TargetVerdict::Accepted(id) => id.to_string(),
         TargetVerdict::Rejected { reason, message } => format!("{reason}: {message}"),
@@ -183,7 +196,7 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
     for (name, words) in [
         (
             "younger",
-            "Duplicate: https://pay.example.test/ is already probed by the older Target shop/good",
+            "Duplicate: https://pay.example.test/ is already probed by Target shop/good",
         ),
         ("typo", "Invalid: spec: "),
         ("field", "Invalid: spec: "),
@@ -210,6 +223,72 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
     ] {
         assert!(results[name].starts_with(words), "{name}: {}", results[name]);
     }
+}
+
+#[test]
+fn an_older_squatter_does_not_keep_a_namespace_from_the_host_that_it_publishes() {
+    let health = json!({"url": "http://published.example.test/healthz"});
+    let results = verdicts([
+        object("evil", "squatter", 1, health.clone()),
+        object("shop", "owner", 30, health),
+    ]);
+    assert_eq!(results["owner"], "http://published.example.test/healthz");
+    assert!(
+        results["squatter"].starts_with("Duplicate: ") && results["squatter"].contains("Target shop/owner"),
+        "{}",
+        results["squatter"]
+    );
+    // Without an owner, age decides.
+    let free = json!({"url": "http://free.example.test/"});
+    let results = verdicts([
+        object("b", "younger", 2, free.clone()),
+        object("a", "older", 1, free),
+    ]);
+    assert_eq!(results["older"], "http://free.example.test/");
+}
+
+#[test]
+fn a_target_that_could_be_a_tool_is_refused_with_the_rule_and_what_to_do() {
+    let results = verdicts([
+        object(
+            "evil",
+            "post",
+            1,
+            json!({"url": "http://a.test/", "method": "POST", "body": "x"}),
+        ),
+        object(
+            "evil",
+            "flush",
+            1,
+            json!({"url": "tcp://a.test:6379", "send": "FLUSHALL"}),
+        ),
+        object("evil", "vault", 1, json!({"url": "http://vault.bank.svc/"})),
+        object("bank", "own", 1, json!({"url": "http://vault.bank.svc:81/"})),
+    ]);
+    for (name, start, advice) in [
+        (
+            "post",
+            "NotPermitted: spec.method: only GET and HEAD",
+            "tenants.namespaces.evil.anyProbe",
+        ),
+        (
+            "flush",
+            "NotPermitted: spec.send: raw bytes",
+            "list the target in the aggregator's configuration",
+        ),
+        (
+            "vault",
+            "Forbidden: spec.url: vault.bank.svc is a Service of namespace bank",
+            "tenants.namespaces.evil.allow",
+        ),
+    ] {
+        assert!(
+            results[name].starts_with(start) && results[name].contains(advice),
+            "{}",
+            results[name]
+        );
+    }
+    assert_eq!(results["own"], "http://vault.bank.svc:81/");
 }
 
 #[test]

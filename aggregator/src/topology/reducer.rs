@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::reduction::{Reduction, reduce};
-use crate::crd::{TargetObjects, TargetReview};
+use crate::crd::{TargetObjects, TargetReview, TenantOptions};
 
 /// Input and output for Target objects: the objects, and their review.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(crate) struct TopologyReducer {
     /// Target objects, if custom resources are watched.
     pub(crate) targets: Option<TargetInput>,
     pub(crate) options: RunOptions,
+    pub(crate) tenants: TenantOptions,
     pub(crate) out: watch::Sender<TopologyState>,
 }
 
@@ -62,7 +63,7 @@ impl TopologyReducer {
             topology,
             scoped_targets: scoped,
             review,
-        } = reduce(&source, &enrolled, objects.as_ref(), &self.options);
+        } = reduce(&source, &enrolled, objects.as_ref(), &self.options, &self.tenants);
         self.out.send_if_modified(|state| {
             let same = Arc::ptr_eq(&state.topology, &topology) || *state.topology == *topology;
             let planned = !same || state.timing != source.timing || *state.scoped != scoped;

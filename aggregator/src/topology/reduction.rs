@@ -1,13 +1,16 @@
 //! Pure reduction of the inputs to the topology.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use parallax_diagnosis::topology::Topology;
 use parallax_kubernetes::topology_state::{ScopedTargets, SourceState};
-use parallax_model::{TargetSpec, Vantage};
+use parallax_model::{Scope, TargetId, TargetSpec, Vantage};
 use parallax_runs::{RunOptions, scope_of};
 
-use crate::crd::{TargetObjects, TargetReview, validate};
+use crate::crd::{TargetObjects, TargetReview, TargetRules, TenantOptions, validate};
 
 /// Result of a reduction.
 pub(super) struct Reduction {
@@ -22,28 +25,53 @@ pub(super) fn reduce(
     enrolled: &BTreeSet<Vantage>,
     objects: Option<&Arc<TargetObjects>>,
     options: &RunOptions,
+    tenants: &TenantOptions,
 ) -> Reduction {
     let topology = with_vantages(&source.topology, enrolled);
+    let mut scopes = published_scopes(source, options);
     let Some(objects) = objects else {
         return Reduction {
             topology,
-            scoped_targets: ScopedTargets::default(),
+            scoped_targets: ScopedTargets(scopes),
             review: TargetReview::default(),
         };
     };
     let scope = scope_of(&topology, options);
-    let judgement = validate(objects, &topology, &scope);
+    let judgement = validate(
+        objects,
+        TargetRules {
+            topology: &topology,
+            publishers: &source.publishers,
+            scope: &scope,
+            options: tenants,
+        },
+    );
+    scopes.extend(
+        judgement
+            .scopes
+            .iter()
+            .map(|(id, scope)| (id.clone(), Arc::clone(scope))),
+    );
     Reduction {
         topology: with_targets(topology, &judgement.accepted),
-        scoped_targets: ScopedTargets {
-            ids: judgement.restricted_ids.clone(),
-            scope,
-        },
+        scoped_targets: ScopedTargets(scopes),
         review: TargetReview {
             objects: Arc::clone(objects),
             judgement,
         },
     }
+}
+
+/// Returns the scope of the hosts that Ingresses and routes publish: their names are free text of a namespace's users,
+/// so they never lead to addresses local to a machine or to a metadata service. Balancers on private addresses and
+/// nodes stay reachable.
+fn published_scopes(source: &SourceState, options: &RunOptions) -> BTreeMap<TargetId, Arc<Scope>> {
+    let scope = Arc::new(Scope {
+        refuse: Vec::new(),
+        allow: options.allow.clone(),
+    });
+    let published = source.publishers.keys();
+    published.map(|id| (id.clone(), Arc::clone(&scope))).collect()
 }
 
 fn with_vantages(topology: &Arc<Topology>, enrolled: &BTreeSet<Vantage>) -> Arc<Topology> {

@@ -7,8 +7,9 @@ use parallax_model::{ExpectedStatus, HostName, RootCertificates};
 use super::notes::{NoteCollector, quote};
 use crate::objects::{ANNOTATION_PREFIX, KeptMetadata};
 
-/// Minimum and maximum interval in milliseconds, as for configured targets.
-const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
+/// Minimum and maximum interval in milliseconds. Users of a namespace write annotations, so the minimum is that of a
+/// `Target` object, not of a configured target.
+const INTERVAL_MS: (u64, u64) = (5_000, 3_600_000);
 
 /// Annotation whose value never appears in a note.
 const EXTRA_ROOTS: &str = "extra-roots";
@@ -101,7 +102,7 @@ impl ProbeAnnotations {
             "interval" => {
                 let (low, high) = INTERVAL_MS;
                 let interval = parse_milliseconds(value).filter(|ms| (low..=high).contains(ms));
-                self.interval_ms = Some(interval.ok_or("a time like 500ms, 10s or 5m, from 200ms to 60m")?);
+                self.interval_ms = Some(interval.ok_or("a time like 10s or 5m, from 5s to 60m")?);
             }
             "sample" => {
                 self.samples = value
@@ -194,8 +195,8 @@ mod tests {
             ("path", "healthz", "expected a path that begins with /"),
             ("path", "/a b", "no white space"),
             ("expect", "fine", "expected statuses like 200"),
-            ("interval", "10", "expected a time like 500ms, 10s or 5m"),
-            ("interval", "1ms", "from 200ms to 60m"),
+            ("interval", "10", "expected a time like 10s or 5m"),
+            ("interval", "4999ms", "from 5s to 60m"),
             ("interval", "99999999999999999999s", "expected a time"),
             ("sample", "*.example.test", "expected host names"),
             (

@@ -42,8 +42,7 @@ pub struct ChallengeProbe {
     /// permitted redirects is a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Number of consecutive fetches that must all succeed, instead of one. cert-manager pauses between them,
-    /// a CA does not.
+    /// Number of fetches that must all succeed, instead of one. cert-manager pauses between them, a CA does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
     /// Nameservers to query for the name instead of the machine's own resolvers.

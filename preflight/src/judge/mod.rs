@@ -7,6 +7,7 @@
 
 mod authority;
 mod causes;
+mod evidence;
 mod self_check;
 
 use std::{collections::BTreeMap, net::IpAddr};
@@ -21,6 +22,8 @@ use parallax_model::{
     Vantage,
 };
 use serde::Serialize;
+
+pub use evidence::REQUIRED_FETCHES;
 
 use super::client_messages::{ca_message, self_check_message};
 
@@ -64,8 +67,10 @@ pub struct CheckInput<'a> {
     pub used_public_resolvers: bool,
     /// The results.
     pub answers: &'a [VantageAnswer],
-    /// Vantages that were asked to probe and did not respond.
+    /// Vantages that were expected to probe and did not respond.
     pub silent: &'a [Vantage],
+    /// What the mesh knows of failures of the same host at present, from its scheduled probes.
+    pub known_failures: &'a [String],
     /// The diagnosis of the same probes.
     pub diagnosis: Option<&'a Diagnosed>,
     /// The node of cert-manager's Pod, if known.
@@ -87,6 +92,17 @@ pub struct Cause {
     pub title: String,
     /// Whether the diagnosis named it from evidence; otherwise it is the usual cause.
     pub diagnosed: bool,
+}
+
+/// Why no failure was seen and the result is unknown all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum UnknownReason {
+    /// No vantage on the internet took part, and the CA is there.
+    NoOutsideVantage,
+    /// Too few fetches from the internet to see a path that fails for a share of the connections.
+    TooFewFetches,
+    /// The mesh knows of failures of the same host that the fetches did not meet.
+    KnownFailure,
 }
 
 /// Vantages with the same failure.
@@ -123,6 +139,9 @@ pub struct Verdict {
     pub check: CheckKind,
     /// The result.
     pub state: CheckState,
+    /// Why the result is unknown, if nothing failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_reason: Option<UnknownReason>,
     /// The result as one sentence.
     pub sentence: String,
     /// The vantages at which it passes.
@@ -155,11 +174,21 @@ pub struct HostVerdict {
 
 /// Returns the exit code: 0 if both verdicts pass, 1 if one fails, 3 if one is unknown and none fails. With
 /// `strict`, a self check that passes only because of the current node of cert-manager's Pod is treated as failed.
+/// Without `strict`, a CA verdict that is unknown only for want of a vantage on the internet does not count.
 #[must_use]
 pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> u8 {
+    let tolerated =
+        |verdict: &Verdict| !strict && verdict.unknown_reason == Some(UnknownReason::NoOutsideVantage);
     let standings: Vec<CheckState> = judged
         .into_iter()
-        .flat_map(|judged| [judged.self_check.state, judged.ca.state])
+        .flat_map(|judged| [&judged.self_check, &judged.ca])
+        .map(|verdict| {
+            if tolerated(verdict) {
+                CheckState::Passed
+            } else {
+                verdict.state
+            }
+        })
         .collect();
     let any = |state| standings.contains(&state);
     if any(CheckState::Failed) || (strict && any(CheckState::AtRisk)) {
@@ -186,9 +215,14 @@ pub fn judge_check(input: &CheckInput<'_>) -> Verdict {
         CheckKind::SelfCheck => self_check::judge(input, &passed, &failing, &silent, &mut caveats),
         CheckKind::Ca(_) => authority::judge(input, &passed, &failing, &silent, &mut caveats),
     };
+    let (state, sentence, unknown_reason) = match (input.check, state) {
+        (CheckKind::Ca(_), CheckState::Passed) => evidence::weigh(input, &passed, sentence),
+        _ => (state, sentence, None),
+    };
     let mut verdict = Verdict {
         check: input.check,
         state,
+        unknown_reason,
         sentence,
         passed,
         failure_groups: failing,

@@ -35,6 +35,15 @@ fn pod_vantage(
     Some(own)
 }
 
+/// Why there is no result of a vantage.
+fn absence(vantage: &Vantage, silent: &[Vantage]) -> &'static str {
+    if silent.contains(vantage) {
+        "did not respond"
+    } else {
+        "was not asked, because it has no prober; run one there (the tolerations of the DaemonSet decide)"
+    }
+}
+
 /// Returns the result and its sentence.
 pub(super) fn judge(
     input: &CheckInput<'_>,
@@ -92,15 +101,16 @@ pub(super) fn judge(
                 join_name_refs(&failed)
             ),
         ),
-        _ if failed.is_empty() && silent.is_empty() => (
+        None if failed.is_empty() && silent.is_empty() => (
             CheckState::Passed,
-            format!("{counts}, whichever node cert-manager's Pod runs on"),
+            format!("{counts}, whichever of them cert-manager's Pod runs on"),
         ),
         Some(pod_vantage) if failed.is_empty() => (
             CheckState::Unknown,
             format!(
-                "{counts}, but cert-manager's Pod runs on {}, which did not respond",
-                short_name(pod_vantage)
+                "{counts}, but cert-manager's Pod runs on {}, which {}",
+                short_name(pod_vantage),
+                absence(pod_vantage, silent)
             ),
         ),
         None if failed.is_empty() => (
@@ -113,9 +123,10 @@ pub(super) fn judge(
         Some(pod_vantage) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, did not respond",
+                "{counts}, not on {} ({reason}); {}, where cert-manager's Pod runs, {}",
                 join_name_refs(&failed),
-                short_name(pod_vantage)
+                short_name(pod_vantage),
+                absence(pod_vantage, silent)
             ),
         ),
         None => (

@@ -13,11 +13,13 @@ const URL: &str = "http://shop.example.test/.well-known/acme-challenge/t0ken";
 const CA: CheckKind = CheckKind::Ca(ChallengeClient::Boulder);
 
 fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> VantageAnswer {
+    let passes = u32::from(outcome["result"] == "ok") * REQUIRED_FETCHES;
     VantageAnswer {
         vantage: vantage.parse().unwrap(),
         placement,
         outcome: serde_json::from_value(outcome).unwrap(),
         sight: ChallengeSight {
+            passes,
             addresses: vec!["203.0.113.10".parse().unwrap()],
             dials: vec![DialSight {
                 address: "203.0.113.10:80".parse().unwrap(),
@@ -62,6 +64,7 @@ struct Case {
     check: CheckKind,
     answers: Vec<VantageAnswer>,
     silent: Vec<Vantage>,
+    known: Vec<String>,
     seat: Option<NodeName>,
     differs: Vec<String>,
     public_names: bool,
@@ -73,6 +76,7 @@ impl Case {
             check,
             answers,
             silent: Vec::new(),
+            known: Vec::new(),
             seat: None,
             differs: Vec::new(),
             public_names: false,
@@ -101,6 +105,7 @@ impl Case {
             used_public_resolvers: self.public_names,
             answers: &self.answers,
             silent: &self.silent,
+            known_failures: &self.known,
             diagnosis: None,
             pod_node: self.seat.as_ref(),
             pod_uses_host_network: false,
@@ -129,7 +134,13 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]),
             Passed,
-            "passes on 2 of 2 vantages, whichever node",
+            "passes on 2 of 2 vantages, whichever of them",
+        ),
+        // The node of cert-manager's Pod has no prober: the others prove nothing about it.
+        (
+            nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n3"),
+            Unknown,
+            "on n3, which was not asked, because it has no prober",
         ),
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
@@ -220,8 +231,8 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
         (
             vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
             false,
-            Passed,
-            "passes from n1",
+            Unknown,
+            "passes from n1, but no vantage on the internet",
         ),
         (
             vec![refused("n1/pod"), refused("n2/pod")],
@@ -296,6 +307,7 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     let judged = |self_check: CheckState, ca: CheckState| {
         let verdict = |check, state| Verdict {
             state,
+            unknown_reason: None,
             ..Case::new(check, vec![]).judge()
         };
         HostVerdict {
@@ -322,4 +334,63 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     let both = [judged(Passed, Passed), judged(Passed, Failed)];
     assert_eq!(exit_code(&both, false), 1, "one host of several is enough");
     assert_eq!(exit_code(&[], false), 3);
+}
+
+#[test]
+fn without_a_vantage_outside_the_ca_is_unknown_which_only_strict_callers_refuse() {
+    let ca = Case::new(CA, vec![ok("n1/pod")]).judge();
+    assert_eq!(
+        (ca.state, ca.unknown_reason),
+        (Unknown, Some(UnknownReason::NoOutsideVantage))
+    );
+    let case = HostVerdict {
+        host: "shop.example.test".to_owned(),
+        self_check: nodes(vec![ok("n1/pod")]).judge(),
+        ca,
+        not_checked: Vec::new(),
+    };
+    assert_eq!((exit_code([&case], false), exit_code([&case], true)), (0, 3));
+}
+
+#[test]
+fn the_fetches_from_outside_are_counted_over_all_vantages_there_and_only_where_a_key_is_served() {
+    let out = |name: &str, fetches| {
+        let mut answer = ok(name);
+        answer.sight.passes = fetches;
+        answer
+    };
+    let two = |fetches| vec![ok("n1/pod"), out("internet:a", 22), out("internet:b", fetches)];
+    assert_eq!(Case::new(CA, two(22)).judge().state, Passed);
+    let case = Case::new(CA, two(21));
+    let verdict = case.judge();
+    assert_eq!(verdict.unknown_reason, Some(UnknownReason::TooFewFetches));
+    assert!(
+        verdict.sentence.contains("43 of 44 fetches"),
+        "{}",
+        verdict.sentence
+    );
+    let route_only = CheckInput {
+        key_served: false,
+        ..case.asked()
+    };
+    assert_eq!(judge_check(&route_only).state, Passed);
+    // A tenth of the connections fails: 44 fetches miss that with less than 1 %.
+    assert!(0.9f64.powi(i32::try_from(REQUIRED_FETCHES).unwrap()) < 0.01);
+}
+
+#[test]
+fn failures_that_the_mesh_knows_of_turn_a_lucky_pass_into_unknown() {
+    let mut case = Case::new(CA, vec![ok("internet:laptop")]);
+    assert_eq!(case.judge().state, Passed);
+    case.known = vec!["3 of 20 probes of http://shop.example.test/ fail".to_owned()];
+    let verdict = case.judge();
+    assert_eq!(
+        (verdict.state, verdict.unknown_reason),
+        (Unknown, Some(UnknownReason::KnownFailure))
+    );
+    assert!(
+        verdict.sentence.contains("3 of 20 probes"),
+        "{}",
+        verdict.sentence
+    );
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use parallax_model::{
-    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, FailureKind, Front, HopSight, Outcome, Phase,
+    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, Front, HopSight, Outcome, Phase,
 };
 
 use super::{EndedProbe, Probe};
 use crate::{
     failure::EarlyEnd,
-    profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, validate_within},
+    profile::{
+        ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, is_response_without_key,
+        validate_within,
+    },
     resolution::ResolverChoice,
     sanitize::sanitized,
 };
@@ -18,7 +21,7 @@ use crate::{
 const MAX_REPORTED: usize = 24;
 
 /// Maximum number of fetches of one probe.
-const MAX_PASSES: u32 = 5;
+const MAX_PASSES: u32 = 44;
 
 impl Probe<'_> {
     pub(super) async fn challenge(
@@ -81,18 +84,7 @@ impl Probe<'_> {
 /// a healthy server responds with a status below 500, such as 404.
 fn tolerate_missing_key(outcome: &Outcome) -> Outcome {
     match outcome {
-        Outcome::Failed {
-            phase: Phase::Check,
-            kind: FailureKind::WrongBody,
-            status,
-        } => Outcome::Ok { status: *status },
-        Outcome::Failed {
-            phase: Phase::Check,
-            kind: FailureKind::Status,
-            status: Some(status),
-        } if *status < 500 => Outcome::Ok {
-            status: Some(*status),
-        },
+        Outcome::Failed { status, .. } if is_response_without_key(outcome) => Outcome::Ok { status: *status },
         other => other.clone(),
     }
 }
@@ -138,6 +130,8 @@ fn challenge_sight(seen: &ValidationResult) -> ChallengeSight {
 
 #[cfg(test)]
 mod tests {
+    use parallax_model::FailureKind;
+
     use super::*;
 
     fn status(status: u16) -> Outcome {

@@ -1,16 +1,12 @@
 //! Fetches a challenge by the rules of a client profile.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::{Duration, Instant},
-};
+use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{FailureKind, Micros, Outcome, Phase, Scheme, Scope};
-use tokio::time;
 
 use super::{
     AddressRule, ClientProfile, Profile,
-    problem::{self, AcmeProblem, FetchStage},
+    problem::{AcmeProblem, FetchStage},
     response,
 };
 use crate::{
@@ -24,7 +20,6 @@ use crate::{
     },
     resolution::{Resolution, ResolverChoice},
     result::RedirectHop,
-    sanitize::sanitized,
 };
 
 /// The challenge to fetch.
@@ -50,7 +45,7 @@ pub struct ValidationResult {
     /// The failure as the certificate authority itself would report it; `None` for a success, for a client that is not
     /// an authority, and for a fault of this machine.
     pub problem: Option<AcmeProblem>,
-    /// Number of successful passes.
+    /// Number of successful passes. Without a key, any response below 500 counts.
     pub passes: u32,
     /// The resolution of the challenge's own name in the last pass.
     pub resolution: Option<Resolution>,
@@ -59,7 +54,7 @@ pub struct ValidationResult {
     pub dials: Vec<DialAttempt>,
     /// The redirects followed in the last pass.
     pub hops: Vec<RedirectHop>,
-    /// Duration of all passes, without the pauses.
+    /// Duration of all passes, without the pauses; of concurrent passes, the time until the last one ended.
     pub duration: Micros,
 }
 
@@ -83,73 +78,11 @@ pub enum DialOutcome {
     Overtaken,
 }
 
-/// Without a pause between them, further passes start only within this fraction of the timeout of one fetch, so that
-/// all passes together take not much longer than one fetch may take.
-const PASS_TIME_FRACTION: u32 = 4;
-
-/// Fetches a challenge by the rules of a client, as often as that client does. Never fails itself.
-pub async fn validate(
-    profile: &Profile,
-    challenge: &ChallengeRequest,
-    choice: &ResolverChoice,
-    context: &ProbeContext,
-) -> ValidationResult {
-    validate_within(profile, challenge, choice, None, context).await
-}
-
-/// Like [`validate`], but never connects outside a scope, whatever a name or a redirect leads to.
-pub(crate) async fn validate_within(
-    profile: &Profile,
-    challenge: &ChallengeRequest,
-    choice: &ResolverChoice,
-    scope: Option<&Scope>,
-    context: &ProbeContext,
-) -> ValidationResult {
-    let mut passes = 0;
-    let mut took = Duration::ZERO;
-    loop {
-        let begun = Instant::now();
-        let mut fetch = ChallengeFetch::new(profile, challenge, choice, scope, context);
-        let ended = fetch.fetch(challenge).await;
-        took += begun.elapsed();
-        passes += u32::from(ended.is_ok());
-        let goes_on = !profile.pause.is_zero() || took < profile.timeout / PASS_TIME_FRACTION;
-        if ended.is_ok() && passes < profile.passes && goes_on {
-            time::sleep(profile.pause).await;
-            continue;
-        }
-        let (outcome, detail, problem) = match ended {
-            Ok(status) => (Outcome::Ok { status: Some(status) }, None, None),
-            Err(FailedFetch {
-                stop,
-                status,
-                refusal,
-            }) => {
-                fetch.stage.address = fetch.dials.last().map(|dial| dial.address);
-                let problem =
-                    problem::problem_for(profile.client, &stop, status, refusal.as_ref(), &fetch.stage);
-                let detail = stop.detail.as_deref().map(sanitized);
-                (stop.outcome(status), detail, problem)
-            }
-        };
-        return ValidationResult {
-            outcome,
-            detail,
-            problem,
-            passes,
-            resolution: fetch.first_resolution,
-            dials: fetch.dials,
-            hops: fetch.hops,
-            duration: took.into(),
-        };
-    }
-}
-
 /// A fetch that ended early.
-struct FailedFetch {
-    stop: EarlyEnd,
-    status: Option<u16>,
-    refusal: Option<RedirectRefusal>,
+pub(super) struct FailedFetch {
+    pub(super) stop: EarlyEnd,
+    pub(super) status: Option<u16>,
+    pub(super) refusal: Option<RedirectRefusal>,
 }
 
 impl From<EarlyEnd> for FailedFetch {
@@ -170,15 +103,15 @@ pub(super) struct ChallengeFetch<'a> {
     pub(super) deadline: Deadline,
     pub(super) dials: Vec<DialAttempt>,
     pub(super) stage: FetchStage,
-    hops: Vec<RedirectHop>,
+    pub(super) hops: Vec<RedirectHop>,
     /// The resolution of the challenge's own name.
-    first_resolution: Option<Resolution>,
+    pub(super) first_resolution: Option<Resolution>,
     /// Kept across a fallback to IPv4, as Boulder keeps its records: a repeated redirect is then a loop.
     trail: RedirectTrail,
 }
 
 impl<'a> ChallengeFetch<'a> {
-    fn new(
+    pub(super) fn new(
         profile: &'a Profile,
         challenge: &ChallengeRequest,
         choice: &'a ResolverChoice,
@@ -206,7 +139,7 @@ impl<'a> ChallengeFetch<'a> {
         }
     }
 
-    async fn fetch(&mut self, challenge: &ChallengeRequest) -> Result<u16, FailedFetch> {
+    pub(super) async fn fetch(&mut self, challenge: &ChallengeRequest) -> Result<u16, FailedFetch> {
         let first = destination(challenge);
         let dialling = self.dial_deadline();
         let found = self.resolve(&first.host, dialling).await;

@@ -9,14 +9,16 @@ mod client;
 mod dial;
 mod go_text;
 mod lookup;
+mod passes;
 mod problem;
 mod response;
 
 use std::time::Duration;
 
-pub(crate) use self::client::validate_within;
+pub(crate) use self::passes::{is_response_without_key, validate_within};
 pub use self::{
-    client::{ChallengeRequest, DialAttempt, DialOutcome, ValidationResult, validate},
+    client::{ChallengeRequest, DialAttempt, DialOutcome, ValidationResult},
+    passes::validate,
     problem::{AcmeProblem, ProblemClass},
 };
 use crate::{

@@ -181,7 +181,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!((sight.passes, sight.dials.len()), (1, 1));
     assert_eq!(sight.addresses, [target.addr.ip()]);
     assert!(seen.times.total.unwrap().0 > 0 && seen.times.connect.is_none());
-    // An authority fetches as often as requested, sequentially.
+    // An authority fetches as often as requested.
     let mut often = probe("pebble", Some("t0ken.thumb"), local_scope.clone());
     often["passes"] = json!(3);
     let seen = ask(&often).await;
@@ -206,6 +206,11 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
         Outcome::Ok { status: Some(200) },
         "no content was expected"
     );
+    // A route without a key is fetched as often as one with a key.
+    let mut route_only = probe("pebble", None, local_scope.clone());
+    route_only["passes"] = json!(44);
+    let seen = ask(&route_only).await;
+    assert_eq!(seen.challenge.unwrap().passes, 44);
     // The authority does not use private addresses, even if the scope allows them.
     let authority = ask(&probe("boulder", Some("t0ken.thumb"), local_scope)).await;
     assert!(matches!(
@@ -228,5 +233,5 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
         "an address that was not dialled is not reported"
     );
     dns.join().await;
-    assert_eq!(target.join().await, 6);
+    assert_eq!(target.join().await, 50);
 }

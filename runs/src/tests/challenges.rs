@@ -110,8 +110,10 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
     let query = json!({"client": "boulder", "nameservers": ["192.0.2.53:53"]});
     let refused = begin(CHALLENGE, query).unwrap_err();
     assert!(refused.to_string().contains("resolvers.public"), "{refused}");
-    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 6})).unwrap_err();
-    assert!(passes.to_string().contains("challenge.passes"), "{passes}");
+    let passes = begin(CHALLENGE, json!({"client": "boulder", "passes": 45})).unwrap_err();
+    assert!(passes.to_string().contains("expected 1 to 44"), "{passes}");
+    let paused = begin(CHALLENGE, json!({"client": "cert-manager", "passes": 6})).unwrap_err();
+    assert!(paused.to_string().contains("expected 1 to 5"), "{paused}");
     let key = begin(CHALLENGE, json!({"client": "boulder", "expected": "a b"})).unwrap_err();
     assert!(key.to_string().contains("challenge.expected"), "{key}");
     let any = Bench::new(RunOptions {
@@ -131,9 +133,14 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
 }
 
 #[tokio::test]
-async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() {
-    let harness = Bench::new(RunOptions::default());
-    let query = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 5}});
+async fn the_vantages_on_the_internet_share_an_authoritys_fetches_and_each_node_makes_one() {
+    let mut harness = Bench::new(RunOptions::default());
+    for vantage in ["internet:phone", "internet:server", "vpc:bastion"] {
+        let known = Topology::clone(&harness.topology);
+        harness.topology = Arc::new(known.with_vantage(vantage.parse().unwrap()));
+    }
+    harness.all_report();
+    let query = json!({"url": CHALLENGE, "challenge": {"client": "boulder", "passes": 44}});
     harness.begin(query).unwrap();
     let passes: Vec<(String, Value)> = harness
         .ordered_assignments()
@@ -146,10 +153,10 @@ async fn an_authority_asks_several_times_from_outside_and_once_from_each_node() 
     let fetches = |outside: bool| -> Vec<&Value> {
         let own = passes
             .iter()
-            .filter(|(vantage, _)| vantage.contains(':') == outside);
+            .filter(|(vantage, _)| vantage.starts_with("internet:") == outside);
         own.map(|(_, passes)| passes).collect()
     };
-    assert_eq!(fetches(true), [&json!(5)], "{passes:?}");
+    assert_eq!(fetches(true), [&json!(15); 3], "{passes:?}");
     assert!(
         fetches(false).len() > 1 && fetches(false).iter().all(|passes| passes.is_null()),
         "{passes:?}"
@@ -185,5 +192,56 @@ async fn a_challenge_over_five_hundred_nodes_is_distributed_and_judged_within_se
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     // The budget is five seconds including the probes' own time; here it is measured, not asserted.
     println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn failures_on_the_path_that_the_mesh_sees_from_the_internet_go_with_a_cas_run() {
+    let mut harness = Bench::new(RunOptions::default());
+    let row = harness
+        .view
+        .matrix
+        .iter_mut()
+        .find(|row| row.target.as_str() == A);
+    let row = row.unwrap();
+    let cell = |vantage: usize| row.cells.iter().position(|cell| cell.vantage == vantage);
+    let vantages = &harness.view.vantages;
+    let of = |name: &str| {
+        vantages
+            .iter()
+            .position(|v| v.vantage.to_string() == name)
+            .unwrap()
+    };
+    let (outside, inside) = (cell(of("internet:laptop")).unwrap(), cell(of("n2/pod")).unwrap());
+    for (at, failure) in [
+        (outside, "connect timeout in connect"),
+        (inside, "refused in connect"),
+    ] {
+        let cell = &mut row.cells[at];
+        cell.state = parallax_diagnosis::view::CellState::Flaky;
+        (cell.probes, cell.failures) = (20, 3);
+        cell.last_failure = Some(failure.to_owned());
+    }
+    let ask = |client: &str| json!({"url": CHALLENGE, "challenge": {"client": client}});
+    let run = harness.begin(ask("boulder")).unwrap();
+    assert_eq!(
+        run.known_failures,
+        [format!(
+            "3 of 20 probes of {A} from internet:laptop failed (connect timeout in connect)"
+        )]
+    );
+    let run = harness.begin(ask("cert-manager")).unwrap();
+    assert_eq!(
+        run.known_failures, [""; 0],
+        "a node's own path decides the self check"
+    );
+    // A failure of the application says nothing about the path.
+    let row = harness
+        .view
+        .matrix
+        .iter_mut()
+        .find(|row| row.target.as_str() == A);
+    row.unwrap().cells[outside].last_failure = Some("status in check (500)".to_owned());
+    assert_eq!(harness.begin(ask("boulder")).unwrap().known_failures, [""; 0]);
     harness.stop().await;
 }

@@ -29,6 +29,36 @@ async fn a_run_in_which_every_probe_of_every_vantage_succeeds_has_passed() {
 }
 
 #[tokio::test]
+async fn an_expected_vantage_that_is_silent_makes_a_run_unknown_without_delaying_it() {
+    let mut harness = Bench::new(RunOptions::default());
+    let silent = harness.view.vantages.iter_mut();
+    for vantage in silent.filter(|v| v.vantage.to_string() == "n3/pod") {
+        vantage.state = VantageState::Silent;
+    }
+    let run = harness.begin(json!({"url": A})).unwrap();
+    let ordered = harness.ordered_assignments();
+    assert!(ordered.iter().all(|(vantage, _)| vantage.to_string() != "n3/pod"));
+    harness.answer(3, ok);
+    let (_, run) = harness.end(&run).await;
+    assert_eq!(
+        run.completed, run.expected,
+        "nothing is awaited from the silent vantage"
+    );
+    assert_eq!(run.outcome, Some(RunOutcome::Unknown));
+    assert!(
+        run.sentence.contains("1 vantage did not respond"),
+        "{}",
+        run.sentence
+    );
+    let part = run
+        .vantages
+        .iter()
+        .find(|part| part.vantage.to_string() == "n3/pod");
+    assert_eq!(part.map(|part| (part.planned, part.probes)), Some((3, 0)));
+    harness.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_names_the_cause_by_its_own_probes_alone_also_of_what_never_worked() {
     let harness = Bench::new(RunOptions::default());
     let run = harness

@@ -2,7 +2,7 @@
 
 use parallax_api::{names::NameProblem, preflight::CheckState};
 use parallax_model::Vantage;
-use parallax_preflight::{FailureGroup, HostVerdict, Verdict, exit_code};
+use parallax_preflight::{FailureGroup, HostVerdict, UnknownReason, Verdict, exit_code};
 
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
 
@@ -19,12 +19,15 @@ const MAX_TITLE_BYTES: usize = 120;
 /// Status, reason and message of a condition.
 pub type ConditionSummary = (&'static str, &'static str, String);
 
-/// Summarises whether the certificate would be issued: `True` if the command would exit with 0, `False` if with 1.
+/// Summarises whether the certificate would be issued: `False` if the command would exit with 1, `True` only if both
+/// verdicts pass.
 #[must_use]
 pub fn ready_condition(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
     let [own, ca] = check_conditions(judged, strict);
     let message = format!("self check: {}; CA: {}", own.2, ca.2);
     match exit_code(judged.iter().copied(), strict) {
+        // The command accepts that no vantage on the internet exists; the condition never claims what was not seen.
+        0 if ca.0 == "Unknown" => ("Unknown", ca.1, message),
         0 => ("True", "Passed", message),
         1 => {
             let reason = match (own.0, ca.0) {
@@ -34,6 +37,7 @@ pub fn ready_condition(judged: &[&HostVerdict], strict: bool) -> ConditionSummar
             };
             ("False", reason, message)
         }
+        _ if own.0 == "True" => ("Unknown", ca.1, message),
         _ => ("Unknown", "NotProved", message),
     }
 }
@@ -66,7 +70,15 @@ pub fn check_conditions(judged: &[&HostVerdict], strict: bool) -> [ConditionSumm
             CheckState::AtRisk if strict => ("False", "AtRisk"),
             CheckState::AtRisk => ("True", "AtRisk"),
             CheckState::Failed => ("False", "Failed"),
-            CheckState::Unknown => ("Unknown", "NotProved"),
+            CheckState::Unknown => (
+                "Unknown",
+                match verdict(worst).unknown_reason {
+                    None => "NotProved",
+                    Some(UnknownReason::NoOutsideVantage) => "NoOutsideVantage",
+                    Some(UnknownReason::TooFewFetches) => "TooFewFetches",
+                    Some(UnknownReason::KnownFailure) => "KnownFailure",
+                },
+            ),
         };
         (status, reason, sanitize(&message, 3 * MAX_TEXT_BYTES))
     };

@@ -4,7 +4,7 @@ use parallax_api::{
 };
 use parallax_diagnosis::verdict::Remedy;
 use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
-use parallax_preflight::{Cause, CheckKind, FailureGroup, HostVerdict, Verdict};
+use parallax_preflight::{Cause, CheckKind, FailureGroup, HostVerdict, UnknownReason, Verdict};
 
 use super::{PreflightBody, PreflightStatus, check_conditions, host_status, ready_condition};
 
@@ -12,6 +12,7 @@ fn verdict(check: CheckKind, state: CheckState) -> Verdict {
     Verdict {
         check,
         state,
+        unknown_reason: None,
         sentence: format!("it is {state:?}"),
         passed: Vec::new(),
         failure_groups: Vec::new(),
@@ -113,6 +114,18 @@ fn ready_is_true_only_where_the_command_ends_with_0_and_what_is_unknown_is_never
         assert_eq!((condition.0, condition.1), (status, reason), "{made:?}");
         let parts = check_conditions(&all, strict);
         assert_eq!((parts[0].0, parts[1].0), (own, ca), "{made:?}");
+    }
+}
+
+#[test]
+fn without_a_vantage_outside_neither_the_ca_nor_the_object_is_true_and_both_say_why() {
+    let mut inside_only = judged("shop.example.test", Passed, Unknown);
+    inside_only.ca.unknown_reason = Some(UnknownReason::NoOutsideVantage);
+    for strict in [false, true] {
+        let ready = ready_condition(&[&inside_only], strict);
+        assert_eq!((ready.0, ready.1), ("Unknown", "NoOutsideVantage"));
+        let [own, ca] = check_conditions(&[&inside_only], strict);
+        assert_eq!((own.0, ca.0, ca.1), ("True", "Unknown", "NoOutsideVantage"));
     }
 }
 

@@ -71,6 +71,7 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
         source,
         enrolled: None,
         targets: None,
+        tenants: crate::crd::TenantOptions::default(),
         options: config.runs.clone(),
         out,
     };

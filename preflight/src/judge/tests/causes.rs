@@ -68,6 +68,7 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
         used_public_resolvers: false,
         answers: &answers,
         silent: &[],
+        known_failures: &[],
         diagnosis: Some(&diagnosed),
         pod_node: None,
         pod_uses_host_network: false,

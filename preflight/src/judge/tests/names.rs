@@ -20,6 +20,7 @@ fn with_name(check: CheckKind, answers: &[VantageAnswer], names: &NameVerdict) -
         used_public_resolvers: true,
         answers,
         silent: &[],
+        known_failures: &[],
         diagnosis: None,
         pod_node: None,
         pod_uses_host_network: false,
