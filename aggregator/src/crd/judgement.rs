@@ -83,7 +83,7 @@ pub(crate) fn validate(objects: &TargetObjects, rules: TargetRules<'_>) -> Targe
             ((!publishes, created, key), parsed)
         })
         .collect();
-    ordered.sort_by(|(a, _), (b, _)| a.cmp(b));
+    ordered.sort_by_key(|(order, _)| *order);
     for ((_, _, key), parsed) in ordered {
         let refused = |reason, message: String| TargetVerdict::Rejected { reason, message };
         let count = counts.entry(&key.0).or_default();

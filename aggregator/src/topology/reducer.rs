@@ -32,7 +32,7 @@ pub(crate) struct TopologyReducer {
 }
 
 impl TopologyReducer {
-    /// Runs until cancelled, or until an input channel is closed.
+    /// Runs until cancelled.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
         loop {
             let targets = self.targets.as_mut().map(|input| &mut input.objects);
@@ -43,6 +43,8 @@ impl TopologyReducer {
                 changed = wait_for_change(targets) => changed,
             };
             if changed.is_err() {
+                // The inputs are final, as with a topology that is not watched; the engine still needs the output.
+                cancelled.cancelled().await;
                 return;
             }
             self.publish();
