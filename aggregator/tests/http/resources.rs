@@ -118,8 +118,8 @@ async fn targets_are_probed_within_scope_or_rejected_with_a_reason() {
         .unwrap();
     assert_eq!(
         pay["probe"]["scope"],
-        json!({}),
-        "the scope excludes addresses local to the prober's machine"
+        json!({"refuse": ["10.96.0.50/32"]}),
+        "the scope excludes addresses local to the prober's machine and the Services of other namespaces"
     );
     let own = assignments
         .iter()

@@ -52,7 +52,7 @@ async fn a_run_reaches_the_plan_stream_at_once_and_its_answers_only_the_run() {
     let run = json(answer).await;
     assert_eq!(
         (run["state"].as_str(), run["vantages"].as_array().unwrap().len()),
-        (Some("running"), 1)
+        (Some("running"), 2)
     );
     let order = loop {
         let text = String::from_utf8(plan.chunk().await.unwrap().unwrap().to_vec()).unwrap();
@@ -87,10 +87,10 @@ async fn a_run_reaches_the_plan_stream_at_once_and_its_answers_only_the_run() {
     let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["event"], &last["run"]["outcome"]),
-        (&json!("done"), &json!("passed")),
-        "{events}"
+        (&json!("done"), &json!("unknown")),
+        "n2 is expected and silent: {events}"
     );
-    assert_eq!(aggregator.json(&place).await["outcome"], "passed");
+    assert_eq!(aggregator.json(&place).await["outcome"], "unknown");
     assert_eq!(aggregator.json("/v1/runs").await["runs"][0]["id"], run["id"]);
     let after = aggregator.json("/v1/state").await["counters"]["counted"].clone();
     assert_eq!(

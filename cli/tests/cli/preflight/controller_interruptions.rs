@@ -41,7 +41,11 @@ fn changing_it_in_the_middle_makes_the_new_one_once_the_old_one_is_gone() {
         status["observedGeneration"] == 2 && condition(&status, "Complete")["status"] == "True"
     });
     let status = cluster.preflight_status("shop", "web");
-    assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
+    assert_eq!(
+        condition(&status, "SelfCheckPassed")["status"],
+        "True",
+        "{status}"
+    );
     assert_eq!(status["hosts"][0]["host"], other);
     assert_eq!(cluster.state().max_pods, 1);
     assert_eq!(cluster.leftovers(), Vec::<String>::new());
@@ -92,7 +96,11 @@ fn a_controller_that_is_told_to_end_leaves_nothing_and_the_next_one_begins_anew(
     cluster.state().pods_stay_pending = false;
     let next = Controller::with_passing_aggregator(&cluster, folder.path(), &[]);
     let status = next.wait_finished("web");
-    assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
+    assert_eq!(
+        condition(&status, "SelfCheckPassed")["status"],
+        "True",
+        "{status}"
+    );
     assert_eq!(cluster.leftovers(), Vec::<String>::new());
     drop(next);
 }
@@ -141,7 +149,11 @@ fn after_a_hundred_controllers_that_are_killed_at_any_point_there_is_nothing_lef
     let last = start();
     for n in 0..100 {
         let status = last.wait_finished(&format!("killed-{n}"));
-        assert_eq!(condition(&status, "Ready")["status"], "True", "{n}: {status}");
+        assert_eq!(
+            condition(&status, "SelfCheckPassed")["status"],
+            "True",
+            "{n}: {status}"
+        );
     }
     assert_eq!(last.terminate(), Some(0));
     assert_eq!(cluster.leftovers(), Vec::<String>::new());
