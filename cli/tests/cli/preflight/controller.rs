@@ -142,7 +142,7 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
             "{status}"
         );
     }
-    assert_eq!(status_and_reason(&status, "Stalled").0, "False", "{status}");
+    assert_eq!(status_and_reason(&status, "Stalled").0, "True", "{status}");
     assert_eq!(status["observedGeneration"], 1);
     assert!(
         status["startTime"].is_string() && status["completionTime"].is_string(),
