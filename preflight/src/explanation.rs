@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use parallax_api::preflight::CheckState;
 
 use super::{
-    cert_manager::Challenge, challenge_reason::ChallengeReason, fetch::is_on_internet, judge::HostVerdict,
+    cert_manager::Challenge,
+    challenge_reason::ChallengeReason,
+    judge::{HostVerdict, is_on_internet},
 };
 
 /// Returns the meaning of the reason as one sentence.

@@ -7,11 +7,14 @@ use parallax_api::runs::{
 };
 use parallax_diagnosis::verdict::Incident;
 use parallax_model::{
-    CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Reach, Vantage,
+    CHALLENGE_PATH, ChallengeClient, Channel, HostName, Outcome, Phase, Placement, Vantage,
 };
 
 use super::{
-    judge::{CheckInput, CheckKind, HostVerdict, REQUIRED_FETCHES, VantageAnswer, Verdict, judge_check},
+    judge::{
+        CheckInput, CheckKind, HostVerdict, REQUIRED_FETCHES, VantageAnswer, Verdict, is_on_internet,
+        judge_check,
+    },
     names::{NameAnswer, NameQuery},
     placement::CertManagerPlacement,
 };
@@ -228,17 +231,6 @@ impl FetchRequest {
         }
         all
     }
-}
-
-/// Reports whether a vantage is on the internet.
-pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
-    matches!(
-        vantage,
-        Vantage::Outside {
-            reach: Reach::Internet,
-            ..
-        }
-    )
 }
 
 /// Omits the key authorization, which must not be logged.

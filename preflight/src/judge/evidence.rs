@@ -1,10 +1,9 @@
 //! Whether fetches without a failure are enough evidence for the CA's validation.
 
 use parallax_api::preflight::CheckState;
-use parallax_model::{Outcome, Vantage};
+use parallax_model::{Outcome, Reach, Vantage};
 
 use super::{CheckInput, UnknownReason};
-use crate::fetch::is_on_internet;
 
 /// Fetches from the internet, over all vantages there, that a passed verdict requires: a path that fails for 10 % of
 /// the connections is seen with a probability of 99 %, since 0.9^44 is less than 1 %.
@@ -51,4 +50,15 @@ fn fetches_from_internet(input: &CheckInput<'_>) -> u32 {
         .filter(|answer| is_on_internet(&answer.vantage) && matches!(answer.outcome, Outcome::Ok { .. }))
         .map(|answer| answer.sight.passes)
         .fold(0, u32::saturating_add)
+}
+
+/// Reports whether a vantage is on the internet.
+pub(crate) const fn is_on_internet(vantage: &Vantage) -> bool {
+    matches!(
+        vantage,
+        Vantage::Outside {
+            reach: Reach::Internet,
+            ..
+        }
+    )
 }

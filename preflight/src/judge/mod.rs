@@ -24,6 +24,7 @@ use parallax_model::{
 use serde::Serialize;
 
 pub use evidence::REQUIRED_FETCHES;
+pub(crate) use evidence::is_on_internet;
 
 use super::client_messages::{ca_message, self_check_message};
 
