@@ -164,10 +164,7 @@ impl ProberListener {
                 .clone()
                 .map(|client| UserAuthentication::Cluster(Arc::new(ReviewCache::new(client))))
         };
-        // The page's own address is one that users reach it under.
-        let page = config.links.page.as_ref().and_then(|page| page.host_str());
-        let page = page.map(str::to_ascii_lowercase);
-        let allowed_hosts = Arc::new(config.allowed_hosts.iter().cloned().chain(page).collect());
+        let allowed_hosts = Arc::new(own_hosts(config));
         let unauthenticated = UserAuthentication::Unauthenticated {
             local: local.ip().is_loopback(),
         };
@@ -239,5 +236,56 @@ impl ProberListener {
         if let Some(publisher) = self.publisher {
             start("CA publication", parts.spawn(publisher.run(stopping.clone())));
         }
+    }
+}
+
+/// Returns the host names under which clients may read without authentication: those of the configuration, of the page's own
+/// address, and of the certificate for probers, also as `SERVICE.NAMESPACE`.
+fn own_hosts(config: &Config) -> BTreeSet<String> {
+    let page = config.links.page.as_ref().and_then(|page| page.host_str());
+    let certified = config
+        .tls
+        .iter()
+        .flat_map(|tls| &tls.hosts)
+        .map(ToString::to_string);
+    let certified = certified.flat_map(|host| {
+        let short = host.strip_suffix(".svc").map(ToOwned::to_owned);
+        [Some(host), short].into_iter().flatten()
+    });
+    let all = config.allowed_hosts.iter().cloned();
+    all.chain(page.map(ToOwned::to_owned))
+        .chain(certified)
+        .map(|host| host.to_ascii_lowercase())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::Topology;
+
+    use super::*;
+    use crate::tls::TlsOptions;
+
+    #[test]
+    fn the_names_of_the_certificate_are_the_aggregators_own() {
+        let mut config = Config::embedded(Topology::default());
+        config.allowed_hosts.insert("status.example.test".to_owned());
+        config.tls = Some(TlsOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            hosts: vec!["Parallax.Monitoring.svc".to_owned(), "10.0.0.1".to_owned()],
+            publish_to: Vec::new(),
+            ca_folder: None,
+        });
+        let own = own_hosts(&config);
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        assert_eq!(
+            own,
+            [
+                "10.0.0.1",
+                "parallax.monitoring",
+                "parallax.monitoring.svc",
+                "status.example.test"
+            ]
+        );
     }
 }
