@@ -222,8 +222,7 @@ pub struct PreflightRun {
     /// The result in one sentence.
     #[serde(default)]
     pub sentence: String,
-    /// Targets of the same host that failed on the path for a share of the scheduled probes from the internet when the
-    /// challenge was requested, as sentences.
+    /// Incidents on the path from the internet to the challenge's host when the challenge was requested, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_failures: Vec<String>,
     /// The named cause with its evidence, if there is one. Its times are those of the run's own rounds.

@@ -379,18 +379,14 @@ fn the_fetches_from_outside_are_counted_over_all_vantages_there_and_only_where_a
 }
 
 #[test]
-fn failures_that_the_mesh_knows_of_turn_a_lucky_pass_into_unknown() {
+fn an_incident_on_the_path_turns_a_lucky_pass_into_unknown() {
     let mut case = Case::new(CA, vec![ok("internet:laptop")]);
     assert_eq!(case.judge().state, Passed);
-    case.known = vec!["3 of 20 probes of http://shop.example.test/ fail".to_owned()];
+    case.known = vec!["incident 9f2: connections time out".to_owned()];
     let verdict = case.judge();
     assert_eq!(
         (verdict.state, verdict.unknown_reason),
         (Unknown, Some(UnknownReason::KnownFailure))
     );
-    assert!(
-        verdict.sentence.contains("3 of 20 probes"),
-        "{}",
-        verdict.sentence
-    );
+    assert!(verdict.sentence.contains("incident 9f2"), "{}", verdict.sentence);
 }

@@ -195,53 +195,75 @@ async fn a_challenge_over_five_hundred_nodes_is_distributed_and_judged_within_se
     harness.stop().await;
 }
 
+/// An incident of target `A`, with failures of one kind.
+fn incident(region: &str, kind: &str, state: &Value) -> parallax_diagnosis::verdict::Incident {
+    let mut incident = json!({
+        "id": "9f2", "since": 1, "opened": 2, "occurrences": 1,
+        "subject": {"type": "front", "name": "203.0.113.10:80"},
+        "region": {"region": region, "members": []}, "class": [{"region": region, "members": []}],
+        "probability": 0.99, "causes": [], "sentence": "connections time out", "locality": [], "ruled_out": [],
+        "evidence": [{"who": "all", "channel": "vip", "probes": 20, "failures": 3, "kinds": [[kind, 3]],
+            "predicted": true}],
+        "separating": [], "facts": [], "remedies": [], "targets": [A],
+    });
+    let members = incident.as_object_mut().unwrap();
+    members.extend(state.as_object().unwrap().clone());
+    serde_json::from_value(incident).unwrap()
+}
+
 #[tokio::test]
-async fn failures_on_the_path_that_the_mesh_sees_from_the_internet_go_with_a_cas_run() {
+async fn incidents_on_the_path_from_the_internet_go_with_a_cas_run() {
     let mut harness = Bench::new(RunOptions::default());
-    let row = harness
-        .view
-        .matrix
-        .iter_mut()
-        .find(|row| row.target.as_str() == A);
-    let row = row.unwrap();
-    let cell = |vantage: usize| row.cells.iter().position(|cell| cell.vantage == vantage);
-    let vantages = &harness.view.vantages;
-    let of = |name: &str| {
-        vantages
-            .iter()
-            .position(|v| v.vantage.to_string() == name)
-            .unwrap()
-    };
-    let (outside, inside) = (cell(of("internet:laptop")).unwrap(), cell(of("n2/pod")).unwrap());
-    for (at, failure) in [
-        (outside, "connect timeout in connect"),
-        (inside, "refused in connect"),
-    ] {
-        let cell = &mut row.cells[at];
-        cell.state = parallax_diagnosis::view::CellState::Flaky;
-        (cell.probes, cell.failures) = (20, 3);
-        cell.last_failure = Some(failure.to_owned());
-    }
     let ask = |client: &str| json!({"url": CHALLENGE, "challenge": {"client": client}});
-    let run = harness.begin(ask("boulder")).unwrap();
+    let open = json!({"state": "open"});
+    let mut known = |client: &str, incident| {
+        harness.view.incidents = vec![incident];
+        harness.begin(ask(client)).unwrap().known_failures
+    };
+    let expected = ["incident 9f2: connections time out"];
     assert_eq!(
-        run.known_failures,
-        [format!(
-            "3 of 20 probes of {A} from internet:laptop failed (connect timeout in connect)"
-        )]
+        known("boulder", incident("vip", "connect_timeout", &open)),
+        expected
     );
-    let run = harness.begin(ask("cert-manager")).unwrap();
     assert_eq!(
-        run.known_failures, [""; 0],
+        known("cert-manager", incident("vip", "connect_timeout", &open)),
+        [""; 0],
         "a node's own path decides the self check"
     );
-    // A failure of the application says nothing about the path.
-    let row = harness
-        .view
-        .matrix
-        .iter_mut()
-        .find(|row| row.target.as_str() == A);
-    row.unwrap().cells[outside].last_failure = Some("status in check (500)".to_owned());
-    assert_eq!(harness.begin(ask("boulder")).unwrap().known_failures, [""; 0]);
+    assert_eq!(
+        known("boulder", incident("nolocal", "refused", &open)),
+        [""; 0],
+        "a CA is not a client on a node"
+    );
+    assert_eq!(
+        known("boulder", incident("backend", "status 503", &open)),
+        [""; 0],
+        "a failure of the application says nothing about the path"
+    );
+    let recovering = json!({"state": "recovering"});
+    assert_eq!(
+        known("boulder", incident("vip", "connect_timeout", &recovering)),
+        [""; 0]
+    );
+    let recurring = json!({"state": "recovering", "occurrences": 3});
+    assert_eq!(
+        known("boulder", incident("vip", "connect_timeout", &recurring)),
+        expected
+    );
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_a_balancer_loses_while_it_takes_out_an_endpoint_is_no_known_failure() {
+    let mut harness = Bench::new(RunOptions::default());
+    let mut rows = harness.view.matrix.iter_mut();
+    let row = rows.find(|row| row.target.as_str() == A).unwrap();
+    for cell in &mut row.cells {
+        cell.state = parallax_diagnosis::view::CellState::Flaky;
+        (cell.probes, cell.failures) = (3, 1);
+        cell.last_failure = Some("connect_timeout in connect".to_owned());
+    }
+    let ask = json!({"url": CHALLENGE, "challenge": {"client": "boulder"}});
+    assert_eq!(harness.begin(ask).unwrap().known_failures, [""; 0]);
     harness.stop().await;
 }
