@@ -5,7 +5,7 @@
 //! | [`http_answer`] | a probed server, plain HTTP | the observation round-trips; a success has an expected status |
 //! | [`tls_answer`] | a probed server, before any trust | never a success |
 //! | [`dns_answer`] | a resolver, or a stranger's datagram | a datagram for another query does not end the wait |
-//! | [`dns_message`] | the same | decoding visits a bounded number of labels; what is decoded encodes |
+//! | [`dns_message`] | the same | decoding visits a bounded number of labels, and each label of a decoded owner is counted |
 //! | [`echo_request`] | anyone, at a prober's echo | the response is HTTP or empty; strangers do not learn the identity |
 //! | [`resolv_conf`] | the machine | glibc's limits |
 //! | [`plan_line`] | the aggregator | a line round-trips |

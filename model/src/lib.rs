@@ -70,9 +70,9 @@ pub use probability::{InvalidProbability, Probability};
 pub use probe::{
     BodyPattern, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, DnsProbe,
     DnsTransport, EscapedBytes, ExpectedStatus, HopSight, HttpProbe, HttpVersion, InvalidBytes,
-    InvalidMustNotAnswer, InvalidPattern, InvalidRoots, InvalidStatuses, Method, MustNotAnswer, ProbeKind,
-    ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates, SIZE_SWEEP, Scheme, SearchManner,
-    Silence, TcpProbe, TlsExpectation, TlsVersion,
+    InvalidMustNotAnswer, InvalidPattern, InvalidRoots, InvalidStatuses, MAX_CHALLENGE_FETCHES, Method,
+    MustNotAnswer, ProbeKind, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates,
+    SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation, TlsVersion,
 };
 pub use scope::{AddressRange, InvalidRange, ReservedRange, Scope};
 pub use server::ServerProduct;

@@ -48,6 +48,18 @@ pub enum Vantage {
 }
 
 impl Vantage {
+    /// Reports whether the vantage is on the internet.
+    #[must_use]
+    pub const fn is_on_internet(&self) -> bool {
+        matches!(
+            self,
+            Self::Outside {
+                reach: Reach::Internet,
+                ..
+            }
+        )
+    }
+
     /// Creates the vantage of a prober in the Pod network of a node.
     #[must_use]
     pub const fn pod(node: NodeName) -> Self {

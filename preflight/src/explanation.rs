@@ -3,12 +3,9 @@
 use std::fmt::Write as _;
 
 use parallax_api::preflight::CheckState;
+use parallax_model::Vantage;
 
-use super::{
-    cert_manager::Challenge,
-    challenge_reason::ChallengeReason,
-    judge::{HostVerdict, is_on_internet},
-};
+use super::{cert_manager::Challenge, challenge_reason::ChallengeReason, judge::HostVerdict};
 
 /// Returns the meaning of the reason as one sentence.
 #[must_use]
@@ -55,7 +52,7 @@ pub fn explain_reason(challenge: &Challenge, reason: &ChallengeReason) -> String
 /// uses up orders. Returns `None` if the self check does not fail or is already skipped.
 #[must_use]
 pub fn skip_self_check_advice(judged: &HostVerdict, challenge: &Challenge) -> Option<SkipSelfCheckAdvice> {
-    let outside = judged.ca.passed.iter().any(is_on_internet);
+    let outside = judged.ca.passed.iter().any(Vantage::is_on_internet);
     let failing = matches!(judged.self_check.state, CheckState::Failed | CheckState::AtRisk);
     if !failing || challenge.spec.solver.wait_instead_of_self_check.is_some() {
         return None;

@@ -11,10 +11,7 @@ use parallax_model::{
 };
 
 use super::{
-    judge::{
-        CheckInput, CheckKind, HostVerdict, REQUIRED_FETCHES, VantageAnswer, Verdict, is_on_internet,
-        judge_check,
-    },
+    judge::{CheckInput, CheckKind, HostVerdict, REQUIRED_FETCHES, VantageAnswer, Verdict, judge_check},
     names::{NameAnswer, NameQuery},
     placement::CertManagerPlacement,
 };
@@ -204,7 +201,7 @@ impl FetchRequest {
             .ca
             .answers
             .iter()
-            .any(|answer| is_on_internet(&answer.vantage))
+            .any(|answer| answer.vantage.is_on_internet())
         {
             all.push(
                 "access to port 80 from the internet: no vantage on the internet (parallax vantage enroll, or parallax check --profile ca on a machine outside)"

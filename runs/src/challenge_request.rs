@@ -8,7 +8,7 @@ use parallax_api::runs::ChallengeRequest;
 use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
 use parallax_model::{
     Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, DialAddress, ExpectedStatus,
-    Micros, ProbeSpec, Reach, Scheme, Target, TargetId, TargetSpec, Vantage,
+    MAX_CHALLENGE_FETCHES, Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
 use super::{RunRefusedError, scope::RunScopeError};
@@ -19,10 +19,6 @@ const MAX_LENGTH: usize = 512;
 
 /// The maximum number of fetches by cert-manager's rules, which pauses between them.
 const MAX_PAUSED_PASSES: u32 = 5;
-
-/// The maximum number of fetches from the internet by a CA's rules. A path that fails for 10 % of the connections is
-/// seen by 44 fetches with a probability of 99 %.
-const MAX_PASSES: u32 = 44;
 
 /// The pause between two fetches of cert-manager.
 const FETCH_PAUSE: Micros = Micros::from_secs(2);
@@ -63,7 +59,7 @@ impl ChallengeQuery {
         let passes = request.passes.unwrap_or(1);
         let most = match request.client {
             ChallengeClient::CertManager => MAX_PAUSED_PASSES,
-            ChallengeClient::Boulder | ChallengeClient::Pebble => MAX_PASSES,
+            ChallengeClient::Boulder | ChallengeClient::Pebble => MAX_CHALLENGE_FETCHES,
         };
         if !(1..=most).contains(&passes) {
             return Err(InvalidChallenge::Passes { passes, most }.into());
@@ -196,17 +192,6 @@ pub(super) const fn max_duration(probe: &ChallengeProbe, timeout: Micros) -> Mic
     }
 }
 
-/// Reports whether a vantage is on the internet.
-pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
-    matches!(
-        vantage,
-        Vantage::Outside {
-            reach: Reach::Internet,
-            ..
-        }
-    )
-}
-
 /// Replaces the planned `vip` assignments by the challenge's own fetch, which resolves the name itself. The
 /// assignments for telling causes apart are kept for the self check only, because the CA's fetch uses the same
 /// network. Only vantages on the internet repeat a CA's fetch, because only they decide its verdict: they share the
@@ -222,7 +207,7 @@ pub(super) fn challenge_assignments(
         let sharing = u32::try_from(on_internet).unwrap_or(u32::MAX).max(1);
         probe.passes = probe
             .passes
-            .filter(|_| is_on_internet(vantage))
+            .filter(|_| vantage.is_on_internet())
             .map(|passes| passes.div_ceil(sharing))
             .filter(|passes| *passes > 1);
     }

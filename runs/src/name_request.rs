@@ -158,15 +158,7 @@ pub(super) fn select_check_vantages(topology: &Topology, vantages: &[Vantage], t
         .into_iter()
         .partition(|vantage| vantage.node().is_some());
     let node = inside.get(turn % inside.len().max(1)).cloned();
-    let outside = outside.into_iter().filter(|vantage| {
-        matches!(
-            vantage,
-            Vantage::Outside {
-                reach: Reach::Internet,
-                ..
-            }
-        )
-    });
+    let outside = outside.into_iter().filter(Vantage::is_on_internet);
     node.into_iter().chain(outside).collect()
 }
 

@@ -154,10 +154,7 @@ impl RunSubject {
         if let Some(probe) = &self.names {
             return name_request::assignments(run, (&self.id, probe), &self.scope, vantages, config);
         }
-        let on_internet = vantages
-            .iter()
-            .filter(|vantage| challenge_request::is_on_internet(vantage))
-            .count();
+        let on_internet = vantages.iter().filter(|vantage| vantage.is_on_internet()).count();
         let few = vantages.len() <= SMALL_FLEET;
         let mut parts = BTreeMap::new();
         for (i, vantage) in vantages.iter().enumerate() {

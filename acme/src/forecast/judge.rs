@@ -11,8 +11,7 @@ use parallax_api::{
 };
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{
-    ChallengeClient, EventTime, FailureKind, Front, Outcome, Phase, Reach, ServiceKey, Vantage,
-    dns::NameSight,
+    ChallengeClient, EventTime, FailureKind, Front, Outcome, Phase, ServiceKey, Vantage, dns::NameSight,
 };
 use parallax_preflight::{QueriedResolvers, SolverRoute, VantageAnswer, ca_message, judge_names, name_facts};
 
@@ -184,7 +183,7 @@ impl ForecastInput<'_> {
         self.evidence
             .ca
             .iter()
-            .filter(move |answer| public || is_on_internet(&answer.vantage))
+            .filter(move |answer| public || answer.vantage.is_on_internet())
     }
 
     fn find_failure(&self) -> Option<ForecastFailure> {
@@ -292,7 +291,7 @@ impl ForecastInput<'_> {
             .evidence
             .ca
             .iter()
-            .filter(|answer| is_on_internet(&answer.vantage))
+            .filter(|answer| answer.vantage.is_on_internet())
         {
             match &answer.outcome {
                 Outcome::Failed {
@@ -330,7 +329,7 @@ impl ForecastInput<'_> {
             .evidence
             .ca
             .iter()
-            .filter(|answer| is_on_internet(&answer.vantage))
+            .filter(|answer| answer.vantage.is_on_internet())
         {
             let last = answer.sight.dials.iter().rfind(|dial| !dial.abandoned);
             match (&answer.outcome, last) {
@@ -377,14 +376,4 @@ impl ForecastInput<'_> {
         )
         .map(|(problem, detail)| format!("{problem}: {detail}"))
     }
-}
-
-pub(super) const fn is_on_internet(vantage: &Vantage) -> bool {
-    matches!(
-        vantage,
-        Vantage::Outside {
-            reach: Reach::Internet,
-            ..
-        }
-    )
 }

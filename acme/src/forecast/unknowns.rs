@@ -6,7 +6,7 @@ use parallax_api::names::{CaaState, NameProblem, ResolverSide};
 use parallax_model::{FailureKind, Outcome};
 use parallax_preflight::{VantageAnswer, self_check_message};
 
-use super::judge::{ForecastInput, is_on_internet};
+use super::judge::ForecastInput;
 
 impl ForecastInput<'_> {
     /// Lists the conditions of a renewal that are not known.
@@ -45,11 +45,11 @@ impl ForecastInput<'_> {
     }
 
     fn open_ca_questions(&self, open: &mut Vec<String>) {
-        let outside = self.fetches_as_ca().any(|answer| is_on_internet(&answer.vantage));
+        let outside = self.fetches_as_ca().any(|answer| answer.vantage.is_on_internet());
         // If there is a vantage outside, a failure on the path out of a node says nothing about the CA.
         let counted: Vec<&VantageAnswer> = self
             .fetches_as_ca()
-            .filter(|answer| !outside || is_on_internet(&answer.vantage))
+            .filter(|answer| !outside || answer.vantage.is_on_internet())
             .collect();
         let passed = counted
             .iter()
@@ -131,7 +131,7 @@ impl ForecastInput<'_> {
             .evidence
             .ca
             .iter()
-            .any(|answer| is_on_internet(&answer.vantage))
+            .any(|answer| answer.vantage.is_on_internet())
         {
             notes.push(
                 "tested from inside only: whether clients on the internet get through is unknown".to_owned(),

@@ -119,9 +119,7 @@ impl AccessControl {
             UserAuthentication::Proxy(options) => authenticate_proxied(options, headers, permission),
         }
     }
-}
 
-impl AccessControl {
     /// Rejects reading under another site's host name, as after DNS rebinding: that site's page could read everything.
     fn reject_foreign_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(name) = host_name(headers) else {

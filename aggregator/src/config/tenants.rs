@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use parallax_model::Namespace;
 use serde::Deserialize;
 
-use crate::crd::{NamespaceException, TenantOptions};
-
-/// Maximum of `maxTargets`: the aggregator accepts a thousand Targets in total.
-const MAX_TARGETS: usize = 1_000;
+use crate::crd::{MAX_TARGETS, NamespaceException, TenantOptions};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

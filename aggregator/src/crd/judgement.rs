@@ -13,16 +13,13 @@ use parallax_model::{HostName, ProbeSpec, ReservedRange, Scope, Target, TargetId
 
 use super::{
     objects::Key,
-    tenant_options::TenantOptions,
+    tenant_options::{MAX_TARGETS, TenantOptions},
     tenant_rules::{refused_probe, service_namespace},
     tenant_scope::tenant_scope,
 };
 
 /// `Target` objects by namespace and name.
 pub(crate) type TargetObjects = BTreeMap<Key, DynamicObject>;
-
-/// Maximum number of Targets in total.
-const MAX_TARGETS: usize = 1_000;
 
 /// What Targets are judged by.
 #[derive(Debug, Clone, Copy)]

@@ -29,5 +29,5 @@ pub(crate) use judgement::{TargetObjects, TargetReview, TargetRules, validate};
 pub use resource::CustomResourceKind;
 pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
-pub(crate) use tenant_options::{NamespaceException, TenantOptions};
+pub(crate) use tenant_options::{MAX_TARGETS, NamespaceException, TenantOptions};
 pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use parallax_model::AddressRange;
 
+/// Maximum number of Targets in total.
+pub(crate) const MAX_TARGETS: usize = 1_000;
+
 /// Default maximum number of Targets per namespace.
 const DEFAULT_MAX_TARGETS: usize = 100;
 

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use parallax_model::Vantage;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of streams of a vantage: the prober, and what remains of connections before a restart.
@@ -37,7 +38,7 @@ impl OpenPlanStreams {
     /// Counts a new stream of a vantage, and ends its oldest one if there are too many.
     pub(crate) fn open(&self, vantage: &Vantage) -> OpenPlanStream {
         let displaced = CancellationToken::new();
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.opened += 1;
         let number = state.opened;
         let streams = state.streams.entry(vantage.clone()).or_default();
@@ -66,7 +67,7 @@ impl OpenPlanStream {
 
 impl Drop for OpenPlanStream {
     fn drop(&mut self) {
-        let mut state = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.all.0.lock();
         if let Some(streams) = state.streams.get_mut(&self.vantage) {
             streams.retain(|(number, _)| *number != self.number);
             if streams.is_empty() {
@@ -93,6 +94,6 @@ mod tests {
         assert_eq!(displaced, [true, false, false, false, false]);
         assert!(!other.displaced.is_cancelled());
         drop(streams);
-        assert_eq!(all.0.lock().unwrap().streams.len(), 1);
+        assert_eq!(all.0.lock().streams.len(), 1);
     }
 }

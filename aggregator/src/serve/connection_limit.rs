@@ -1,10 +1,8 @@
 //! Limits the connections of one address, so that one client cannot take those of all.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use parking_lot::Mutex;
 
 /// Maximum number of connections from one address. A proxy in front of the page may need hundreds, a prober two.
 const MAX_PER_ADDRESS: usize = 1024;
@@ -27,7 +25,7 @@ pub(super) struct CountedConnection {
 impl ConnectionLimit {
     /// Counts a connection; `None` if the address has too many.
     pub(super) fn admit(&self, address: IpAddr) -> Option<CountedConnection> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         let count = open.entry(address).or_default();
         if *count >= MAX_PER_ADDRESS {
             return None;
@@ -43,7 +41,7 @@ impl ConnectionLimit {
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut open = self.limit.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.limit.0.lock();
         if let Some(count) = open.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -68,6 +66,6 @@ mod tests {
         open.pop();
         assert!(limit.admit(one).is_some());
         drop(open);
-        assert!(limit.0.lock().unwrap().is_empty());
+        assert!(limit.0.lock().is_empty());
     }
 }

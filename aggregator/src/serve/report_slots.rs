@@ -1,13 +1,10 @@
 //! Limits how many reports are read at the same time, in total and for each sender, so that a sender of slow or large reports
 //! delays only its own.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use parallax_model::Vantage;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of reports read at the same time; bounds memory to this times the maximum size of a report.
@@ -64,7 +61,7 @@ impl ReportSlots {
     }
 
     fn of_sender(&self, sender: &ReportSender) -> Arc<Semaphore> {
-        let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.senders.lock();
         if senders.len() > MAX_IDLE_SENDERS {
             // A semaphore that nobody else holds has no report in progress.
             senders.retain(|_, slots| Arc::strong_count(slots) > 1);
@@ -118,6 +115,6 @@ mod tests {
             let address = ReportSender::Address(Ipv4Addr::from_bits(n).into());
             drop(slots.acquire(&address).await);
         }
-        assert!(slots.senders.lock().unwrap().len() <= MAX_IDLE_SENDERS + 1);
+        assert!(slots.senders.lock().len() <= MAX_IDLE_SENDERS + 1);
     }
 }

@@ -7,6 +7,7 @@ use parallax_model::{Channel, Outcome, Recorded};
 use super::{Engine, ObservationResult, is_known, prober_presence};
 use crate::{
     evidence::{rounds::RefusalReason, routes::front_of, row::Row},
+    ids::VantageIx,
     matrix::CellPosition,
     requests::is_separate,
 };
@@ -35,11 +36,21 @@ impl Engine {
 
     /// Counts an observation that the caller discards because its start lies in the future.
     pub fn discard_implausible(&mut self, recorded: &Recorded) -> ObservationResult {
-        self.counters.implausible += 1;
-        if let Some(vantage) = self.registry.vantages.get(&recorded.vantage) {
-            self.matrix.record_discarded(vantage, self.evidence.rounds.now());
-        }
-        ObservationResult::Implausible
+        let vantage = self.registry.vantages.intern(&recorded.vantage);
+        self.discard(vantage, RefusalReason::Implausible)
+    }
+
+    /// Counts an observation that enters no round.
+    fn discard(&mut self, vantage: VantageIx, reason: RefusalReason) -> ObservationResult {
+        let (counter, result) = match reason {
+            RefusalReason::Duplicate => return ObservationResult::Late,
+            RefusalReason::Implausible => (&mut self.counters.implausible, ObservationResult::Implausible),
+            RefusalReason::Late => (&mut self.counters.late, ObservationResult::Late),
+            RefusalReason::OverBudget => (&mut self.counters.over_budget, ObservationResult::OverBudget),
+        };
+        *counter += 1;
+        self.matrix.record_discarded(vantage, self.evidence.rounds.now());
+        result
     }
 
     fn ingest(&mut self, recorded: &Recorded) -> ObservationResult {
@@ -61,24 +72,8 @@ impl Engine {
         let vantage = self.registry.vantages.intern(&recorded.vantage);
         let (world, routes) = (&self.registry, &self.cluster.routes);
         let row = || Row::of(recorded, vantage, world, routes);
-        match self.evidence.rounds.add(vantage, recorded, row) {
-            Err(RefusalReason::Implausible) => {
-                self.counters.implausible += 1;
-                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
-                return ObservationResult::Implausible;
-            }
-            Err(RefusalReason::Late) => {
-                self.counters.late += 1;
-                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
-                return ObservationResult::Late;
-            }
-            Err(RefusalReason::OverBudget) => {
-                self.counters.over_budget += 1;
-                self.matrix.record_discarded(vantage, self.evidence.rounds.now());
-                return ObservationResult::OverBudget;
-            }
-            Err(RefusalReason::Duplicate) => return ObservationResult::Late,
-            Ok(()) => {}
+        if let Err(reason) = self.evidence.rounds.add(vantage, recorded, row) {
+            return self.discard(vantage, reason);
         }
         if !self.cluster.known_vantages.contains(&recorded.vantage) {
             // A second prober of a known node (for example on its host network) counts from its first report on.

@@ -12,6 +12,10 @@ use crate::{FailureKind, HostName, Scope, channel::label_enum};
 /// Path prefix of HTTP-01 challenges (RFC 8555 §8.3).
 pub const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
+/// Maximum number of fetches of a challenge by the rules of a certificate authority. A path that fails for 10 % of the connections
+/// is seen with a probability of 99 %, since 0.9^44 is less than 1 %.
+pub const MAX_CHALLENGE_FETCHES: u32 = 44;
+
 label_enum! {
     /// The client whose rules apply to a fetch. Each can fail where another succeeds, so each has its own
     /// verdict.

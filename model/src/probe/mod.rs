@@ -19,7 +19,10 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     accessors::ProbeKind,
     bytes::{EscapedBytes, InvalidBytes},
-    challenge::{CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight},
+    challenge::{
+        CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight,
+        MAX_CHALLENGE_FETCHES,
+    },
     expectations::{
         BodyPattern, InvalidMustNotAnswer, InvalidPattern, MustNotAnswer, RedirectPolicy, Silence,
         TlsExpectation,

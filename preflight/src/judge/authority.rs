@@ -4,7 +4,7 @@ use parallax_api::{
     names::{NameCause, NameVerdict},
     preflight::CheckState,
 };
-use parallax_model::{ChallengeClient, FailureKind, Phase, Reach, Vantage};
+use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
 
 use super::{CheckInput, CheckKind, FailureGroup, Verdict, join_name_refs, join_names};
 
@@ -50,15 +50,6 @@ pub(super) fn judge(
     silent: &[Vantage],
     caveats: &mut Vec<String>,
 ) -> (CheckState, String) {
-    let internet = |vantage: &&Vantage| {
-        matches!(
-            vantage,
-            Vantage::Outside {
-                reach: Reach::Internet,
-                ..
-            }
-        )
-    };
     let finds = if input.key_served {
         "passes"
     } else {
@@ -66,10 +57,14 @@ pub(super) fn judge(
     };
     let outside_failing = failing
         .iter()
-        .find(|group| group.vantages.iter().any(|v| internet(&v)));
+        .find(|group| group.vantages.iter().any(Vantage::is_on_internet));
     if let Some(group) = outside_failing {
-        let from: Vec<&Vantage> = group.vantages.iter().filter(internet).collect();
-        let passed_from_internet = passed.iter().any(|vantage| internet(&vantage));
+        let from: Vec<&Vantage> = group
+            .vantages
+            .iter()
+            .filter(|vantage| vantage.is_on_internet())
+            .collect();
+        let passed_from_internet = passed.iter().any(Vantage::is_on_internet);
         let sometimes = partial_success_suffix(input, &from, passed_from_internet);
         return (
             CheckState::Failed,
@@ -80,7 +75,7 @@ pub(super) fn judge(
             ),
         );
     }
-    let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();
+    let outside: Vec<&Vantage> = passed.iter().filter(|vantage| vantage.is_on_internet()).collect();
     if !outside.is_empty() {
         return (
             CheckState::Passed,

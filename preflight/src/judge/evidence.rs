@@ -1,13 +1,12 @@
 //! Whether fetches without a failure are enough evidence for the CA's validation.
 
 use parallax_api::preflight::CheckState;
-use parallax_model::{Outcome, Reach, Vantage};
+use parallax_model::{MAX_CHALLENGE_FETCHES, Outcome, Vantage};
 
 use super::{CheckInput, UnknownReason};
 
-/// Fetches from the internet, over all vantages there, that a passed verdict requires: a path that fails for 10 % of
-/// the connections is seen with a probability of 99 %, since 0.9^44 is less than 1 %.
-pub const REQUIRED_FETCHES: u32 = 44;
+/// Fetches from the internet, over all vantages there, that a passed verdict requires.
+pub const REQUIRED_FETCHES: u32 = MAX_CHALLENGE_FETCHES;
 
 /// Turns a passed verdict into an unknown one if the evidence does not suffice.
 pub(super) fn weigh(
@@ -16,7 +15,7 @@ pub(super) fn weigh(
     sentence: String,
 ) -> (CheckState, String, Option<UnknownReason>) {
     let unknown = |sentence, reason| (CheckState::Unknown, sentence, Some(reason));
-    if !passed.iter().any(is_on_internet) {
+    if !passed.iter().any(Vantage::is_on_internet) {
         return unknown(
             format!(
                 "{sentence}, but no vantage on the internet tested it, where the CA is (parallax vantage enroll, or parallax check --profile ca on a machine there)"
@@ -36,7 +35,7 @@ pub(super) fn weigh(
     }
     if let Some(known) = input.known_failures.first() {
         return unknown(
-            format!("{sentence}, but the mesh sees failures of this host at present: {known}"),
+            format!("{sentence}, but a known fault can make it fail: {known}"),
             UnknownReason::KnownFailure,
         );
     }
@@ -47,18 +46,7 @@ fn fetches_from_internet(input: &CheckInput<'_>) -> u32 {
     input
         .answers
         .iter()
-        .filter(|answer| is_on_internet(&answer.vantage) && matches!(answer.outcome, Outcome::Ok { .. }))
+        .filter(|answer| answer.vantage.is_on_internet() && matches!(answer.outcome, Outcome::Ok { .. }))
         .map(|answer| answer.sight.passes)
         .fold(0, u32::saturating_add)
-}
-
-/// Reports whether a vantage is on the internet.
-pub(crate) const fn is_on_internet(vantage: &Vantage) -> bool {
-    matches!(
-        vantage,
-        Vantage::Outside {
-            reach: Reach::Internet,
-            ..
-        }
-    )
 }

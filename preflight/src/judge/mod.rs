@@ -24,7 +24,6 @@ use parallax_model::{
 use serde::Serialize;
 
 pub use evidence::REQUIRED_FETCHES;
-pub(crate) use evidence::is_on_internet;
 
 use super::client_messages::{ca_message, self_check_message};
 
@@ -102,7 +101,7 @@ pub enum UnknownReason {
     NoOutsideVantage,
     /// Too few fetches from the internet to see a path that fails for a share of the connections.
     TooFewFetches,
-    /// The mesh knows of failures of the same host that the fetches did not meet.
+    /// An incident is on the path to the same host, although no fetch failed.
     KnownFailure,
 }
 

@@ -131,39 +131,26 @@ impl MessageWalk<'_> {
 
     /// Counts the steps of a name and returns where the bytes after it start.
     fn name(&mut self, start: usize) -> Option<usize> {
-        let (steps, end) = self.measure_name(start);
-        self.steps += steps;
-        end
-    }
-
-    /// Returns the steps of a name, up to one more than the limit, and where the bytes after it start if it is valid.
-    fn measure_name(&self, start: usize) -> (usize, Option<usize>) {
         // As in the decoder, a pointer must lead to before the labels that it follows, so a walk ends.
         let (mut at, mut run, mut after) = (start, start, None);
-        let mut steps = 0;
-        while steps <= MAX_NAME_STEPS {
-            steps += 1;
-            let Some(first) = self.bytes.get(at).copied() else {
-                return (steps, None);
-            };
-            match first {
-                0 => return (steps, Some(after.unwrap_or(at + 1))),
-                1..=63 => at += 1 + usize::from(first),
+        while self.steps <= MAX_NAME_STEPS {
+            self.steps += 1;
+            match *self.bytes.get(at)? {
+                0 => return Some(after.unwrap_or(at + 1)),
+                label @ 1..=63 => at += 1 + usize::from(label),
                 0xC0.. => {
-                    let Some(pointer) = u16_at(self.bytes, at) else {
-                        return (steps, None);
-                    };
+                    let pointer = u16_at(self.bytes, at)?;
                     after = after.or(Some(at + 2));
                     at = usize::from(pointer & 0x3FFF);
                     if at >= run {
-                        return (steps, None);
+                        return None;
                     }
                     run = at;
                 }
-                _ => return (steps, None),
+                _ => return None,
             }
         }
-        (steps, None)
+        None
     }
 }
 

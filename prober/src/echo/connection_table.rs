@@ -1,11 +1,7 @@
 //! The open connections of the echo. It is reachable from every Pod, so a new connection is always admitted and takes the place
-//! of an older one if there are too many: requests take milliseconds, and whoever holds idle connections loses them.
+//! of an older one if there are too many: requests take milliseconds, so mostly idle connections end.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +37,6 @@ struct OpenConnection {
 pub(super) struct AdmittedConnection {
     table: ConnectionTable,
     number: u64,
-    is_of_mesh: AtomicBool,
     displaced: CancellationToken,
 }
 
@@ -70,7 +65,6 @@ impl ConnectionTable {
         AdmittedConnection {
             table: self.clone(),
             number,
-            is_of_mesh: AtomicBool::new(false),
             displaced,
         }
     }
@@ -115,10 +109,11 @@ impl AdmittedConnection {
 
     /// Counts the connection as one of the mesh: it has presented the nonce.
     pub(super) fn mark_as_mesh(&self) {
-        if self.is_of_mesh.swap(true, Relaxed) {
+        let mut connections = self.table.0.lock();
+        let own = connections.open.get(&self.number);
+        if own.is_none_or(|own| own.is_of_mesh) {
             return;
         }
-        let mut connections = self.table.0.lock();
         if connections.count(|open| open.is_of_mesh) >= MAX_OF_MESH {
             connections.displace_oldest(|open| open.is_of_mesh);
         }

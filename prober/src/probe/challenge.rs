@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use parallax_model::{
-    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, Front, HopSight, Outcome, Phase,
+    ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, Front, HopSight, MAX_CHALLENGE_FETCHES,
+    Outcome, Phase,
 };
 
 use super::{EndedProbe, Probe};
@@ -20,9 +21,6 @@ use crate::{
 /// Maximum number of addresses, connections and redirects reported per challenge: more than any client follows.
 const MAX_REPORTED: usize = 24;
 
-/// Maximum number of fetches of one probe.
-const MAX_PASSES: u32 = 44;
-
 impl Probe<'_> {
     pub(super) async fn challenge(
         &mut self,
@@ -35,7 +33,7 @@ impl Probe<'_> {
             ChallengeClient::Pebble => ClientProfile::Pebble,
         });
         let profile = Profile {
-            passes: spec.passes.unwrap_or(1).clamp(1, MAX_PASSES),
+            passes: spec.passes.unwrap_or(1).clamp(1, MAX_CHALLENGE_FETCHES),
             timeout: own.timeout.min(timeout),
             ..own
         };
