@@ -97,9 +97,12 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
             kind = *rng.pick(set.kinds);
         }
     }
-    // A Service whose policy keeps traffic local is a fault; without that fault it is not configured so.
+    // A Service whose policy keeps traffic local is a fault; without that fault it is not configured so. With it, it is:
+    // the configuration is drawn for the first cause only, and no node forwards differently under policy Cluster.
     if !faults.iter().any(|fault| fault.region == Region::NoLocal) {
         world.facts.internal = "Cluster";
+    } else if wanted != RegionShape::NoLocal {
+        world.facts.keep_local();
     }
     Plan {
         world,

@@ -34,6 +34,16 @@ pub struct StaticFacts {
     pub ip_mode: &'static str,
 }
 
+impl StaticFacts {
+    /// Sets the traffic policy of the address that clients connect to, so that only endpoints on the same node serve.
+    pub(super) const fn keep_local(&mut self) {
+        match self.service_type.as_bytes() {
+            b"ClusterIP" => self.internal = "Local",
+            _ => self.external = "Local",
+        }
+    }
+}
+
 /// An endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
