@@ -17,6 +17,10 @@ use crate::{regions::RegionKind, topology::ProxyMode};
 /// Pseudo-counts of the Dirichlet prior, in the order of [`KindClass::ALL`].
 pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
 
+/// A handshake that fails by an alert, a certificate or an answer without TLS, where the cause lets packets get lost: whoever sent
+/// the answer was reached. This is no surprise that a cause can produce, however the failures are distributed.
+const NO_RESPONSE: f64 = 1e-4;
+
 pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
 pub(crate) const NOLOCAL_DROPS: KindProfile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const NOLOCAL_REFUSES: KindProfile = [1.0, 8.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
@@ -27,8 +31,8 @@ pub(crate) const TARGET: KindProfile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 
 pub(crate) const BACKEND: KindProfile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
 pub(crate) const CLIENT: KindProfile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
 pub(crate) const CLIENT_VIP: KindProfile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, NO_RESPONSE, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, NO_RESPONSE, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
 
 /// Failures of an entry's connection to an origin, as clients see them: the entry answers 502 or 504, or not at all.
@@ -66,9 +70,16 @@ pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     if counts.iter().all(|count| *count <= 0.0) {
         return 0.0;
     }
+    let mut surprise = SINGLE_KIND;
+    for (single, usual) in surprise.iter_mut().zip(pseudo) {
+        // What a cause cannot produce does not surprise either.
+        if *usual <= NO_RESPONSE {
+            *single = *usual;
+        }
+    }
     log_sum_exp(&[
         libm::log(1.0 - SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, pseudo),
-        libm::log(SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, &SINGLE_KIND),
+        libm::log(SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, &surprise),
     ])
 }
 
@@ -117,5 +128,27 @@ pub(crate) const fn region_profile(kind: RegionKind, mode: ProxyMode) -> KindPro
         | RegionKind::LbOwnNode => LOOPBACK,
         RegionKind::ProtoVip => PROTO_VIP,
         RegionKind::DnsClient | RegionKind::DnsAll | RegionKind::DnsName => DNS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a real cluster, one of two ingress Pods presented another certificate a second earlier than the other. A third of the
+    /// connections failed, as if a balancer had sent them back to their own node.
+    #[test]
+    fn a_handshake_that_the_server_refuses_is_no_loss_of_packets() {
+        let class = |class: KindClass| KindClass::ALL.iter().position(|known| *known == class).unwrap();
+        let mut certificates = KindProfile::default();
+        certificates[class(KindClass::Tls)] = 3.0;
+        let server = ln_kinds(&certificates, &TARGET).max(ln_kinds(&certificates, &BACKEND));
+        for network in [NETWORK, LOOPBACK] {
+            assert!(server - ln_kinds(&certificates, &network) > 6.0);
+        }
+        // Other surprises cost a few nats, as before.
+        let mut refused = KindProfile::default();
+        refused[class(KindClass::Refused)] = 3.0;
+        assert!(ln_kinds(&refused, &BACKEND) - ln_kinds(&refused, &LOOPBACK) < 4.0);
     }
 }
