@@ -23,8 +23,10 @@ impl Engine {
         if let Some((round, mut rows)) = self.evidence.rounds.take_complete(vantage, plain) {
             let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
             fold.record_client(&rows);
-            self.findings
-                .add_rows(round, &mut rows, &self.cluster.routes, &self.registry);
+            let start = round.start(self.settings.interval);
+            let was_answered = |vantage| self.matrix.was_answered_since(vantage, start);
+            let names = (&self.cluster.routes, &self.registry);
+            self.findings.add_rows(round, &mut rows, names, was_answered);
             self.evidence.resolvers.add_round(round, &rows);
             self.fold(&rows, &mut fold);
             self.evidence.folds.insert(round, fold);

@@ -97,9 +97,12 @@ impl Engine {
                 .former_pods
                 .placement(&self.cluster.topology, probe_path, observation.started);
         if !beside {
+            let target = self.registry.targets.get(&observation.target);
             let place = CellPosition {
                 vantage,
-                target: self.registry.targets.get(&observation.target),
+                target,
+                requires_silence: target
+                    .is_some_and(|target| self.cluster.routes.of(target).requires_silence),
                 front,
                 placement,
                 stale: self.is_stale(observation, front),

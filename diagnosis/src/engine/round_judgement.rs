@@ -31,6 +31,12 @@ impl Engine {
         judged
     }
 
+    /// Reports whether a round is over at `now` and still open, as if [`Engine::advance`] was not called or did not finish.
+    #[must_use]
+    pub fn has_overdue_round(&self, now: EventTime) -> bool {
+        self.evidence.rounds.has_overdue(now)
+    }
+
     /// Closes and judges the next round that is over.
     pub(crate) fn judge_next(&mut self, now: EventTime) -> bool {
         let Some((round, waiting)) = self.evidence.rounds.close_next(now, &self.registry) else {
@@ -42,7 +48,9 @@ impl Engine {
         let mut fold = self.evidence.folds.remove(&round).unwrap_or_default();
         let at = outcomes_known_at(fold.last_outcome(round.end(self.settings.interval)), &rows);
         let names = (&self.cluster.routes, &self.registry);
-        self.findings.add_rows(round, &mut rows, names.0, names.1);
+        let start = round.start(self.settings.interval);
+        let was_answered = |vantage| self.matrix.was_answered_since(vantage, start);
+        self.findings.add_rows(round, &mut rows, names, was_answered);
         self.findings
             .judge(round, &self.cluster.topology, names, self.settings);
         self.evidence.resolvers.add_round(round, &rows);

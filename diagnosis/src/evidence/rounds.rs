@@ -308,6 +308,14 @@ impl OpenRounds {
     }
 
     /// Reports whether every reporting vantage is past the end, or nothing more can arrive for the round.
+    /// Reports whether an open round is over, so that it must be closed.
+    pub(crate) fn has_overdue(&self, now: EventTime) -> bool {
+        self.open
+            .keys()
+            .next()
+            .is_some_and(|round| self.is_over(*round, now))
+    }
+
     fn is_over(&self, round: Round, now: EventTime) -> bool {
         let end = round.end(self.settings.interval);
         if now >= end.plus(self.settings.timeout).plus(GRACE) {

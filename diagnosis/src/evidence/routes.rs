@@ -29,6 +29,8 @@ pub(crate) struct Route {
     pub(crate) has_origin: bool,
     /// Set if the probe must stay unanswered; such probes are no evidence of what users meet.
     pub(crate) must_not_answer: Option<NegativeProbe>,
+    /// Whether the probe succeeds by getting no answer.
+    pub(crate) requires_silence: bool,
 }
 
 /// Why a probe that must stay unanswered is made.
@@ -63,6 +65,7 @@ const NO_ROUTE: &Route = &Route {
     entry: None,
     has_origin: false,
     must_not_answer: None,
+    requires_silence: false,
 };
 
 impl Routes {
@@ -103,6 +106,7 @@ impl Routes {
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
                 has_origin: placed.origin.is_some(),
                 must_not_answer: None,
+                requires_silence: placed.target.probe.requires_silence(),
             };
             routes.set(world.targets.intern(id), route);
         }
@@ -117,6 +121,7 @@ impl Routes {
         for (id, apart) in exposures.chain(forbidden) {
             let route = Route {
                 must_not_answer: Some(apart),
+                requires_silence: true,
                 ..Route::default()
             };
             routes.set(world.targets.intern(id), route);

@@ -55,13 +55,17 @@ impl ForbiddenAnswers {
     }
 
     /// Adds the outcome of a probe that must not be answered. Silence is remembered as well, so that it differs from a
-    /// probe that was never sent.
-    pub(super) fn add_scoped(&mut self, row: &Row, world: &NameRegistry) {
+    /// probe that was never sent; but only if the vantage was answered by something else in the same round.
+    pub(super) fn add_scoped(&mut self, row: &Row, world: &NameRegistry, was_answered: bool) {
         let target = world.targets.name(row.target).clone();
         let key = (target, world.vantages.name(row.client).clone());
         let print = match row.outcome {
             ProbeEnd::NotAsked => return,
-            ProbeEnd::Ok => None,
+            ProbeEnd::Ok if was_answered => None,
+            ProbeEnd::Ok => {
+                self.latest.remove(&key);
+                return;
+            }
             ProbeEnd::Failed(_, (kind, status)) => {
                 if *world.kinds.name(kind) != FailureKind::AnsweredThoughForbidden {
                     // Neither the expected silence nor an answer.

@@ -35,7 +35,7 @@ use crate::{
         routes::{NegativeProbe, Routes},
         row::Row,
     },
-    ids::NameRegistry,
+    ids::{NameRegistry, VantageIx},
     settings::Settings,
     topology::Topology,
     verdict::Remedy,
@@ -206,19 +206,21 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds the rows of a round and removes those that the diagnosis of regions must not see: a probe of a host at
+    /// Adds the rows of a round, with the vantages that were answered in it, and removes those that the diagnosis of regions must not see: a probe of a host at
     /// another class's front shows nothing about the host or the front.
     pub(crate) fn add_rows(
         &mut self,
         round: Round,
         rows: &mut Vec<Row>,
-        routes: &Routes,
-        world: &NameRegistry,
+        (routes, world): (&Routes, &NameRegistry),
+        was_answered: impl Fn(VantageIx) -> bool,
     ) {
         for row in rows.iter() {
             match (routes.of(row.target).must_not_answer, &row.full_observation) {
                 (Some(NegativeProbe::Exposure), Some(recorded)) => self.exposure.add(recorded),
-                (Some(NegativeProbe::Forbidden), _) => self.forbidden.add_scoped(row, world),
+                (Some(NegativeProbe::Forbidden), _) => {
+                    self.forbidden.add_scoped(row, world, was_answered(row.client));
+                }
                 (Some(NegativeProbe::Exposure), None) | (None, _) => {}
             }
         }

@@ -54,6 +54,8 @@ pub(crate) struct MatrixVersion {
 pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
+    /// Start of the newest probe of each vantage that was answered as it should.
+    last_answered: BTreeMap<VantageIx, EventTime>,
     discarded: BTreeMap<VantageIx, DiscardedObservations>,
     /// Start of the earliest probe reported.
     first_probe: Option<EventTime>,
@@ -82,6 +84,8 @@ pub(crate) struct CellPosition {
     pub(crate) placement: Placement,
     /// A DNS cache or a Service rule sent it to an address or endpoint that no longer exists.
     pub(crate) stale: bool,
+    /// The probe succeeds by getting no answer.
+    pub(crate) requires_silence: bool,
 }
 
 impl Matrix {
@@ -91,11 +95,17 @@ impl Matrix {
         let seen = self.last_seen.entry(place.vantage).or_default();
         *seen = (*seen).max(observation.started);
         keep_earliest(&mut self.first_probe, observation.started);
+        let succeeded = matches!(observation.outcome, Outcome::Ok { .. });
+        // A resolver on the same machine answers from its cache without a network.
+        if succeeded && !place.requires_silence && observation.channel != Channel::Dns {
+            let last = self.last_answered.entry(place.vantage).or_default();
+            *last = (*last).max(observation.started);
+        }
         let Some(row) = place.target.and_then(|target| self.rows.get_mut(&target)) else {
             return;
         };
         keep_earliest(&mut row.first_probe, observation.started);
-        if matches!(observation.outcome, Outcome::Ok { .. }) {
+        if succeeded {
             keep_earliest(&mut row.first_success, observation.started);
         }
         let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
@@ -156,6 +166,7 @@ impl Matrix {
             self.rows.insert(target, row);
         }
         self.last_seen.retain(|vantage, _| is_known(*vantage));
+        self.last_answered.retain(|vantage, _| is_known(*vantage));
         self.discarded.retain(|vantage, _| is_known(*vantage));
         self.changes += 1;
     }
@@ -212,6 +223,12 @@ impl Matrix {
                 newest.is_some_and(|round| round.end(settings.interval) > horizon)
             })
             .map(|(vantage, cell)| (*vantage, cell))
+    }
+
+    /// Reports whether a vantage got an answer that it wanted to a probe of `since` or later. Only then is the silence of a target
+    /// to it evidence: a vantage without a network meets nothing but silence.
+    pub(crate) fn was_answered_since(&self, vantage: VantageIx, since: EventTime) -> bool {
+        self.last_answered.get(&vantage).is_some_and(|at| *at >= since)
     }
 
     /// Reports whether a vantage reported recently.

@@ -107,7 +107,12 @@ impl Matrix {
                         .filter(|baseline| baseline.is_established())
                         .map(|baseline| baseline.answers.clone())
                         .unwrap_or_default(),
-                    cells: row.unwrap_or(&empty).cells(topology, world, &columns, window),
+                    cells: row
+                        .unwrap_or(&empty)
+                        .cells(topology, world, &columns, window, |vantage| {
+                            !placed.target.probe.requires_silence()
+                                || self.was_answered_since(vantage, window.horizon)
+                        }),
                 }
             })
             .collect()
@@ -193,6 +198,7 @@ impl Row {
         world: &NameRegistry,
         columns: &VantageColumns,
         window: FreshnessWindow,
+        counts_success: impl Fn(VantageIx) -> bool,
     ) -> Vec<MatrixCell> {
         let asking = self.planned.iter().chain(self.cells.keys());
         let mut asking: Vec<(usize, VantageIx)> = asking
@@ -203,7 +209,7 @@ impl Row {
         asking
             .into_iter()
             .map(|(column, vantage)| match self.cells.get(&vantage) {
-                Some(cell) => cell.view(column, window),
+                Some(cell) => cell.view(column, window, counts_success(vantage)),
                 None => MatrixCell {
                     vantage: column,
                     state: CellState::Unknown,
@@ -223,7 +229,7 @@ impl Row {
 }
 
 impl Cell {
-    fn view(&self, column: usize, window: FreshnessWindow) -> MatrixCell {
+    fn view(&self, column: usize, window: FreshnessWindow, counts_success: bool) -> MatrixCell {
         // Only fresh rounds are evidence; without them a cell is never ok.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
         let tally = fresh.fold(RoundCounts::default(), |sum, (round, tally)| {
@@ -231,7 +237,8 @@ impl Cell {
         });
         let state = match (tally.probes, tally.failures) {
             (0, _) => CellState::Unknown,
-            (_, 0) => CellState::Ok,
+            (_, 0) if counts_success => CellState::Ok,
+            (_, 0) => CellState::Unknown,
             (n, f) if n == f => CellState::Failing,
             _ => CellState::Flaky,
         };

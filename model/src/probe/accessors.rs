@@ -118,6 +118,16 @@ impl ProbeSpec {
         self
     }
 
+    /// Reports whether the probe succeeds by getting no answer.
+    #[must_use]
+    pub const fn requires_silence(&self) -> bool {
+        match self {
+            Self::Http(probe) => probe.must_not_answer.is_some(),
+            Self::Tcp(probe) => probe.must_not_answer.is_some(),
+            Self::Dns(_) | Self::Echo { .. } | Self::Challenge(_) | Self::Names(_) => false,
+        }
+    }
+
     /// Returns the same probe with a requirement not to answer, or `None` for a kind that does not support
     /// it.
     #[must_use]

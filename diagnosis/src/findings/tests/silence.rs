@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::findings::ExposureState;
+use crate::{findings::ExposureState, view::CellState};
 
 const SAID: &str = "http://wiki.example.test/";
 
@@ -39,9 +39,15 @@ fn told(spec: &Value, question: &str, line: &Value) -> View {
         let mut line = line.clone();
         line["target"] = json!(question);
         stage.observe(round, "n1/pod", line);
+        stage.observe(round, "n1/pod", answered_elsewhere());
         view = Some(stage.close(round));
     }
     view.unwrap()
+}
+
+/// The vantage reaches something else in the same round.
+fn answered_elsewhere() -> Value {
+    json!({"target": "http://a.example.test/", "channel": "vip", "front": "203.0.113.10:80", "result": "ok", "status": 200})
 }
 
 fn answered() -> Value {
@@ -87,4 +93,42 @@ fn silence_where_it_is_due_is_told_from_a_question_that_nobody_has_asked() {
         (view.findings, view.forbidden[0].state),
         (Vec::new(), ExposureState::Unknown)
     );
+}
+
+#[test]
+fn silence_shows_nothing_to_a_vantage_that_reaches_nothing() {
+    let mut spec = cluster();
+    spec["targets"] = json!([
+        {"url": SAID, "mustNotAnswerFrom": ["nodes"]},
+        {"url": "http://closed.example.test/", "mustNotAnswer": "timeout"},
+    ]);
+    let silent = |target: &str| json!({"target": target, "channel": "vip", "front": "203.0.113.10:80", "result": "ok"});
+    let mut stage = FindingsFixture::new(&spec);
+    let mut close = |round: i64, reaches: bool| {
+        for target in [
+            "http://wiki.example.test/#silent-from=nodes",
+            "http://closed.example.test/",
+        ] {
+            stage.observe(round, "n1/pod", silent(target));
+        }
+        if reaches {
+            stage.observe(round, "n1/pod", answered_elsewhere());
+        }
+        let view = stage.close(round);
+        let mut rows = view.matrix.iter();
+        let row = rows.find(|row| row.target.as_str() == "http://closed.example.test/");
+        let mut cells = row.unwrap().cells.iter();
+        let cell = cells.find(|cell| view.vantages[cell.vantage].vantage.to_string() == "n1/pod");
+        (view.forbidden[0].state, cell.unwrap().state)
+    };
+    // Without a network, everything is silent.
+    close(0, false);
+    let unknown = (ExposureState::Unknown, CellState::Unknown);
+    assert_eq!(close(1, false), unknown);
+    close(2, true);
+    assert_eq!(close(3, true), (ExposureState::NotServed, CellState::Ok));
+    for round in 4..8 {
+        close(round, false);
+    }
+    assert_eq!(close(8, false), unknown);
 }

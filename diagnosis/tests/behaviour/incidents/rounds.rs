@@ -65,8 +65,11 @@ fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_
         let recorded = mesh.record(&probe, &healthy);
         mesh.engine.observe(&recorded);
     }
-    assert!(!mesh.engine.advance(EventTime(INTERVAL + 10_999_999)));
-    assert!(mesh.engine.advance(EventTime(INTERVAL + 11_000_000)));
+    let before = EventTime(INTERVAL + 10_999_999);
+    assert!(!mesh.engine.advance(before) && !mesh.engine.has_overdue_round(before));
+    let over = EventTime(INTERVAL + 11_000_000);
+    assert!(mesh.engine.has_overdue_round(over));
+    assert!(mesh.engine.advance(over) && !mesh.engine.has_overdue_round(over));
 }
 
 /// Returns observations of one vantage in one round, each with another sequence number.
