@@ -20,7 +20,7 @@ use parallax_kubernetes::{
     topology_state::{SourceState, TopologyState},
     watch::WatchHealth,
 };
-use parallax_notify::{self, Notifier, incident_actions};
+use parallax_notify::{self, Heartbeat, Notifier, incident_actions};
 use parallax_runs::RunManager;
 use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{
@@ -59,6 +59,7 @@ pub struct Aggregator {
     checkpoint_task: CheckpointTask,
     server_state: ServerState,
     notifier: Notifier,
+    heartbeat: Option<Heartbeat>,
     prober_listener: ProberListener,
     enrolled_accounts: Option<EnrolledAccounts>,
     reducer: TopologyReducer,
@@ -235,6 +236,9 @@ impl Aggregator {
             metrics.notify.clone(),
         ));
         let notifier = Notifier::new(notifications.clone(), &config.notify, prober_listener.client())?;
+        let heartbeat = config.notify.heartbeat.clone();
+        let heartbeat = heartbeat.map(|options| Heartbeat::new(options, metrics.notify.clone()));
+        let heartbeat = heartbeat.transpose()?;
         let (forecasts, forecasts_out) =
             watch::channel(Arc::new(forecast::empty_forecasts(&certificates.state.borrow())));
         let forecaster = ForecastTask {
@@ -296,6 +300,7 @@ impl Aggregator {
             checkpoint_task: checkpoints,
             server_state: shared,
             notifier,
+            heartbeat,
             prober_listener,
             enrolled_accounts: enrolment,
             reducer,

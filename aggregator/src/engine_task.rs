@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use parallax_diagnosis::{Engine, Settings, topology::Topology, view::View};
 use parallax_history::{recording::Recorder, store::HistoryWriter};
 use parallax_kubernetes::topology_state::TopologyState;
-use parallax_model::{EventTime, Incarnation, TargetId};
+use parallax_model::{EventTime, Incarnation, Micros, TargetId};
 use parallax_runs::RunManager;
 use parallax_runtime::{Clock, SnapshotReader, SnapshotWriter, snapshot_channel};
 use tokio::{
@@ -54,8 +54,30 @@ pub(crate) struct EngineSnapshot {
     pub(crate) plan_requests: watch::Receiver<PlanRequests>,
     /// Time from which the probers' observations are known.
     pub(crate) evidence_since: watch::Receiver<EventTime>,
+    /// Time of the last tick that left no round open that is over.
+    pub(crate) progress: watch::Receiver<EventTime>,
     /// Whether the engine has restored the checkpoint.
     pub(crate) restored: watch::Receiver<bool>,
+}
+
+/// Number of intervals without progress after which the engine counts as dead. A restart ends a deadlock; nothing else would.
+const STALLED_INTERVALS: u64 = 3;
+
+/// Shortest time without progress after which the engine counts as dead, however short the interval: a node that is busy for
+/// some seconds is no reason for a restart.
+const MIN_STALLED: Micros = Micros::from_secs(30);
+
+impl EngineSnapshot {
+    /// Returns for how long the engine has closed no round, if that is too long.
+    pub(crate) fn stalled_for(&self, now: EventTime, interval: Micros) -> Option<Micros> {
+        let age = now - *self.progress.borrow();
+        is_stalled(age, interval).then_some(age)
+    }
+}
+
+/// Reports whether an engine that last advanced `age` ago counts as dead.
+fn is_stalled(age: Micros, interval: Micros) -> bool {
+    age > Micros(interval.0.saturating_mul(STALLED_INTERVALS)).max(MIN_STALLED)
 }
 
 /// The engine with its inputs and outputs.
@@ -85,6 +107,7 @@ pub(crate) struct EngineTask {
     probers: watch::Sender<Arc<Vec<ProberView>>>,
     plan_requests: watch::Sender<PlanRequests>,
     evidence_since: watch::Sender<EventTime>,
+    progress: watch::Sender<EventTime>,
     startup_buffer: StartupBuffer,
     checkpoint: EngineCheckpoint,
     /// Time of the last checkpoint, and the incidents in it.
@@ -113,6 +136,7 @@ impl EngineTask {
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(PlanRequests::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
+        let (progress, progress_out) = watch::channel(clock.now());
         let restored = checkpoint.restored_flag.subscribe();
         let task = Self {
             engine,
@@ -133,6 +157,7 @@ impl EngineTask {
             probers,
             plan_requests: asks,
             evidence_since: evidence,
+            progress,
             startup_buffer: StartupBuffer::new(generate_incarnation(), clock.start()),
             checkpoint,
             last_checkpoint: None,
@@ -142,6 +167,7 @@ impl EngineTask {
             probers: probers_out,
             plan_requests: asks_out,
             evidence_since: evidence_out,
+            progress: progress_out,
             restored,
         };
         (task, outlook)
@@ -216,6 +242,7 @@ impl EngineTask {
                     if self.advance(now) {
                         self.publish(now);
                     }
+                    self.record_progress(now);
                 }
                 () = self.views.wait_for_request() => if self.views.is_stale() {
                     self.publish(self.clock.now());

@@ -18,6 +18,7 @@ mod alertmanager;
 mod content;
 mod delivery_worker;
 mod events;
+mod heartbeat;
 mod http;
 pub mod incident_actions;
 mod metrics;
@@ -38,6 +39,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use parallax_kubernetes::object_key::ObjectKey;
 use url::Url;
 
+pub use heartbeat::{Heartbeat, HeartbeatAddress, HeartbeatOptions, read_address as read_heartbeat_address};
 pub use metrics::NotifyMetrics;
 pub use notifier::Notifier;
 pub use notifier::NotifierError;
@@ -57,6 +59,8 @@ pub struct NotifyOptions {
     pub webhooks: Vec<WebhookOptions>,
     /// Alertmanagers.
     pub alertmanagers: Vec<AlertmanagerOptions>,
+    /// The heartbeat. It tells of no incident, so it is not a receiver.
+    pub heartbeat: Option<HeartbeatOptions>,
 }
 
 /// A receiver of signed messages.
@@ -98,6 +102,8 @@ pub fn check_secret(text: &str) -> Result<(), String> {
 
 /// The receiver name of Kubernetes Events.
 pub const EVENTS_RECEIVER: &str = "events";
+/// The receiver name of the heartbeat.
+pub const HEARTBEAT_RECEIVER: &str = "heartbeat";
 
 impl NotifyOptions {
     /// Whether no receiver is configured.

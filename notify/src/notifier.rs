@@ -51,6 +51,15 @@ pub struct NotifierError {
     reason: String,
 }
 
+impl NotifierError {
+    pub(super) fn new(receiver: &str, reason: String) -> Self {
+        Self {
+            receiver: receiver.to_owned(),
+            reason,
+        }
+    }
+}
+
 impl Notifier {
     /// Creates a delivery worker for each receiver.
     pub fn new(
@@ -64,7 +73,7 @@ impl Notifier {
         };
         let wrong = |receiver: &str| {
             let receiver = receiver.to_owned();
-            move |reason| NotifierError { receiver, reason }
+            move |reason| NotifierError::new(&receiver, reason)
         };
         for webhook in &options.webhooks {
             let carrier = WebhookClient::new(webhook.clone()).map_err(wrong(&webhook.name))?;

@@ -6,8 +6,8 @@ use kube::Client;
 use parallax_kubernetes::api_client::ApiClient;
 
 use super::{
-    EVENTS_RECEIVER, NotifyOptions, alertmanager::AlertmanagerClient, events::EventWriter,
-    http::DeliveryOutcome, webhook::WebhookClient,
+    EVENTS_RECEIVER, HEARTBEAT_RECEIVER, Heartbeat, NotifyMetrics, NotifyOptions,
+    alertmanager::AlertmanagerClient, events::EventWriter, http::DeliveryOutcome, webhook::WebhookClient,
 };
 
 /// The result of one receiver.
@@ -15,7 +15,7 @@ use super::{
 pub struct TestDelivery {
     /// The receiver's name.
     pub name: String,
-    /// `webhook`, `alertmanager` or `events`.
+    /// `webhook`, `alertmanager`, `events` or `heartbeat`.
     pub kind: &'static str,
     /// The duration of the delivery, or why it failed.
     pub outcome: Result<Duration, String>,
@@ -25,7 +25,7 @@ pub struct TestDelivery {
 #[derive(Debug, thiserror::Error)]
 pub enum TestDeliveryError {
     /// The configuration names no receiver.
-    #[error("no receivers are configured: set events, webhooks or alertmanagers under `notify`")]
+    #[error("no receivers are configured: set events, webhooks, alertmanagers or heartbeat under `notify`")]
     NoReceivers,
     /// Events need an API server, and none is configured.
     #[error("cannot find the API server, which notify.events needs: {0}; run in a cluster or set KUBECONFIG")]
@@ -37,7 +37,7 @@ pub async fn send_tests(
     options: &NotifyOptions,
     client: Option<&ApiClient>,
 ) -> Result<Vec<TestDelivery>, TestDeliveryError> {
-    if options.is_empty() {
+    if options.is_empty() && options.heartbeat.is_none() {
         return Err(TestDeliveryError::NoReceivers);
     }
     let mut tried = Vec::new();
@@ -71,6 +71,16 @@ pub async fn send_tests(
             .send_test(options.outbox_config_map.as_ref())
             .await;
         tried.push(test_result(EVENTS_RECEIVER, "events", begin, outcome));
+    }
+    if let Some(heartbeat) = &options.heartbeat {
+        let begin = Instant::now();
+        let outcome = match Heartbeat::new(heartbeat.clone(), NotifyMetrics::default()) {
+            Ok(heartbeat) => heartbeat.send().await,
+            Err(error) => DeliveryOutcome::Rejected {
+                why: error.to_string(),
+            },
+        };
+        tried.push(test_result(HEARTBEAT_RECEIVER, "heartbeat", begin, outcome));
     }
     Ok(tried)
 }

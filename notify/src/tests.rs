@@ -2,6 +2,7 @@
 
 mod delivery_workers;
 mod events;
+mod heartbeat;
 mod outbox;
 mod receiver;
 mod store;

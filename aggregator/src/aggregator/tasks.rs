@@ -69,6 +69,11 @@ impl Aggregator {
             parts.spawn(shared.actions.clone().run(stopping.clone())),
         );
         start("notifications", parts.spawn(self.notifier.run(stopping.clone())));
+        if let Some(heartbeat) = self.heartbeat {
+            let shared = shared.clone();
+            let works = move || shared.works();
+            start("heartbeat", parts.spawn(heartbeat.run(works, stopping.clone())));
+        }
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.prober_listener
             .start(&shared, &mut parts, &mut start, &stopping);

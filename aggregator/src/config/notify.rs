@@ -8,8 +8,8 @@ use std::{
 
 use parallax_model::InvalidName;
 use parallax_notify::{
-    AlertmanagerOptions, EVENTS_RECEIVER, NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions,
-    send_tests,
+    AlertmanagerOptions, EVENTS_RECEIVER, HEARTBEAT_RECEIVER, HeartbeatAddress, HeartbeatOptions,
+    NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions, send_tests,
 };
 use serde::Deserialize;
 use url::Url;
@@ -20,6 +20,9 @@ const RESEND_RANGE_S: (u64, u64) = (5, 300);
 const DEFAULT_RESEND_S: u64 = 60;
 /// Default `job` label: that of scrapes by the `PodMonitor` of the installation.
 const DEFAULT_JOB: &str = "parallax/parallax-aggregator";
+/// Minimum and maximum time between two heartbeats, in seconds.
+const HEARTBEAT_RANGE_S: (u64, u64) = (10, 3_600);
+const DEFAULT_HEARTBEAT_S: u64 = 60;
 /// Maximum number of receivers of one kind.
 const MAX_RECEIVERS: usize = 16;
 
@@ -32,6 +35,16 @@ pub(super) struct RawNotify {
     webhooks: Vec<RawWebhook>,
     #[serde(default)]
     alertmanagers: Vec<RawAlertmanager>,
+    heartbeat: Option<RawHeartbeat>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawHeartbeat {
+    url: Option<String>,
+    url_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    interval_seconds: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,7 +92,7 @@ pub(super) fn validate(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&st
             wrong(field, format!("expected at most {MAX_RECEIVERS}, found {found}"));
         }
     }
-    let mut names = BTreeSet::from([EVENTS_RECEIVER.to_owned()]);
+    let mut names = BTreeSet::from([EVENTS_RECEIVER, HEARTBEAT_RECEIVER].map(str::to_owned));
     let mut webhooks = Vec::new();
     for (i, webhook) in raw.webhooks.into_iter().enumerate() {
         let at = format!("notify.webhooks[{i}]");
@@ -148,7 +161,46 @@ pub(super) fn validate(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&st
         events: raw.events == Some(true),
         webhooks,
         alertmanagers,
+        heartbeat: raw
+            .heartbeat
+            .and_then(|raw| validate_heartbeat(raw, folder, wrong)),
     }
+}
+
+fn validate_heartbeat(
+    raw: RawHeartbeat,
+    folder: &Path,
+    wrong: &mut impl FnMut(&str, String),
+) -> Option<HeartbeatOptions> {
+    let (low, high) = HEARTBEAT_RANGE_S;
+    let interval = raw.interval_seconds.unwrap_or(DEFAULT_HEARTBEAT_S);
+    if !(low..=high).contains(&interval) {
+        wrong(
+            "notify.heartbeat.intervalSeconds",
+            format!("expected {low} to {high} seconds, found {interval}"),
+        );
+    }
+    let ca_file = raw.ca_file.map(|file| folder.join(file));
+    check_readable(ca_file.as_deref(), "notify.heartbeat.caFile", wrong);
+    let address = match (raw.url, raw.url_file) {
+        (Some(url), None) => HeartbeatAddress::Url(validate_url(&url, true, "notify.heartbeat", wrong)?),
+        (None, Some(file)) => {
+            let file = folder.join(file);
+            if let Err(reason) = parallax_notify::read_heartbeat_address(&file) {
+                wrong("notify.heartbeat.urlFile", reason);
+            }
+            HeartbeatAddress::File(file)
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            wrong("notify.heartbeat", "expected either url or urlFile".to_owned());
+            return None;
+        }
+    };
+    Some(HeartbeatOptions {
+        address,
+        ca_file,
+        interval: Duration::from_secs(interval),
+    })
 }
 
 /// Validates a receiver's name, which is a metric label and a key of persisted state.
@@ -163,7 +215,7 @@ fn validate_name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut
         wrong(
             &format!("{at}.name"),
             format!(
-                "expected a name that no other receiver has ({EVENTS_RECEIVER} is reserved for Kubernetes Events), found {name:?}"
+                "expected a name that no other receiver has ({EVENTS_RECEIVER} and {HEARTBEAT_RECEIVER} are reserved), found {name:?}"
             ),
         );
     }
@@ -285,6 +337,15 @@ mod tests {
                 "notify.alertmanagers[0].caFile: cannot read ",
             ),
             ("configMap: nowhere", "notify.configMap: "),
+            (
+                "heartbeat: {}",
+                "notify.heartbeat: expected either url or urlFile",
+            ),
+            (
+                "heartbeat: {url: 'https://a.test/', intervalSeconds: 5}",
+                "notify.heartbeat.intervalSeconds: expected 10 to 3600 seconds, found 5",
+            ),
+            ("heartbeat: {urlFile: weak}", "notify.heartbeat.urlFile: "),
         ] {
             let (_, complaints) = read(wrong);
             assert_eq!(complaints.len(), 1, "{wrong}: {complaints:?}");

@@ -51,6 +51,13 @@ impl EngineTask {
         judged
     }
 
+    /// Records that no round is overdue. While rounds are held back after a start, none is due.
+    pub(super) fn record_progress(&self, now: EventTime) {
+        if self.startup_buffer.is_holding() || !self.engine.has_overdue_round(now) {
+            self.progress.send_replace(now);
+        }
+    }
+
     pub(super) fn publish(&mut self, now: EventTime) {
         let view = Arc::new(self.engine.view(now));
         if let Some(history) = &mut self.history {

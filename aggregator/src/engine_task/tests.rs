@@ -1,4 +1,4 @@
-//! The interval and timeout of rounds change while the engine task runs.
+//! The engine task: changes of the interval and timeout of rounds, and progress.
 
 use parallax_diagnosis::Checkpoint;
 use parallax_kubernetes::topology_state::ProbeTiming;
@@ -43,4 +43,16 @@ async fn rounds_change_with_the_configuration_while_the_engine_task_runs() {
     tokio::time::timeout(Duration::from_secs(20), view).await.unwrap();
     cancelled.cancel();
     running.await.unwrap();
+}
+
+#[test]
+fn an_engine_is_stalled_after_three_intervals_and_never_within_half_a_minute() {
+    let seconds = Micros::from_secs;
+    for (age, interval, stalled) in [(29, 5, false), (31, 5, true), (89, 30, false), (91, 30, true)] {
+        assert_eq!(
+            is_stalled(seconds(age), seconds(interval)),
+            stalled,
+            "{age} s of {interval} s"
+        );
+    }
 }

@@ -94,31 +94,19 @@ pub(crate) async fn notifications(State(shared): State<ServerState>) -> Json<Rec
     Json(shared.notifications.status())
 }
 
-/// Intervals without progress of the engine after which the process counts as dead.
-const STALLED_INTERVALS: u64 = 3;
-
-/// Shortest time without progress after which the process counts as dead, however short the interval: a node that is busy for
-/// some seconds is no reason for a restart.
-const MIN_STALLED: Micros = Micros::from_secs(30);
-
-/// `GET /healthz`: the process is alive, and its engine advances. A restart ends a deadlock; nothing else would.
+/// `GET /healthz`: the process is alive, and its engine closes rounds. A restart ends a deadlock; nothing else would.
 pub(crate) async fn healthz(State(shared): State<ServerState>) -> Result<&'static str, ApiError> {
     // A restart would not speed up the restoration of a checkpoint.
     if shared.expect_restored().is_err() {
         return Ok("ok\n");
     }
-    let age = shared.clock.now() - shared.view().await.at;
-    if is_stalled(age, shared.planner.config.interval) {
+    let interval = shared.planner.config.interval;
+    if let Some(age) = shared.engine_snapshot.stalled_for(shared.clock.now(), interval) {
         return Err(ApiError::unavailable(format!(
-            "the diagnosis has not advanced for {age}; restart the aggregator"
+            "the diagnosis has closed no round for {age}; restart the aggregator"
         )));
     }
     Ok("ok\n")
-}
-
-/// Reports whether an engine that last advanced `age` ago counts as dead.
-fn is_stalled(age: Micros, interval: Micros) -> bool {
-    age > Micros(interval.0.saturating_mul(STALLED_INTERVALS)).max(MIN_STALLED)
 }
 
 /// `GET /readyz`: the engine advances. A stuck engine would present an old view as the current state.
@@ -131,21 +119,4 @@ pub(crate) async fn readyz(State(shared): State<ServerState>) -> Result<&'static
         )));
     }
     Ok("ok\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_engine_is_stalled_after_three_intervals_and_never_within_half_a_minute() {
-        let seconds = Micros::from_secs;
-        for (age, interval, stalled) in [(29, 5, false), (31, 5, true), (89, 30, false), (91, 30, true)] {
-            assert_eq!(
-                is_stalled(seconds(age), seconds(interval)),
-                stalled,
-                "{age} s of {interval} s"
-            );
-        }
-    }
 }

@@ -195,7 +195,7 @@ fn pod_spec(values: &Values) -> PodSpec {
         pod::mount("data", storage::MOUNT_PATH, false),
     ]);
     let mut volumes = vec![config_volume(), api_credentials_volume(), storage::volume(values)];
-    if !values.notify.webhooks.is_empty() {
+    if !values.notify.secrets().is_empty() {
         volumes.push(secrets_volume(values));
         let mounts = container.volume_mounts.get_or_insert_default();
         mounts.push(pod::mount("secrets", SECRETS_MOUNT_PATH, true));
@@ -213,14 +213,15 @@ fn pod_spec(values: &Values) -> PodSpec {
     spec
 }
 
-/// Secrets that sign webhooks. The kubelet mounts them, so no ServiceAccount needs permission to read Secrets.
+/// Secrets that sign webhooks, and the address of the heartbeat. The kubelet mounts them, so no ServiceAccount needs permission to read Secrets.
 fn secrets_volume(values: &Values) -> Volume {
-    let sources = values.notify.webhooks.iter().map(|webhook| VolumeProjection {
+    let secrets = values.notify.secrets().into_iter();
+    let sources = secrets.map(|(secret, key, file)| VolumeProjection {
         secret: Some(SecretProjection {
-            name: webhook.secret.clone(),
+            name: secret.to_owned(),
             items: Some(vec![KeyToPath {
-                key: "secret".to_owned(),
-                path: webhook.name.clone(),
+                key: key.to_owned(),
+                path: file.to_owned(),
                 mode: None,
             }]),
             optional: None,

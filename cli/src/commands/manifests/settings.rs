@@ -8,7 +8,7 @@ use super::{
     aggregator::{self, PAGE_PORT, PROBER_PORT},
     meta::{self, Component},
     storage,
-    values::{CertManager, Values},
+    values::{CertManager, HEARTBEAT_FILE, Values},
 };
 
 /// ConfigMap with the configuration.
@@ -172,15 +172,20 @@ fn configuration(values: &Values) -> String {
 /// Renders the receivers of notifications.
 fn write_notifications(text: &mut String, values: &Values) {
     let notify = &values.notify;
-    if notify.is_empty() {
+    if notify.is_empty() && notify.heartbeat.is_none() {
         return;
     }
+    text.push_str("notify:\n");
     // Writing into a string cannot fail.
-    let _ = writeln!(
-        text,
-        "notify:\n  configMap: {}/{NOTIFICATIONS_MAP}",
-        values.namespace
-    );
+    if !notify.is_empty() {
+        let _ = writeln!(text, "  configMap: {}/{NOTIFICATIONS_MAP}", values.namespace);
+    }
+    if notify.heartbeat.is_some() {
+        let _ = writeln!(
+            text,
+            "  heartbeat: {{urlFile: '{SECRETS_MOUNT_PATH}/{HEARTBEAT_FILE}'}}"
+        );
+    }
     if notify.events {
         text.push_str("  events: true\n");
     }

@@ -13,7 +13,7 @@ use check::ValueProblems;
 use parallax_aggregator::{ConfigError, YamlDocument};
 use url::Url;
 
-pub(super) use notify::NotifyValues;
+pub(super) use notify::{HEARTBEAT_FILE, NotifyValues};
 pub(super) use raw::CertManager;
 use raw::RawValues;
 

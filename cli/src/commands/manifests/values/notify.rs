@@ -7,12 +7,23 @@ use url::Url;
 
 use super::{check::ValueProblems, raw::RawNotify};
 
+/// The file of the heartbeat's address. No receiver has this name.
+pub(in crate::commands::manifests) const HEARTBEAT_FILE: &str = "heartbeat";
+
 /// Receivers of incident notifications; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::commands::manifests) struct NotifyValues {
     pub(in crate::commands::manifests) events: bool,
     pub(in crate::commands::manifests) webhooks: Vec<WebhookValues>,
     pub(in crate::commands::manifests) alertmanagers: Vec<(String, Url)>,
+    pub(in crate::commands::manifests) heartbeat: Option<HeartbeatValues>,
+}
+
+/// The Secret whose key `url` contains the address of the heartbeat, and the port of that address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::commands::manifests) struct HeartbeatValues {
+    pub(in crate::commands::manifests) secret: String,
+    pub(in crate::commands::manifests) port: u16,
 }
 
 /// URL of a webhook, and the Secret whose key `secret` signs the messages.
@@ -25,7 +36,7 @@ pub(in crate::commands::manifests) struct WebhookValues {
 
 impl NotifyValues {
     pub(super) fn from_raw(raw: RawNotify, check: &mut ValueProblems<'_>) -> Self {
-        let mut known = BTreeSet::from(["events".to_owned()]);
+        let mut known = BTreeSet::from(["events", "heartbeat"].map(str::to_owned));
         let mut named = |name: &str, at: &str, check: &mut ValueProblems<'_>| {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) || !known.insert(name.to_owned()) {
@@ -52,10 +63,18 @@ impl NotifyValues {
             named(&raw.name, &at, check);
             alertmanagers.extend(parse_url(&raw.url, false, &at, check).map(|url| (raw.name, url)));
         }
+        let heartbeat = raw.heartbeat.map(|raw| {
+            check.name("notify.heartbeat.secret", &raw.secret);
+            HeartbeatValues {
+                secret: raw.secret,
+                port: raw.port.unwrap_or(443),
+            }
+        });
         Self {
             events: raw.events.unwrap_or(false),
             webhooks,
             alertmanagers,
+            heartbeat,
         }
     }
 
@@ -64,11 +83,23 @@ impl NotifyValues {
         !self.events && self.webhooks.is_empty() && self.alertmanagers.is_empty()
     }
 
+    /// Returns the mounted Secrets: name, key and the file in the mount.
+    pub(in crate::commands::manifests) fn secrets(&self) -> Vec<(&str, &'static str, &str)> {
+        let webhooks = self.webhooks.iter();
+        let webhooks = webhooks.map(|webhook| (webhook.secret.as_str(), "secret", webhook.name.as_str()));
+        let heartbeat = self.heartbeat.iter();
+        let heartbeat = heartbeat.map(|heartbeat| (heartbeat.secret.as_str(), "url", HEARTBEAT_FILE));
+        webhooks.chain(heartbeat).collect()
+    }
+
     /// Returns the ports of the HTTP receivers.
     pub(in crate::commands::manifests) fn ports(&self) -> BTreeSet<u16> {
         let webhooks = self.webhooks.iter().map(|webhook| &webhook.url);
         let all = webhooks.chain(self.alertmanagers.iter().map(|(_, url)| url));
-        all.filter_map(Url::port_or_known_default).collect()
+        let heartbeat = self.heartbeat.iter().map(|heartbeat| heartbeat.port);
+        all.filter_map(Url::port_or_known_default)
+            .chain(heartbeat)
+            .collect()
     }
 }
 

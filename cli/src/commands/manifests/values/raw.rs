@@ -74,6 +74,14 @@ pub(super) struct RawNotify {
     pub(super) webhooks: Vec<RawWebhook>,
     #[serde(default)]
     pub(super) alertmanagers: Vec<RawAlertmanager>,
+    pub(super) heartbeat: Option<RawHeartbeat>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RawHeartbeat {
+    pub(super) secret: String,
+    pub(super) port: Option<u16>,
 }
 
 #[derive(Debug, Deserialize)]
