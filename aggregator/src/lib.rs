@@ -22,6 +22,7 @@ mod identity;
 mod ingest;
 mod plan;
 mod prober_listener;
+mod review_slots;
 mod serve;
 mod startup_buffer;
 mod tls;

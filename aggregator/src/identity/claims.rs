@@ -15,6 +15,20 @@ pub(super) struct TokenClaims {
     /// Seconds since 1970.
     #[serde(default, rename = "exp")]
     pub(super) expires: Option<i64>,
+    #[serde(default, rename = "kubernetes.io")]
+    kubernetes: Option<KubernetesClaims>,
+}
+
+/// The private claims of Kubernetes (KEP-1205).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct KubernetesClaims {
+    #[serde(default)]
+    pod: Option<ObjectClaim>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct ObjectClaim {
+    uid: String,
 }
 
 /// One audience, or several.
@@ -44,6 +58,11 @@ impl TokenClaims {
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
     }
 
+    /// Returns the UID of the Pod that the token says it belongs to.
+    pub(super) fn pod_uid(&self) -> Option<&str> {
+        Some(&self.kubernetes.as_ref()?.pod.as_ref()?.uid)
+    }
+
     /// Reports whether the token was issued for an audience.
     pub(super) fn has_audience(&self, audience: &str) -> bool {
         match &self.audience {
@@ -69,6 +88,18 @@ mod tests {
         let many = TokenClaims::parse(&token(r#"{"aud":["x","parallax"],"sub":"s"}"#)).unwrap();
         assert!(many.has_audience("parallax"));
         assert!(!TokenClaims::parse(&token("{}")).unwrap().has_audience("parallax"));
+    }
+
+    #[test]
+    fn the_pod_of_a_bound_token_is_read() {
+        let bound = r#"{"kubernetes.io":{"namespace":"parallax","pod":{"name":"prober-1","uid":"uid-1"}}}"#;
+        assert_eq!(
+            TokenClaims::parse(&token(bound)).unwrap().pod_uid(),
+            Some("uid-1")
+        );
+        for unbound in ["{}", r#"{"kubernetes.io":{}}"#, r#"{"kubernetes.io":null}"#] {
+            assert_eq!(TokenClaims::parse(&token(unbound)).unwrap().pod_uid(), None);
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::{
 use axum::http::{HeaderMap, header};
 use parallax_model::Vantage;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 pub(crate) use enrolled::EnrolledAccounts;
 pub(crate) use metrics::IdentityMetrics;
@@ -41,8 +41,8 @@ use parallax_kubernetes::{
 };
 use review::{TokenReviewer, TokenSubject};
 
-/// Maximum number of concurrent reviews; a flood of tokens queues here instead of loading the API server.
-const MAX_CONCURRENT_REVIEWS: usize = 16;
+use crate::review_slots::{ReviewSlots, TokenOwner};
+
 /// Assumed lifetime of a token without expiry.
 const DEFAULT_TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 /// Minimum time between two log lines with the same reason.
@@ -75,7 +75,7 @@ pub(crate) struct ProberAuthenticator {
     reviewer: Box<dyn TokenReviewer>,
     pods: Arc<dyn ProberPods>,
     cache: Mutex<TokenCache>,
-    review_slots: Semaphore,
+    review_slots: ReviewSlots,
     metrics: IdentityMetrics,
     rejection_log: RefusalLog,
 }
@@ -101,7 +101,7 @@ impl ProberAuthenticator {
             reviewer,
             pods,
             cache: Mutex::default(),
-            review_slots: Semaphore::new(MAX_CONCURRENT_REVIEWS),
+            review_slots: ReviewSlots::new(),
             metrics,
             rejection_log: RefusalLog::default(),
         }
@@ -161,14 +161,14 @@ impl ProberAuthenticator {
             remaining_lifetime(&claims).ok_or(AuthenticationError::without_sender(RefusalReason::Expired))?;
         let hash = TokenHash::of(token);
         let until = Instant::now() + good_for;
-        let holder = self.resolve_holder(token, hash, good_for).await?;
+        let holder = self.resolve_holder((token, &claims), hash, good_for).await?;
         self.vantage_of(&holder, &hash, until)
     }
 
     /// Returns the holder of a token, from the cache or the API server.
     async fn resolve_holder(
         &self,
-        token: &str,
+        (token, claims): (&str, &TokenClaims),
         hash: TokenHash,
         good_for: Duration,
     ) -> Result<TokenHolder, AuthenticationError> {
@@ -179,8 +179,13 @@ impl ProberAuthenticator {
             CachedIdentity::Stale(holder) => Some(holder),
             CachedIdentity::Unknown => None,
         };
-        // The semaphore is never closed.
-        let _turn = self.review_slots.acquire().await;
+        let running = |uid: &&str| matches!(self.pods.find(uid), PodLookup::Known(_));
+        let owner = match (&before, claims.pod_uid().filter(running)) {
+            (Some(_), _) => TokenOwner::Known,
+            (None, Some(uid)) => TokenOwner::Pod(uid),
+            (None, None) => TokenOwner::Stranger,
+        };
+        let _slot = self.review_slots.acquire(owner).await;
         match self.review(token).await {
             Ok(Ok(holder)) => {
                 self.cache.lock().insert(hash, holder.clone(), good_for);
