@@ -13,3 +13,7 @@ pub mod notifications;
 pub mod preflight;
 pub mod runs;
 pub mod severity;
+
+/// The audience of the tokens that people and the preflight controller present to the aggregator. The API server rejects such
+/// a token for itself, so the aggregator never sees one that gives access to the cluster.
+pub const TOKEN_AUDIENCE: &str = "parallax-api";

@@ -112,7 +112,7 @@ impl AccessControl {
                 }),
             UserAuthentication::Cluster(reviews) => {
                 let token = bearer(headers).ok_or_else(|| {
-                    unauthorized("a token of the cluster, for example from `kubectl create token ACCOUNT`; pass it to `parallax` with --token-file or PARALLAX_TOKEN")
+                    unauthorized("a token of the cluster, for example from `kubectl create token ACCOUNT --audience parallax-api`; pass it to `parallax` with --token-file or PARALLAX_TOKEN")
                 })?;
                 reviews.check_permission(token, permission).await
             }
@@ -121,7 +121,7 @@ impl AccessControl {
     }
 
     /// Rejects reading under another site's host name, as after DNS rebinding: that site's page could read everything.
-    fn reject_foreign_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    pub(crate) fn reject_foreign_host(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(name) = host_name(headers) else {
             return Ok(());
         };

@@ -11,23 +11,26 @@ use k8s_openapi::api::{
 use kube::api::{Api, ObjectMeta, PostParams};
 use parking_lot::Mutex;
 use ring::digest;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use super::{AuthorizedUser, Permission};
-use crate::api_error::ApiError;
+use crate::{
+    api_error::ApiError,
+    review_slots::{ReviewSlots, TokenOwner},
+};
+use parallax_api::TOKEN_AUDIENCE;
 use parallax_kubernetes::api_client::ApiClient;
 
 /// Timeout of a review.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// TTL of a cached answer; a revoked permission stays effective for at most this long.
 const CACHE_TTL: Duration = Duration::from_secs(30);
+/// Time for which a user counts as known after the last positive answer, so that strangers do not delay the next review.
+const KNOWN_TTL: Duration = Duration::from_hours(1);
 /// Maximum number of cached answers.
 const MAX_CACHED_REVIEWS: usize = 4_096;
-/// Maximum number of concurrent reviews.
-const MAX_CONCURRENT_REVIEWS: usize = 16;
+/// Maximum number of cached refusals; the rest is for users.
+const MAX_CACHED_REFUSALS: usize = MAX_CACHED_REVIEWS / 2;
 
 /// Review requests to the API server. A trait, so that tests need no server.
 pub(crate) trait ReviewClient: Send + Sync + fmt::Debug {
@@ -48,8 +51,7 @@ impl ReviewClient for ApiClient {
                 metadata: ObjectMeta::default(),
                 spec: TokenReviewSpec {
                     token: token.to_owned(),
-                    // The API server's default audience, which a user's token has and a prober's has not.
-                    audiences: None,
+                    audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]),
                 },
                 status: None,
             };
@@ -59,7 +61,12 @@ impl ReviewClient for ApiClient {
                 .await?
                 .status
                 .unwrap_or_default();
-            Ok(status.user.filter(|_| status.authenticated == Some(true)))
+            // An API server that ignores audiences does not return them.
+            let audiences = status.audiences.unwrap_or_default();
+            let intended = audiences.iter().any(|audience| audience == TOKEN_AUDIENCE);
+            Ok(status
+                .user
+                .filter(|_| status.authenticated == Some(true) && intended))
         })
     }
 
@@ -103,15 +110,53 @@ impl ReviewClient for ApiClient {
 
 type Key = ([u8; 32], Permission);
 
-/// A cached answer and its expiry.
+/// A cached answer and the time of it.
 type CachedReview = (Result<AuthorizedUser, ReviewRefusal>, Instant);
+
+/// Cached answers by token and permission. They never evict each other: guessing tokens must not displace those of users.
+#[derive(Debug, Default)]
+struct CachedReviews(BTreeMap<Key, CachedReview>);
+
+impl CachedReviews {
+    /// Returns the answer if it is fresh.
+    fn fresh(&self, key: &Key) -> Option<Result<AuthorizedUser, ReviewRefusal>> {
+        let (answer, at) = self.0.get(key)?;
+        (at.elapsed() < CACHE_TTL).then(|| answer.clone())
+    }
+
+    /// Returns who shows a token without a fresh answer.
+    fn owner(&self, key: &Key) -> TokenOwner<'static> {
+        match self.0.get(key) {
+            Some((Ok(_), at)) if at.elapsed() < KNOWN_TTL => TokenOwner::Known,
+            _ => TokenOwner::Stranger,
+        }
+    }
+
+    fn insert(&mut self, key: Key, answer: Result<AuthorizedUser, ReviewRefusal>) {
+        let most = if answer.is_ok() {
+            MAX_CACHED_REVIEWS
+        } else {
+            MAX_CACHED_REFUSALS
+        };
+        if self.0.len() >= most && !self.0.contains_key(&key) {
+            self.0.retain(|_, (answer, at)| {
+                let ttl = if answer.is_ok() { KNOWN_TTL } else { CACHE_TTL };
+                at.elapsed() < ttl
+            });
+            if self.0.len() >= most {
+                return;
+            }
+        }
+        self.0.insert(key, (answer, Instant::now()));
+    }
+}
 
 /// Reviews users, with a short-lived cache of the answers.
 #[derive(Debug)]
 pub(crate) struct ReviewCache {
     client: Box<dyn ReviewClient>,
-    cache: Mutex<BTreeMap<Key, CachedReview>>,
-    slots: Semaphore,
+    cache: Mutex<CachedReviews>,
+    slots: ReviewSlots,
 }
 
 /// A negative answer of the API server.
@@ -126,7 +171,7 @@ impl From<ReviewRefusal> for ApiError {
         match refusal {
             ReviewRefusal::Unknown => Self::new(
                 StatusCode::UNAUTHORIZED,
-                "the API server does not accept the token: it has expired or belongs to another cluster; get a new one, for example with `kubectl create token ACCOUNT`",
+                "the API server does not accept the token for the audience parallax-api: it has expired, is for another audience or belongs to another cluster; get one with `kubectl create token ACCOUNT --audience parallax-api`",
             ),
             ReviewRefusal::Forbidden { who, deed } => {
                 let (verb, resource) = deed.rbac_rule();
@@ -146,7 +191,7 @@ impl ReviewCache {
         Self {
             client: Box::new(ask),
             cache: Mutex::default(),
-            slots: Semaphore::new(MAX_CONCURRENT_REVIEWS),
+            slots: ReviewSlots::new(),
         }
     }
 
@@ -158,26 +203,20 @@ impl ReviewCache {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
         let key = (hash, permission);
-        if let Some((known, until)) = self.cache.lock().get(&key)
-            && Instant::now() < *until
-        {
-            return known.clone().map_err(Into::into);
-        }
-        let answer = timeout(REVIEW_TIMEOUT, self.review(token, permission)).await;
+        let owner = {
+            let cache = self.cache.lock();
+            if let Some(answer) = cache.fresh(&key) {
+                return answer.map_err(Into::into);
+            }
+            cache.owner(&key)
+        };
+        let answer = timeout(REVIEW_TIMEOUT, self.review(token, permission, owner)).await;
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(unavailable(&error.to_string())),
             Err(_) => return Err(unavailable("request timed out")),
         };
-        let mut known = self.cache.lock();
-        let now = Instant::now();
-        if known.len() >= MAX_CACHED_REVIEWS {
-            known.retain(|_, (_, until)| now < *until);
-        }
-        // No eviction of valid entries: guessing tokens must not displace those of real users.
-        if known.len() < MAX_CACHED_REVIEWS {
-            known.insert(key, (answer.clone(), now + CACHE_TTL));
-        }
+        self.cache.lock().insert(key, answer.clone());
         answer.map_err(Into::into)
     }
 
@@ -185,10 +224,9 @@ impl ReviewCache {
         &self,
         token: &str,
         permission: Permission,
+        owner: TokenOwner<'_>,
     ) -> Result<Result<AuthorizedUser, ReviewRefusal>, kube::Error> {
-        let Ok(_slot) = self.slots.acquire().await else {
-            return Ok(Err(ReviewRefusal::Unknown));
-        };
+        let _slot = self.slots.acquire(owner).await;
         let Some(user) = self.client.authenticate(token).await? else {
             return Ok(Err(ReviewRefusal::Unknown));
         };

@@ -4,7 +4,7 @@ use std::sync::{
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::api::authentication::v1::UserInfo;
 
 use super::{
@@ -149,7 +149,7 @@ async fn only_the_proxy_can_set_the_user() {
     }
 }
 
-/// Accepts the token `ann`, with the permissions read and run.
+/// Accepts the token `ann`, with the permissions read and run, and never answers about forged tokens.
 #[derive(Debug, Default)]
 struct Server {
     asked: Arc<AtomicUsize>,
@@ -159,6 +159,9 @@ impl ReviewClient for Server {
     fn authenticate<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
+            if token.starts_with("forged") {
+                std::future::pending::<()>().await;
+            }
             Ok((token == "ann").then(|| UserInfo {
                 username: Some("ann\u{1b}[31m".to_owned()),
                 ..UserInfo::default()
@@ -210,4 +213,20 @@ async fn reviews_of_users_are_cached() {
         .await
         .unwrap_err();
     assert_eq!(unknown.status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forged_tokens_do_not_delay_the_review_of_a_known_user() {
+    let reviews = ReviewCache::new(Server::default());
+    let ann = || reviews.check_permission("ann", Permission::Run);
+    ann().await.unwrap();
+    tokio::time::advance(std::time::Duration::from_secs(31)).await;
+    let tokens: Vec<String> = (0..100).map(|i| format!("forged-{i}")).collect();
+    let mut forged: FuturesUnordered<_> = tokens
+        .iter()
+        .map(|token| reviews.check_permission(token, Permission::Read))
+        .collect();
+    assert!(forged.next().now_or_never().is_none(), "all of them wait");
+    let answer = ann().now_or_never();
+    assert_eq!(answer.map(|user| user.unwrap().name), Some("ann[31m".to_owned()));
 }

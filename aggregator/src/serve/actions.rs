@@ -30,7 +30,7 @@ use crate::{
     api_error::ApiError,
 };
 
-/// Maximum body size in bytes.
+/// Maximum size in bytes of the body of a run, an action or a form. The router enforces it before authorization.
 pub(super) const MAX_BODY_BYTES: usize = 16 * 1024;
 
 impl From<ActionError> for ApiError {
@@ -55,12 +55,6 @@ pub(super) async fn authorize_and_parse<T: DeserializeOwned>(
 ) -> Result<(AuthorizedUser, T), ApiError> {
     require_json(headers)?;
     let person = shared.access.allow(headers, permission).await?;
-    if body.len() > MAX_BODY_BYTES {
-        return Err(ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the request body is larger than {MAX_BODY_BYTES} bytes"),
-        ));
-    }
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
     let request = serde_json::from_slice(body).map_err(ApiError::bad_request)?;
     Ok((person, request))

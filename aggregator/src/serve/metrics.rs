@@ -15,6 +15,8 @@ pub(crate) async fn exposition(
     State(shared): State<ServerState>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    // The metrics name targets and nodes, and nobody authenticates for them.
+    shared.access.reject_foreign_host(&headers)?;
     // A scrape before the open incidents are restored would resolve their alerts.
     shared.expect_restored()?;
     // Refreshes the snapshot that the registry exports.

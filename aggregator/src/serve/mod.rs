@@ -123,6 +123,14 @@ impl ServerState {
         )
     }
 
+    /// Reports whether this process leads and its engine closes rounds.
+    pub(crate) fn works(&self) -> bool {
+        let stalled = self
+            .engine_snapshot
+            .stalled_for(self.clock.now(), self.planner.config.interval);
+        self.replica.role().plan_identity().is_some() && self.expect_restored().is_ok() && stalled.is_none()
+    }
+
     /// Rejects a request until the engine has restored the checkpoint, since the response would be wrong.
     pub(crate) fn expect_restored(&self) -> Result<(), ApiError> {
         if *self.engine_snapshot.restored.borrow() {
@@ -245,6 +253,7 @@ pub(crate) fn router(shared: ServerState) -> Router {
         .route("/readyz", get(api::readyz))
         .merge(probers);
     let people = page::router()
+        .route_layer(RequestBodyLimitLayer::new(actions::MAX_BODY_BYTES))
         .route_layer(reading)
         .route_layer(forwarding)
         .merge(page::assets())

@@ -17,9 +17,6 @@ use serde_json::json;
 use super::ServerState;
 use crate::{access::Permission, api_error::ApiError};
 
-/// Maximum body size of a run request, in bytes.
-pub(super) const MAX_BODY_BYTES: usize = 16 * 1024;
-
 impl From<RunRefusedError> for ApiError {
     fn from(refused: RunRefusedError) -> Self {
         let status = match &refused {
@@ -67,12 +64,6 @@ pub(crate) async fn start(
 ) -> Result<Response, ApiError> {
     require_json(&headers)?;
     let person = shared.access.allow(&headers, Permission::Run).await?;
-    if body.len() > MAX_BODY_BYTES {
-        return Err(ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the request body is larger than {MAX_BODY_BYTES} bytes"),
-        ));
-    }
     let request: RunRequest = serde_json::from_slice(&body).map_err(|error| {
         ApiError::bad_request(format!(
             "expected a run like {{\"url\": \"https://shop.example.com/\"}}: {error}"

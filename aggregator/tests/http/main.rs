@@ -12,6 +12,7 @@ mod plan;
 mod proxied;
 mod record;
 mod resources;
+mod routes;
 mod runs;
 mod serve;
 mod store;

@@ -56,7 +56,8 @@ impl ApiServer {
         self.store().token_reviews
     }
 
-    /// Returns the `ServiceAccount` of each token request with the requested validity: `NAMESPACE/NAME SECONDS`.
+    /// Returns the `ServiceAccount` of each token request with the requested validity and audience: `NAMESPACE/NAME SECONDS
+    /// AUDIENCE`.
     #[must_use]
     pub fn token_requests(&self) -> Vec<String> {
         self.store().token_requests.clone()
@@ -93,10 +94,15 @@ pub(crate) fn token_request(shared: &Shared, namespace: &str, name: &str, body: 
     }
     let wanted = spec["expirationSeconds"].as_u64().unwrap();
     let end = seconds() + wanted.min(MAX_VALIDITY);
-    store.token_requests.push(format!("{namespace}/{name} {wanted}"));
+    let audience = spec["audiences"][0]
+        .as_str()
+        .unwrap_or("the API server")
+        .to_owned();
+    store
+        .token_requests
+        .push(format!("{namespace}/{name} {wanted} {audience}"));
     let token = store.issued_token.clone().unwrap_or_else(|| {
-        let audience = spec["audiences"][0].as_str().unwrap();
-        service_account_token(audience, end, &format!("{name} {}", store.token_requests.len()))
+        service_account_token(&audience, end, &format!("{name} {}", store.token_requests.len()))
     });
     let user = json!({"username": format!("system:serviceaccount:{namespace}:{name}")});
     let known = Token {

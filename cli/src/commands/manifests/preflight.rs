@@ -4,11 +4,16 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
-        core::v1::{PodSpec, PodTemplateSpec},
+        core::v1::{
+            PodSpec, PodTemplateSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume,
+            VolumeProjection,
+        },
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+
+use parallax_api::TOKEN_AUDIENCE;
 
 use super::{
     aggregator::{API_CREDENTIALS_PATH, api_credentials_volume},
@@ -133,6 +138,33 @@ pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBin
     all
 }
 
+/// Mount path of the token for the aggregator.
+const AGGREGATOR_TOKEN_PATH: &str = "/var/run/secrets/parallax";
+/// The token for the aggregator. It is read again for each preflight, and the kubelet renews it.
+const AGGREGATOR_TOKEN_FILE: &str = "/var/run/secrets/parallax/token";
+/// Lifetime of that token in seconds.
+const AGGREGATOR_TOKEN_LIFETIME_S: i64 = 3_600;
+
+fn aggregator_token_volume() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(TOKEN_AUDIENCE.to_owned()),
+        expiration_seconds: Some(AGGREGATOR_TOKEN_LIFETIME_S),
+        path: "token".to_owned(),
+    };
+    let source = VolumeProjection {
+        service_account_token: Some(token),
+        ..VolumeProjection::default()
+    };
+    Volume {
+        name: "aggregator".to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(0o444),
+            sources: Some(vec![source]),
+        }),
+        ..Volume::default()
+    }
+}
+
 /// Builds the Deployment.
 pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deployment {
     let part = Component::Preflight;
@@ -143,12 +175,17 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
         &values.namespace,
         "--cert-manager-namespace",
         &wanted.cert_manager_namespace,
+        "--token-file",
+        AGGREGATOR_TOKEN_FILE,
     ];
     for namespace in &wanted.namespaces {
         args.extend(["--watch", namespace]);
     }
     let mut container = pod::container("controller", &args, values, &wanted.workload.resources);
-    container.volume_mounts = Some(vec![pod::mount("api", API_CREDENTIALS_PATH, true)]);
+    container.volume_mounts = Some(vec![
+        pod::mount("api", API_CREDENTIALS_PATH, true),
+        pod::mount("aggregator", AGGREGATOR_TOKEN_PATH, true),
+    ]);
     Deployment {
         metadata: part.metadata(part.name(), values),
         spec: Some(DeploymentSpec {
@@ -166,7 +203,7 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
                 }),
                 spec: Some(PodSpec {
                     service_account_name: Some(part.name().to_owned()),
-                    volumes: Some(vec![api_credentials_volume()]),
+                    volumes: Some(vec![api_credentials_volume(), aggregator_token_volume()]),
                     containers: vec![container],
                     termination_grace_period_seconds: Some(TERMINATION_GRACE_SECONDS),
                     ..pod::hardened(values, &wanted.workload.placement)

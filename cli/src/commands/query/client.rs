@@ -222,7 +222,7 @@ impl ApiClient {
         match status {
             StatusCode::UNAUTHORIZED if self.token.is_none() && self.tunnel.is_some() => {
                 Failure::Usage(format!(
-                    "not authenticated: the kubeconfig's user has a client certificate or a password, which only the API server can verify; use a ServiceAccount (--account [NAMESPACE/]NAME) or a token (--token-file) ({message})"
+                    "not authenticated: the kubeconfig's credentials are for the API server only, and are not sent to the aggregator; use a ServiceAccount (--account [NAMESPACE/]NAME) or a token for the audience parallax-api (--token-file) ({message})"
                 ))
             }
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
@@ -320,7 +320,7 @@ fn read_token(server: &ConnectionArgs) -> Result<Option<String>, Failure> {
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Failure::Usage(
-            "expected a token of printable ASCII without spaces, as `kubectl create token ACCOUNT` prints it"
+            "expected a token of printable ASCII without spaces, as `kubectl create token ACCOUNT --audience parallax-api` prints it"
                 .to_owned(),
         ));
     }

@@ -41,7 +41,7 @@ pub(crate) struct ClusterArgs {
     /// Path of the kubeconfig [default: the same as kubectl's].
     #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
-    /// Authenticate as this ServiceAccount, with a token valid for ten minutes, not with the kubeconfig's credentials.
+    /// Authenticate to the aggregator as this ServiceAccount, with a token for the aggregator only, valid for ten minutes.
     #[arg(long, value_name = "[NAMESPACE/]NAME", global = true)]
     account: Option<String>,
 }
@@ -83,7 +83,7 @@ pub(super) struct PortForward {
     /// Runs the connections; shut down on drop.
     runtime: Option<Runtime>,
     pub(super) local: SocketAddr,
-    /// Token for the aggregator, if the kubeconfig has one that the aggregator can verify.
+    /// Token for the aggregator, if an account was given.
     pub(super) token: Option<String>,
     /// Last error of a connection.
     last_error: Arc<Mutex<Option<String>>>,
@@ -109,18 +109,14 @@ impl PortForward {
         let last_error = Arc::new(Mutex::new(None));
         let opening = async {
             let config = cluster.config().await?;
-            let shown = match (token, &cluster.account) {
-                (true, _) => None,
-                (false, None) => credential::kubeconfig_token(&config).await?,
-                (false, Some(_)) => Some(String::new()),
-            };
             let server = config.cluster_url.to_string();
             let client = kube::Client::try_from(config).map_err(Failure::indeterminate)?;
-            let shown = match (&cluster.account, shown) {
-                (Some(account), Some(_)) => {
+            // The kubeconfig's own credentials are for the API server, and go nowhere else.
+            let shown = match &cluster.account {
+                Some(account) if !token => {
                     Some(credential::service_account_token(&client, &server, namespace, account).await?)
                 }
-                (_, shown) => shown,
+                Some(_) | None => None,
             };
             let way = PodAccess::find(client, server, namespace).await?;
             // Connect now, so that a missing permission or an unreachable Pod is reported before the first request.

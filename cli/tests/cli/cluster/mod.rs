@@ -158,14 +158,14 @@ const TOKEN: &str = "{token: a-token-of-24-characters}";
 const ANNOUNCE: [&str; 4] = ["maintenance", "start", "--for", "1h"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
+async fn the_aggregator_is_found_by_the_kubeconfig_whose_credentials_it_never_sees() {
     let harness = Scene::start().await;
     let output = harness.kubectl(TOKEN, &["targets", "-o", "json"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));
     assert!(text(&output.stdout).contains("http://shop.example.test/"));
     assert_eq!(harness.api.last_credential().unwrap(), format!("Bearer {PEOPLE}"));
 
-    // Write actions need a token that the aggregator accepts, wherever the kubeconfig gets it from.
+    // The aggregator would accept the kubeconfig's token for a write action, wherever it comes from, if it got it.
     let file = harness.folder.path().join("token");
     fs::write(&file, PEOPLE).unwrap();
     let program = harness.folder.path().join("login");
@@ -182,7 +182,14 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
         format!("{{tokenFile: '{}'}}", file.display()),
         exec,
     ] {
-        let output = harness.kubectl(&user, &ANNOUNCE).await;
+        let (code, stderr) = failed(&harness.kubectl(&user, &ANNOUNCE).await);
+        assert_eq!(code, Some(2), "{user}");
+        assert!(
+            stderr.contains("--account") && stderr.contains("are not sent to the aggregator"),
+            "{user}: {stderr}"
+        );
+        let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
+        let output = harness.kubectl(&user, &as_account).await;
         assert!(output.status.success(), "{user}: {:?}", failed(&output));
     }
     let output = harness
@@ -212,7 +219,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_certificate_user_reads_directly_and_acts_as_a_service_account() {
+async fn a_user_acts_as_a_service_account_by_a_token_for_the_aggregator() {
     let harness = Scene::start().await;
     let basic_auth = "{username: ann, password: secret}";
     let output = harness.kubectl(basic_auth, &["targets"]).await;
@@ -220,14 +227,14 @@ async fn a_client_certificate_user_reads_directly_and_acts_as_a_service_account(
     let (code, stderr) = failed(&harness.kubectl(basic_auth, &ANNOUNCE).await);
     assert_eq!(code, Some(2));
     assert!(
-        stderr.contains("--account") && stderr.contains("certificate"),
+        stderr.contains("--account") && stderr.contains("parallax-api"),
         "{stderr}"
     );
 
     let as_account = [&ANNOUNCE[..], &["--account", "ops/ann"]].concat();
     let output = harness.kubectl(basic_auth, &as_account).await;
     assert!(output.status.success(), "{:?}", failed(&output));
-    assert_eq!(harness.api.token_requests(), ["ops/ann 600"]);
+    assert_eq!(harness.api.token_requests(), ["ops/ann 600 parallax-api"]);
     harness.reject("serviceaccounts/token", 403);
     let (code, stderr) = failed(&harness.kubectl(basic_auth, &as_account).await);
     assert_eq!(code, Some(2));

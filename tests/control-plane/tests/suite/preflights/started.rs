@@ -20,7 +20,7 @@ impl<'a> StartedController<'a> {
         let account = TokenHolder {
             namespace: "parallax",
             account: "parallax-preflight",
-            audience: None,
+            audience: Some("parallax-api"),
             pod: None,
         };
         let token = account.token(client.clone()).await.unwrap();
