@@ -67,7 +67,10 @@ async fn look(aggregator: &InstalledAggregator) -> PageSample {
     let open = list(&state["incidents"])
         .iter()
         .filter(|incident| incident["state"] == "open")
-        .map(|incident| text(&incident["id"]))
+        .map(|incident| {
+            let (region, subject) = (&incident["region"]["region"], &incident["subject"]["name"]);
+            format!("{} {} {}", text(&incident["id"]), text(region), text(subject))
+        })
         .collect();
     PageSample {
         picture: PageState { colours, open },

@@ -17,16 +17,20 @@ pub(super) struct StartedController<'a> {
 
 impl<'a> StartedController<'a> {
     pub(super) async fn with(plane: &'a ControlPlane, client: &Client, mesh: &SmallMesh, entry: u16) -> Self {
-        let account = TokenHolder {
-            namespace: "parallax",
-            account: "parallax-preflight",
-            audience: Some("parallax-api"),
-            pod: None,
+        let token = async |audience| {
+            let account = TokenHolder {
+                namespace: "parallax",
+                account: "parallax-preflight",
+                audience,
+                pod: None,
+            };
+            account.token(client.clone()).await.unwrap()
         };
-        let token = account.token(client.clone()).await.unwrap();
-        let kubeconfig = plane.kubeconfig("preflight", "parallax", &token).unwrap();
+        let kubeconfig = plane
+            .kubeconfig("preflight", "parallax", &token(None).await)
+            .unwrap();
         let file = plane.folder().join("preflight.token");
-        fs::write(&file, token).unwrap();
+        fs::write(&file, token(Some("parallax-api")).await).unwrap();
         let words = [
             "--server",
             mesh.aggregator.page(),

@@ -27,7 +27,7 @@ pub(super) async fn user_token(client: &Client, name: &str, may: bool) -> String
     let holder = TokenHolder {
         namespace: "default",
         account: name,
-        audience: None,
+        audience: Some("parallax-api"),
         pod: None,
     };
     holder.token(client.clone()).await.unwrap()
