@@ -15,6 +15,7 @@ use crate::{
         block::{CellBlock, EvidenceKind},
         routes::default_front,
     },
+    ids::NodeIx,
     incident::IncidentEvent,
     inference::{
         judgement::{ExplainedRegion, Judgement},
@@ -123,8 +124,30 @@ impl Engine {
             (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
                 self.history.answering_nodes.contains(&node)
             }
+            (_, Region::Link(a, b) | Region::Pair(a, b)) => self.network_ever_worked(&[a, b], unit),
+            (_, Region::NodeLink(node)) => self.network_ever_worked(&[node], unit),
+            (_, Region::Cross | Region::Zone(..) | Region::ZoneLink(..)) => {
+                self.network_ever_worked(&[], unit)
+            }
             _ => self.ever_worked(unit),
         }
+    }
+
+    /// Reports whether the network between nodes ever worked: every one of `nodes` answered an echo of another, or some node
+    /// did. That a subject worked shows nothing about it, because some of its paths may stay on a node. Without echoes, there is
+    /// only the subject.
+    fn network_ever_worked(&self, nodes: &[NodeIx], unit: &JudgementUnit) -> bool {
+        let echoes = CellBlock::failures(EvidenceKind::Mesh);
+        if !self.evidence.blocks.contains_key(&echoes) {
+            return self.ever_worked(unit);
+        }
+        let answering = &self.history.answering_nodes;
+        let has_prober = |node: &NodeIx| {
+            let known = self.cluster.topology.nodes().get(self.registry.nodes.name(*node));
+            known.is_some_and(|node| node.prober.is_some())
+        };
+        let mut probed = nodes.iter().filter(|node| has_prober(node));
+        !answering.is_empty() && probed.all(|node| answering.contains(node))
     }
 
     pub(super) fn ever_worked(&self, unit: &JudgementUnit) -> bool {

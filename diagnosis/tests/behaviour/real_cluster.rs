@@ -62,6 +62,16 @@ fn a_lost_node_keeps_its_name_when_its_resolver_pod_leaves() {
     assert_eq!(named, [["bnode n3 (n3)"]]);
 }
 
+/// A real API server without kubelets: the probers cannot reach each other, and never could. The failures of a target that did work
+/// were attributed to the link between the nodes, once the evidence for it sufficed.
+#[test]
+fn a_network_that_never_worked_is_not_the_cause_of_a_target_that_did() {
+    let named = incidents(include_bytes!(
+        "../fixtures/real-cluster/without-pod-network.ndjson.gz"
+    ));
+    assert_eq!(named, [["target  (127.0.0.99:33063)"]]);
+}
+
 /// The connection to the address fails in the handshake, and so does the request of the host.
 #[test]
 fn an_expired_certificate_is_one_incident_of_its_address_and_its_host() {
