@@ -82,7 +82,7 @@ bench-diagnosis: cargo ## Measure the diagnosis at 5 000 nodes and 2 000 targets
 
 .PHONY: diagnosis-report
 diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 10 minutes)
-	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md
+	@cargo --config 'profile.dev.package.parallax-diagnosis.opt-level=3' run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md
 
 .PHONY: dashboards
 dashboards: cargo ## Regenerate alert rules, dashboards and docs/reference/metrics.md from code

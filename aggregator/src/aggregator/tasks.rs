@@ -64,14 +64,11 @@ impl Aggregator {
                 stopping.clone(),
             )),
         );
-        start(
-            "user actions",
-            parts.spawn(shared.actions.clone().run(stopping.clone())),
-        );
+        let actions = shared.actions.clone();
+        start("user actions", parts.spawn(actions.run(stopping.clone())));
         start("notifications", parts.spawn(self.notifier.run(stopping.clone())));
         if let Some(heartbeat) = self.heartbeat {
-            let shared = shared.clone();
-            let works = move || shared.works();
+            let works = shared.clone().into_works();
             start("heartbeat", parts.spawn(heartbeat.run(works, stopping.clone())));
         }
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));

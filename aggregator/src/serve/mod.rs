@@ -123,12 +123,14 @@ impl ServerState {
         )
     }
 
-    /// Reports whether this process leads and its engine closes rounds.
-    pub(crate) fn works(&self) -> bool {
-        let stalled = self
-            .engine_snapshot
-            .stalled_for(self.clock.now(), self.planner.config.interval);
-        self.replica.role().plan_identity().is_some() && self.expect_restored().is_ok() && stalled.is_none()
+    /// Returns a function that reports whether this process leads and its engine closes rounds.
+    pub(crate) fn into_works(self) -> impl Fn() -> bool + Send {
+        move || {
+            let interval = self.planner.config.interval;
+            let stalled = self.engine_snapshot.stalled_for(self.clock.now(), interval);
+            let leads = self.replica.role().plan_identity().is_some();
+            leads && self.expect_restored().is_ok() && stalled.is_none()
+        }
     }
 
     /// Rejects a request until the engine has restored the checkpoint, since the response would be wrong.
