@@ -48,6 +48,10 @@ lab-nightly: cargo ## Run the quiet incidents for ten minutes each; no alert of 
 test: ## Run all checks: format, lints, unit, integration and lab tests, with the time of each
 	@tests/run-suites
 
+.PHONY: faults
+faults: cargo ## Run the tests of docs/reference/reliability.md: kills, floods, full disks, wrong clocks
+	@tests/run-faults
+
 .PHONY: check
 check: ## Check format and lints only
 	@cargo fmt --all --check

@@ -26,6 +26,44 @@ fn documents() -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
+/// Source files of the repository's crates.
+fn sources() -> Vec<String> {
+    let mut folders = vec![repository("")];
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy();
+            if path.is_dir() && !name.starts_with('.') && name != "target" {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                sources.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    sources
+}
+
+/// `make faults` runs them.
+#[test]
+fn every_test_of_the_reliability_page_exists() {
+    let page = fs::read_to_string(repository("docs/reference/reliability.md")).unwrap();
+    let is_name = |word: &&str| {
+        word.len() >= 25
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
+    };
+    let named: Vec<&str> = page.split('`').filter(is_name).collect();
+    assert!(named.len() > 20, "the page was read");
+    let sources = sources();
+    for name in named {
+        let definition = format!("fn {name}(");
+        let exists = sources.iter().any(|source| source.contains(&definition));
+        assert!(exists, "docs/reference/reliability.md names {name}");
+    }
+}
+
 #[test]
 fn every_link_to_a_file_of_the_repository_leads_to_one() {
     let mut links = 0;
