@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use futures_util::StreamExt;
+use parallax_diagnosis::view::View;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -56,6 +57,9 @@ async fn a_flood_of_one_vantage_is_bounded_and_shown_and_the_others_are_counted(
     );
     let discarded = over_budget.unwrap() + late.unwrap();
     assert!(discarded >= 16_000.0, "{discarded}");
+    // A state of the last half second answers a request, and may be older than the reports.
+    let is_shown = |view: &View| view.vantages.iter().any(|vantage| vantage.discarded > 0);
+    aggregator.views.wait_for(is_shown).await;
     let shown = aggregator.json("/v1/state").await;
     let vantages = shown["vantages"].as_array().unwrap();
     let of = |name: &str| {
