@@ -1,4 +1,4 @@
-//! Limits the concurrent reviews of tokens by the API server. Whoever is known has slots of its own, so that a flood of
+//! Limits the concurrent reviews of tokens by the API server. Known tokens have slots of their own, so that a flood of
 //! forged tokens delays only strangers.
 
 use std::collections::BTreeSet;

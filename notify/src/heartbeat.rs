@@ -25,7 +25,7 @@ pub struct HeartbeatOptions {
     pub interval: Duration,
 }
 
-/// The address that receives GET requests. Whoever knows it can hide the death of the aggregator, so it may be a secret.
+/// The address that receives GET requests. Anyone who knows it can hide the death of the aggregator, so it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeartbeatAddress {
     /// In the configuration.

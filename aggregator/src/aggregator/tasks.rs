@@ -68,7 +68,7 @@ impl Aggregator {
         start("user actions", parts.spawn(actions.run(stopping.clone())));
         start("notifications", parts.spawn(self.notifier.run(stopping.clone())));
         if let Some(heartbeat) = self.heartbeat {
-            let works = shared.clone().into_works();
+            let works = shared.clone().into_heartbeat_condition();
             start("heartbeat", parts.spawn(heartbeat.run(works, stopping.clone())));
         }
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));

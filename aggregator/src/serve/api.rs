@@ -100,8 +100,7 @@ pub(crate) async fn healthz(State(shared): State<ServerState>) -> Result<&'stati
     if shared.expect_restored().is_err() {
         return Ok("ok\n");
     }
-    let interval = shared.planner.config.interval;
-    if let Some(age) = shared.engine_snapshot.stalled_for(shared.clock.now(), interval) {
+    if let Some(age) = shared.stalled_for() {
         return Err(ApiError::unavailable(format!(
             "the diagnosis has closed no round for {age}; restart the aggregator"
         )));

@@ -15,7 +15,7 @@ pub(crate) async fn exposition(
     State(shared): State<ServerState>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    // The metrics name targets and nodes, and nobody authenticates for them.
+    // The metrics name targets and nodes, and scrapes are not authenticated.
     shared.access.reject_foreign_host(&headers)?;
     // A scrape before the open incidents are restored would resolve their alerts.
     shared.expect_restored()?;

@@ -123,13 +123,17 @@ impl ServerState {
         )
     }
 
-    /// Returns a function that reports whether this process leads and its engine closes rounds.
-    pub(crate) fn into_works(self) -> impl Fn() -> bool + Send {
+    /// Returns for how long the engine has closed no round, if that is too long.
+    pub(crate) fn stalled_for(&self) -> Option<Micros> {
+        let interval = self.planner.config.interval;
+        self.engine_snapshot.stalled_for(self.clock.now(), interval)
+    }
+
+    /// Returns the condition of the heartbeat: this process leads, and its engine closes rounds.
+    pub(crate) fn into_heartbeat_condition(self) -> impl Fn() -> bool + Send {
         move || {
-            let interval = self.planner.config.interval;
-            let stalled = self.engine_snapshot.stalled_for(self.clock.now(), interval);
             let leads = self.replica.role().plan_identity().is_some();
-            leads && self.expect_restored().is_ok() && stalled.is_none()
+            leads && self.expect_restored().is_ok() && self.stalled_for().is_none()
         }
     }
 

@@ -15,7 +15,7 @@ enum Caller {
     Reader,
     Runner,
     Operator,
-    /// A form of the page, and then whoever may take its action.
+    /// A form of the page, then a user with the permission of its action.
     Form,
     Prober,
 }
@@ -148,7 +148,7 @@ async fn the_router_refuses_what_the_table_does_not_allow() {
             None => assert_eq!(status, StatusCode::OK, "{method} {path}"),
         }
         if let Some(kib) = limit {
-            // Longer bodies are not read, whoever sends them.
+            // Longer bodies are refused before authorization.
             let length = kib * 1_024 + 1;
             let response = request(method.clone(), path)
                 .body(vec![b' '; length])

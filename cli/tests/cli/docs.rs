@@ -4,44 +4,33 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use crate::commands::{parallax, repository, text};
 
-/// README, CONTRIBUTING, SECURITY and every page below docs/, by path.
-fn documents() -> BTreeMap<PathBuf, String> {
-    let mut paths = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
-        .map(repository)
-        .to_vec();
-    let mut folders = vec![repository("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "md") {
-                paths.push(path);
-            }
-        }
-    }
-    paths
-        .into_iter()
-        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
-        .collect()
-}
-
-/// Source files of the repository's crates.
-fn sources() -> Vec<String> {
-    let mut folders = vec![repository("")];
-    let mut sources = Vec::new();
+/// Files with an extension below a folder. Hidden folders and `target` are skipped.
+fn files(folder: PathBuf, extension: &str) -> Vec<PathBuf> {
+    let mut folders = vec![folder];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy();
-            if path.is_dir() && !name.starts_with('.') && name != "target" {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                sources.push(fs::read_to_string(path).unwrap());
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                files.push(path);
             }
         }
     }
-    sources
+    files
+}
+
+/// README, CONTRIBUTING, SECURITY and every page below docs/, by path.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let roots = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(repository);
+    let paths = roots.into_iter().chain(files(repository("docs"), "md"));
+    paths
+        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
 /// `make faults` runs them.
@@ -56,7 +45,8 @@ fn every_test_of_the_reliability_page_exists() {
     };
     let named: Vec<&str> = page.split('`').filter(is_name).collect();
     assert!(named.len() > 20, "the page was read");
-    let sources = sources();
+    let sources = files(repository(""), "rs").into_iter();
+    let sources: Vec<String> = sources.map(|path| fs::read_to_string(path).unwrap()).collect();
     for name in named {
         let definition = format!("fn {name}(");
         let exists = sources.iter().any(|source| source.contains(&definition));

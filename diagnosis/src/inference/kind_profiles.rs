@@ -17,9 +17,9 @@ use crate::{regions::RegionKind, topology::ProxyMode};
 /// Pseudo-counts of the Dirichlet prior, in the order of [`KindClass::ALL`].
 pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
 
-/// A handshake that fails by an alert, a certificate or an answer without TLS, where the cause lets packets get lost: whoever sent
-/// the answer was reached. This is no surprise that a cause can produce, however the failures are distributed.
-const NO_RESPONSE: f64 = 1e-4;
+/// Pseudo-count of a kind that a cause cannot produce, not even as a surprise. Lost packets cause no TLS alert, no invalid
+/// certificate and no response without TLS: the server was reached.
+const IMPOSSIBLE_KIND: f64 = 1e-4;
 
 pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
 pub(crate) const NOLOCAL_DROPS: KindProfile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
@@ -31,8 +31,8 @@ pub(crate) const TARGET: KindProfile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 
 pub(crate) const BACKEND: KindProfile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
 pub(crate) const CLIENT: KindProfile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
 pub(crate) const CLIENT_VIP: KindProfile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, NO_RESPONSE, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, NO_RESPONSE, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, IMPOSSIBLE_KIND, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, IMPOSSIBLE_KIND, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
 
 /// Failures of an entry's connection to an origin, as clients see them: the entry answers 502 or 504, or not at all.
@@ -73,7 +73,7 @@ pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     let mut surprise = SINGLE_KIND;
     for (single, usual) in surprise.iter_mut().zip(pseudo) {
         // What a cause cannot produce does not surprise either.
-        if *usual <= NO_RESPONSE {
+        if *usual <= IMPOSSIBLE_KIND {
             *single = *usual;
         }
     }

@@ -213,7 +213,8 @@ fn pod_spec(values: &Values) -> PodSpec {
     spec
 }
 
-/// Secrets that sign webhooks, and the address of the heartbeat. The kubelet mounts them, so no ServiceAccount needs permission to read Secrets.
+/// Secrets that sign webhooks, and the address of the heartbeat. The kubelet mounts them, so no ServiceAccount needs
+/// permission to read Secrets.
 fn secrets_volume(values: &Values) -> Volume {
     let secrets = values.notify.secrets().into_iter();
     let sources = secrets.map(|(secret, key, file)| VolumeProjection {
