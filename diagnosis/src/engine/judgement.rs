@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, EventTime, Round};
+use parallax_model::{Channel, EventTime, FailureKind, Round};
 
 use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::RoundCells,
+        cells::{RoundCells, is_through_front},
         ledger::OutcomeSplit,
     },
     ids::PodIx,
@@ -100,10 +100,30 @@ impl Engine {
             JudgementUnit::Target(_) => {
                 paths.origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
             }
+            JudgementUnit::Front(_) if self.fails_without_first_byte(cells) => {
+                paths.front_origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
+            }
             _ => {}
         }
         paths.correct_from_cells(cells, self.rules.client_ip_affinity);
         paths
+    }
+
+    /// Reports whether at least nine in ten failures through a front are missing first bytes of an established connection: the
+    /// only failures of an entry that its origin may cause before the entry answers.
+    fn fails_without_first_byte(&self, cells: &RoundCells) -> bool {
+        let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
+        let (mut missing, mut all) = (0, 0);
+        for ((kind, _), (weight, _)) in through_front.flat_map(|(_, counts)| &counts.kinds) {
+            all += weight;
+            if matches!(
+                self.registry.kinds.name(*kind),
+                FailureKind::FirstByteTimeout | FailureKind::Eof | FailureKind::Reset
+            ) {
+                missing += weight;
+            }
+        }
+        missing * 10 >= all * 9
     }
 
     pub(super) fn judge_unit(&mut self, unit: &JudgementUnit, round: Round, at: EventTime) {

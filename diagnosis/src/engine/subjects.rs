@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use parallax_model::{Front, PodName};
+use parallax_model::{Front, PodName, TargetId};
 
 use super::Engine;
 use crate::{
@@ -133,13 +133,27 @@ impl Engine {
         self.cluster.topology.service(key)
     }
 
-    /// Returns the Service to which the entry of a host forwards its requests.
+    /// Returns the Service to which the entry of a host forwards its requests; for a front, the one to which it forwards those of
+    /// every host.
     pub(super) fn origin_of_unit(&self, unit: &JudgementUnit) -> Option<&Service> {
-        let JudgementUnit::Target(target) = unit.without_latency() else {
-            return None;
+        let targets = self.cluster.topology.targets();
+        let origin = |target: &TargetId| targets.get(target)?.origin.as_ref();
+        let service = match unit.without_latency() {
+            JudgementUnit::Target(target) => origin(target)?,
+            JudgementUnit::Front(front) => {
+                let info = self.cluster.topology.front(front)?;
+                let hosts = self
+                    .cluster
+                    .hosts
+                    .get(&(info.service.clone(), info.target_port))?;
+                let (first, others) = hosts.split_first()?;
+                let service = origin(first)?;
+                let is_only = others.iter().all(|host| origin(host) == Some(service));
+                is_only.then_some(service)?
+            }
+            _ => return None,
         };
-        let placed = self.cluster.topology.targets().get(target)?;
-        self.cluster.topology.service(placed.origin.as_ref()?)
+        self.cluster.topology.service(service)
     }
 
     /// Reports whether the current topology sends probes to other destinations than the old one, which makes earlier

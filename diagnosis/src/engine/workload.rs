@@ -6,7 +6,8 @@ use super::Engine;
 use crate::topology::Service;
 
 impl Engine {
-    /// Returns the first Service, by name, of those that share a Pod with a Service, itself included.
+    /// Returns the first Service, by name, of those that share a Pod or the selector with a Service, itself included. The
+    /// selector keeps the workload together while it has no Pods.
     pub(super) fn workload(&self, service: &ServiceKey) -> ServiceKey {
         let services = self.cluster.topology.services();
         let Some(own) = services.get(service) else {
@@ -16,15 +17,13 @@ impl Engine {
             let mut pods = other.endpoints.iter().map(|endpoint| &endpoint.pod);
             pods.any(|pod| own.endpoints.iter().any(|endpoint| endpoint.pod == *pod))
         };
+        let selects_same = |other: &Service| !own.selector.is_empty() && other.selector == own.selector;
         // Services select Pods of their own namespace.
-        let beside = services
+        let mut beside = services
             .iter()
             .filter(|(key, _)| key.namespace == service.namespace && *key < service);
-        let first = beside
-            .filter(|(_, other)| shares_pod(other))
-            .map(|(key, _)| key)
-            .next();
-        first.unwrap_or(service).clone()
+        let first = beside.find(|(_, other)| selects_same(other) || shares_pod(other));
+        first.map_or(service, |(key, _)| key).clone()
     }
 
     /// Returns the first Service, by name, that selects a Pod.

@@ -37,17 +37,19 @@ impl TrackedIncident {
             && lead != unit
             && lead.depth() <= unit.depth()
             && (is_shared(self.region)
+                || !self.failing_endpoints.is_empty()
                 || self.region.is_of_front()
                     && front.is_some_and(|front| *lead == JudgementUnit::Front(front)))
     }
 
-    /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, and the
-    /// opposite direction, which its evidence may not show.
+    /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, the
+    /// opposite direction, which its evidence may not show, and the endpoints of a Service all of whose endpoints fail.
     fn possible_regions(&self) -> impl Iterator<Item = Region> {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
             .chain(self.region.in_both_directions())
             .filter(|region| is_shared(*region) || region.is_of_front())
+            .chain(self.failing_endpoints.iter().copied().map(Region::Backend))
     }
 
     fn may_be_about(&self, region: Region) -> bool {

@@ -33,6 +33,8 @@ pub(crate) struct Report {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(crate) class: Vec<Region>,
+    /// The endpoints that fail, if it names all endpoints of a Service.
+    pub(crate) failing_endpoints: BTreeSet<PodIx>,
     /// See [`crate::inference::judgement::Finding::lead`].
     pub(crate) odds_over_next: f64,
     pub(crate) failing_clients: BTreeSet<VantageIx>,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Front, Vantage};
+use parallax_model::{Front, PodName, Vantage};
 use serde::{Deserialize, Serialize};
 
 use super::{IncidentLog, RestoredIncident, Scope, TrackedIncident, tracked::IncidentRound};
@@ -28,6 +28,9 @@ pub struct RememberedIncident {
     /// Its fronts that belonged to a Service.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub published: BTreeSet<Front>,
+    /// The endpoints that fail, if it names all endpoints of a Service.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub endpoints: BTreeSet<PodName>,
     /// Failures of probes that crossed its region, in fixed point.
     pub(crate) failures: u64,
     /// Share of all probes that crossed it, in fixed point.
@@ -111,6 +114,11 @@ impl TrackedIncident {
                 .map(|client| world.vantages.name(*client).clone())
                 .collect(),
             published: self.units.iter().filter_map(front).filter(published).collect(),
+            endpoints: self
+                .failing_endpoints
+                .iter()
+                .map(|pod| world.pods.name(*pod).clone())
+                .collect(),
             failures: fixed(failures),
             crossed: fixed(crossed),
         }
@@ -129,6 +137,7 @@ impl TrackedIncident {
             units,
             failing,
             published,
+            endpoints,
             failures,
             crossed,
         } = remembered.clone();
@@ -146,6 +155,7 @@ impl TrackedIncident {
             scope,
             region,
             class,
+            failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,
             units,
             current_round: IncidentRound::default(),

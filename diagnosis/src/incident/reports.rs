@@ -144,6 +144,7 @@ impl IncidentLog {
             scope: report.scope,
             region: report.region,
             class: report.class,
+            failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
             recovery,

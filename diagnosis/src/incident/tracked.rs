@@ -10,7 +10,7 @@ use parallax_model::{EventTime, Front, Micros, Probability, Round, TargetId};
 use super::{IncidentEvent, Report, Scope};
 use crate::{
     evidence::weights::ONE_PROBE,
-    ids::VantageIx,
+    ids::{PodIx, VantageIx},
     inference::{
         judgement_unit::JudgementUnit,
         recovery::{RecoveryProgress, RegionCrossing},
@@ -40,6 +40,8 @@ pub(crate) struct TrackedIncident {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(super) class: Vec<Region>,
+    /// The endpoints that fail, if it names all endpoints of a Service. Other subjects meet them as origins.
+    pub(super) failing_endpoints: BTreeSet<PodIx>,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
@@ -320,6 +322,7 @@ impl TrackedIncident {
         self.lead_unit = unit.clone();
         self.region = report.region;
         self.class = report.class;
+        self.failing_endpoints = report.failing_endpoints;
         self.scope = report.scope;
         self.incident.verdict = Verdict {
             deciding_probe: decided_by,

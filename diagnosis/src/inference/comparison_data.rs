@@ -153,8 +153,9 @@ impl ComparisonData {
     fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
         // An entry connects to its origins from any node with an entry, whichever client asks. So does a balancer's node to the
         // endpoints.
-        let is_onward =
-            !paths.origin_pods.is_empty() || (region.is_between_nodes() && paths.has_receiver_hop(None));
+        let is_onward = !paths.origin_pods.is_empty()
+            || paths.is_front_origin(region)
+            || (region.is_between_nodes() && paths.has_receiver_hop(None));
         let lists: [Option<&Vec<usize>>; 3] = match region {
             Region::Healthy => [None; 3],
             Region::ClientVip(n) | Region::DnsClient(n) => [self.by_client.get(&n), None, None],
@@ -379,7 +380,7 @@ impl ComparisonData {
 /// the origin, shows as a failure of the entry, and one of a resolver Pod as a failure of names.
 fn profile_of(region: Region, group: usize, paths: &SubjectPaths) -> KindProfile {
     let is_onward = match region {
-        Region::Backend(pod) => paths.origin_pods.contains(&pod),
+        Region::Backend(pod) => paths.origin_pods.contains(&pod) || paths.is_front_origin(region),
         _ => region.is_between_nodes() && !paths.origin_pods.is_empty(),
     };
     match region {

@@ -7,7 +7,7 @@ use std::{
 
 use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
-use super::balancer_pool::BalancerPool;
+use super::{Region, balancer_pool::BalancerPool};
 use crate::{
     evidence::cells::{Destination, RoundCells},
     ids::{IndexedTable, NameIx, NameRegistry, NodeIx, PodIx, VantageIx, ZoneIx},
@@ -61,6 +61,9 @@ pub(crate) struct SubjectPaths {
     pub(crate) questions: QuestionsPerLookup,
     /// Pods to which the entry forwards the requests of a host, if known.
     pub(crate) origin_pods: Vec<PodIx>,
+    /// Pods to which the entry forwards the requests of every host of a front, if known. A front is affected by them only if
+    /// another subject names them: as hypotheses they would compete with faults of the front itself.
+    pub(crate) front_origin_pods: Vec<PodIx>,
     /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
@@ -168,6 +171,11 @@ impl SubjectPaths {
     pub(crate) fn pods(&self) -> BTreeSet<PodIx> {
         let all = self.backends.iter().chain(&self.resolver_pods);
         all.chain(&self.origin_pods).copied().collect()
+    }
+
+    /// Reports whether a region is a Pod to which the entry forwards the requests of every host of the front.
+    pub(crate) fn is_front_origin(&self, region: Region) -> bool {
+        matches!(region, Region::Backend(pod) if self.front_origin_pods.contains(&pod))
     }
 
     /// Reports whether a Pod that answers questions runs on a node.

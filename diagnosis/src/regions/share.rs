@@ -134,11 +134,21 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
 /// the entry may select, or one if it answers itself.
 fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> (usize, usize) {
     let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
-    let ways = paths.origin_pods.len().max(1);
+    let names = |pod: &PodIx| regions.contains(&Region::Backend(*pod));
+    let of_front = path.is_service() && paths.front_origin_pods.iter().any(names);
+    let origins = if of_front {
+        &paths.front_origin_pods
+    } else {
+        &paths.origin_pods
+    };
+    let ways = origins.len().max(1);
     if crosses(path) {
         return (ways, ways);
     }
     let continues = |origin: &&PodIx| {
+        if of_front {
+            return names(origin);
+        }
         let onward = Some(OnwardHop {
             from: path.node,
             origin: **origin,
@@ -146,7 +156,7 @@ fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> 
         });
         crosses(ProbePath { onward, ..path })
     };
-    (paths.origin_pods.iter().filter(continues).count(), ways)
+    (origins.iter().filter(continues).count(), ways)
 }
 
 /// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.

@@ -130,6 +130,8 @@ pub struct Service {
     pub ingress_class: Option<ObjectName>,
     /// `NetworkPolicies` that restrict ingress to the Service's Pods; `None` if policies cannot be read.
     pub guarded_by: Option<BTreeSet<ObjectName>>,
+    /// `spec.selector`; empty if it has none or is not known.
+    pub selector: BTreeMap<String, String>,
 }
 
 /// One endpoint.

@@ -290,6 +290,7 @@ fn convert<'a>(
             .collect(),
         ingress_class: None,
         network_policies: None,
+        selector: object.spec.selector.clone(),
         echo: object.metadata.label(ECHO_LABEL) == Some("true"),
         probe: ServiceProbe {
             enabled: None,

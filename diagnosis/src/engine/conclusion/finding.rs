@@ -1,16 +1,20 @@
 //! Decides what becomes of a finding that fulfils the conditions of a verdict: a report, a reason to wait, or nothing.
 
+use std::collections::BTreeSet;
+
 use parallax_model::EventTime;
 
 use crate::{
     catalogue::WITHDRAWN_ENDPOINTS,
     engine::{Engine, on_demand::OnDemandEvidence},
+    ids::PodIx,
     incident::{Report, Scope},
     inference::{
         judgement::{ExplainedRegion, Judgement},
         judgement_unit::JudgementUnit,
         prior::PriorFact,
     },
+    regions::Region,
 };
 
 /// Rounds without a failure after which a region is not named any more.
@@ -97,6 +101,7 @@ impl Engine {
             },
             region: finding.region,
             class: finding.class.clone(),
+            failing_endpoints: failing_endpoints(unit, judgement, finding),
             odds_over_next: finding.odds_over_next,
             failing_clients: finding.failing_clients.clone(),
             crossing_counts: finding.crossing,
@@ -104,5 +109,20 @@ impl Engine {
             before_start: self.ended_before_start(finding.last_failure),
             verdict,
         }))
+    }
+}
+
+/// Returns the endpoints of a Service if a finding names all of them. The answers of a host show nothing of them: they may come
+/// from the entry.
+fn failing_endpoints(
+    unit: &JudgementUnit,
+    judgement: &Judgement,
+    finding: &ExplainedRegion,
+) -> BTreeSet<PodIx> {
+    let is_of_endpoints = matches!(unit, JudgementUnit::Front(_) | JudgementUnit::Endpoints(..));
+    if is_of_endpoints && finding.region == Region::Target {
+        judgement.input.paths.backends.iter().copied().collect()
+    } else {
+        BTreeSet::new()
     }
 }

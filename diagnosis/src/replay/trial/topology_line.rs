@@ -200,6 +200,7 @@ impl TopologyLine {
             endpoints,
             health_check_node_port: None,
             network_policies: None,
+            selector: BTreeMap::new(),
             echo: false,
             annotations: BTreeMap::new(),
             ingress_class: None,

@@ -43,6 +43,7 @@ impl TopologyBuilder {
                     annotations: spec.annotations,
                     ingress_class: spec.ingress_class,
                     guarded_by: spec.network_policies,
+                    selector: spec.selector,
                 },
             );
         }

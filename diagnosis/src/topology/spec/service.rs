@@ -83,6 +83,9 @@ pub struct ServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "guardedBy")]
     pub network_policies: Option<BTreeSet<ObjectName>>,
+    /// `spec.selector`. Services of one namespace with the same selector are one workload, also without Pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selector: BTreeMap<String, String>,
     /// Whether the endpoints are the mesh's own probers: failures during their restarts are not reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,

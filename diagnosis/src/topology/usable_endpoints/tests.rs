@@ -39,6 +39,7 @@ fn of(endpoints: Vec<Endpoint>) -> Service {
     Service {
         health_check_node_port: None,
         guarded_by: None,
+        selector: BTreeMap::new(),
         key: "shop/web".parse().unwrap(),
         service_type: ServiceType::ClusterIP,
         external_traffic_policy: TrafficPolicy::Cluster,

@@ -186,3 +186,41 @@ fn a_headless_service_without_endpoints_lacks_endpoints_and_no_name() {
     assert_eq!(view.incidents.len(), 1, "{:?}", open_sentences(&view));
     assert_eq!(view.incidents[0].verdict.causes[0].id, "F26");
 }
+
+#[test]
+fn a_workload_scaled_to_zero_is_one_incident_behind_a_headless_and_a_cluster_address() {
+    let services = |database: &[(usize, usize)]| {
+        let mut spec = cluster(&nodes(NODES), database);
+        let headless = &mut spec["services"][0];
+        headless["selector"] = json!({"app": "db"});
+        let mut behind_address = headless.clone();
+        behind_address["name"] = json!("db-address");
+        behind_address["clusterIPs"] = json!(["10.96.1.2"]);
+        spec["services"].as_array_mut().unwrap().push(behind_address);
+        spec
+    };
+    let mut day = ScriptedMesh::new(services(&[(0, 0), (1, 1)]));
+    let mut view = None;
+    for round in 0..20 {
+        let scaled = round >= 12;
+        if round == 12 {
+            day.change(services(&[]), 12 * INTERVAL);
+        }
+        for node in ALL {
+            if scaled {
+                day.absent(round, node);
+            } else {
+                day.name(round, node, &["10.244.0.20", "10.244.1.21"], 5, &[]);
+            }
+            let line = json!({"channel": "vip", "target": "http://10.96.1.2:80/", "front": "10.96.1.2:80"});
+            let refused = scaled.then_some(("connect", "refused"));
+            day.probe(round, node, 500_000, with_outcome(line, refused));
+        }
+        view = Some(day.close(round, &ALL));
+    }
+    let view = view.unwrap();
+    assert_eq!(view.incidents.len(), 1, "{:?}", open_sentences(&view));
+    let verdict = &view.incidents[0].verdict;
+    assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+    assert_eq!(verdict.targets.len(), 2, "{:?}", verdict.targets);
+}

@@ -154,3 +154,43 @@ fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
     );
     assert!(!verdict.sentence.contains("down"), "{}", verdict.sentence);
 }
+
+#[test]
+fn an_entry_whose_only_origin_is_filtered_has_no_fault_of_its_own() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let unanswered = broken.then_some(("first-byte", "first_byte_timeout"));
+        cluster.host(round, "http", |_| unanswered);
+        cluster.host(round, "https", |_| unanswered);
+        let dropped = broken.then_some(("connect", "connect_timeout"));
+        cluster.web(round, 3, dropped, |_| dropped);
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F13", "{}", verdict.sentence);
+    let targets: Vec<String> = verdict.targets.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        targets,
+        [
+            "http://10.96.0.60:80/",
+            "http://shop.example.test/",
+            "https://shop.example.test/"
+        ]
+    );
+}
+
+#[test]
+fn an_address_that_nobody_reaches_is_a_fault_beside_an_origin_that_is_filtered() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        let dropped = broken.then_some(("connect", "connect_timeout"));
+        cluster.host(round, "http", |_| dropped);
+        cluster.host(round, "https", |_| dropped);
+        cluster.web(round, 3, dropped, |_| dropped);
+    });
+    let subjects: Vec<String> = view
+        .incidents
+        .iter()
+        .map(|incident| incident.verdict.subject.to_string())
+        .collect();
+    assert_eq!(subjects.len(), 2, "{subjects:?}");
+}

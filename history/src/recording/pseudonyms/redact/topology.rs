@@ -148,6 +148,7 @@ impl Pseudonymizer {
             mut annotations,
             ingress_class,
             network_policies: guarded_by,
+            selector,
             echo,
             probe,
         } = service;
@@ -174,6 +175,10 @@ impl Pseudonymizer {
             ingress_class: ingress_class.map(|class| self.typed_name(class)),
             network_policies: guarded_by
                 .map(|names| names.into_iter().map(|name| self.typed_name(name)).collect()),
+            selector: selector
+                .iter()
+                .map(|(label, value)| (self.word(label), self.word(value)))
+                .collect(),
             echo,
             probe: self.service_probe(probe),
         }
