@@ -50,7 +50,7 @@ test: ## Run all checks: format, lints, unit, integration and lab tests, with th
 
 .PHONY: faults
 faults: cargo ## Run the tests of docs/reference/reliability.md: kills, floods, full disks, wrong clocks
-	@tests/run-faults
+	@tests/install-tools faults && tests/run-faults
 
 .PHONY: check
 check: ## Check format and lints only
@@ -83,6 +83,10 @@ cargo:
 .PHONY: bench-diagnosis
 bench-diagnosis: cargo ## Measure the diagnosis at 5 000 nodes and 2 000 targets: rows per second, tick, memory, plan changes
 	@cargo bench --locked -p parallax-diagnosis --bench tick
+
+.PHONY: soak
+soak: cargo ## Diagnose an hour of 1 000 vantages and 200 targets with replaced Pods; fails if memory grows (about 3 minutes)
+	@cargo bench --locked -p parallax-diagnosis --bench soak
 
 .PHONY: diagnosis-report
 diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 10 minutes)

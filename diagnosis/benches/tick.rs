@@ -9,235 +9,24 @@
     reason = "a benchmark measures time, and prints counts far below 2^53"
 )]
 
+mod simulated_cluster;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     hint::black_box,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use criterion::{Criterion, Throughput};
-use parallax_diagnosis::{
-    Engine, Settings,
-    plan::{PlanConfig, assignments, diff},
-    topology::{Topology, TopologySpec},
-};
-use parallax_model::{
-    Assignment, Channel, DnsAnswer, EventTime, FailureKind, Micros, Observation, Outcome, Phase, PhaseTimes,
-    PlanRevision, Recorded, ReportSeq, Vantage,
-};
-use serde_json::json;
+use parallax_diagnosis::plan::{assignments, diff};
+use parallax_model::{EventTime, PlanRevision};
 
-const INTERVAL: i64 = 10_000_000;
-
-/// Size of the cluster.
-#[derive(Clone, Copy)]
-struct Scale {
-    nodes: usize,
-    /// Each with a balancer address, a cluster address, three endpoints and four hosts: five targets.
-    services: usize,
-}
+use simulated_cluster::{Fault, INTERVAL, Mesh, Scale, config, resident_mib, topology};
 
 const FULL: Scale = Scale {
     nodes: 5_000,
     services: 400,
 };
-
-/// Returns the node of endpoint `e` of Service `s`; `moved` moves the first endpoint of Service 0.
-fn node_of(scale: Scale, s: usize, e: usize, moved: bool) -> usize {
-    let n = (s * 37 + e * 1_709) % scale.nodes;
-    if moved && s == 0 && e == 0 {
-        (n + 1) % scale.nodes
-    } else {
-        n
-    }
-}
-
-fn topology(scale: Scale, moved: bool) -> Arc<Topology> {
-    let spec = json!({
-        "proxyMode": "iptables",
-        "nodes": (0..scale.nodes).map(|n| json!({"name": format!("node-{n:04}.pool.example"), "zone": format!("z{}", n % 3),
-            "prober": {"pod": format!("parallax-prober-{n:05}"), "address": format!("10.{}.{}.5:9095", n / 250, n % 250)}}))
-            .collect::<Vec<_>>(),
-        "services": (0..scale.services).map(|s| json!({"namespace": format!("team-{}", s % 40), "name": format!("ingress-{s}"),
-            "type": "LoadBalancer", "clusterIPs": [format!("10.96.{}.{}", s / 250, s % 250)],
-            "loadBalancer": [{"ip": format!("203.0.{}.{}", s / 250, s % 250)}], "externalTrafficPolicy": "Local",
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-            "endpoints": (0..3).map(|e| json!({"pod": format!("ingress-{s}-7d9f8c6b5-{e}"),
-                "address": format!("10.{}.{}.{}", 100 + s / 250, s % 250, 10 + e + usize::from(moved && s == 0)),
-                "node": format!("node-{:04}.pool.example", node_of(scale, s, e, moved))})).collect::<Vec<_>>()}))
-            .collect::<Vec<_>>(),
-        "ingresses": (0..scale.services).map(|s| json!({"namespace": format!("team-{}", s % 40), "name": format!("hosts-{s}"),
-            "service": format!("team-{}/ingress-{s}", s % 40),
-            "hosts": (0..4).map(|h| format!("h{h}.app-{s}.example.test")).collect::<Vec<_>>()}))
-            .collect::<Vec<_>>(),
-    });
-    let spec: TopologySpec = serde_json::from_value(spec).unwrap();
-    Arc::new(Topology::try_from(spec).unwrap())
-}
-
-fn config() -> PlanConfig {
-    PlanConfig {
-        interval: Micros(INTERVAL.unsigned_abs()),
-        timeout: Micros::from_secs(3),
-        echo_nonce: "nonce".to_owned(),
-    }
-}
-
-/// The injected fault.
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    Nothing,
-    /// The first Service's balancer address, from everywhere.
-    Front,
-    /// All traffic from and to one node.
-    Node,
-}
-
-/// The plans of all vantages.
-struct Mesh {
-    scale: Scale,
-    topology: Arc<Topology>,
-    plans: Vec<(Vantage, Vec<Assignment>)>,
-}
-
-impl Mesh {
-    fn new(scale: Scale) -> Self {
-        let topology = topology(scale, false);
-        let plans = topology
-            .vantages()
-            .into_iter()
-            .map(|vantage| {
-                let plan = assignments(&topology, &config(), &vantage);
-                (vantage, plan)
-            })
-            .collect();
-        Self {
-            scale,
-            topology,
-            plans,
-        }
-    }
-
-    fn engine(&self) -> Engine {
-        let settings = Settings {
-            interval: Micros(INTERVAL.unsigned_abs()),
-            timeout: Micros::from_secs(3),
-        };
-        Engine::new(settings, Arc::clone(&self.topology))
-    }
-
-    /// Returns one observation of each assignment.
-    fn round(&self, round: i64, fault: Fault) -> Vec<Recorded> {
-        let mut rows = Vec::new();
-        let broken = node_of(self.scale, 0, 0, false);
-        let broken = format!("node-{broken:04}.pool.example");
-        let mut seq = u64::try_from(round).unwrap() * 1_000_000;
-        for (n, (vantage, plan)) in self.plans.iter().enumerate() {
-            let own = vantage.node().unwrap();
-            for assignment in plan {
-                seq += 1;
-                let front = match assignment.channel {
-                    Channel::Vip => front_of(assignment),
-                    _ => None,
-                };
-                let entry = assignment.entry.as_ref();
-                let node = assignment.peer.as_ref().or(entry.and_then(|e| e.node.as_ref()));
-                let failed = match fault {
-                    Fault::Nothing => false,
-                    Fault::Front => front.as_deref() == Some("203.0.0.0:80"),
-                    Fault::Node => own.as_str() == broken || node.is_some_and(|node| node.as_str() == broken),
-                };
-                // Hosts are resolved; a cluster address is dialled directly.
-                let resolved = front.as_deref().filter(|front| front.starts_with("203."));
-                let answer = resolved.map(|front| DnsAnswer {
-                    resolver: "10.96.0.10:53".parse().unwrap(),
-                    name: assignment
-                        .target
-                        .as_str()
-                        .trim_start_matches("http://")
-                        .trim_end_matches('/')
-                        .to_owned(),
-                    addresses: vec![front.trim_end_matches(":80").parse().unwrap()],
-                    ttl_s: Some(30),
-                    tcp: false,
-                    unanswered: None,
-                });
-                let at = round * INTERVAL + i64::try_from(n % 900).unwrap() * 10_000;
-                rows.push(Recorded {
-                    vantage: vantage.clone(),
-                    incarnation: "c0ffee-1795179600".parse().unwrap(),
-                    observation: Observation {
-                        server: None,
-                        fingerprint: None,
-                        challenge: None,
-                        names: None,
-                        seq: ReportSeq(seq),
-                        started: EventTime(at),
-                        assignment: Some(assignment.id.clone()),
-                        target: assignment.target.clone(),
-                        channel: assignment.channel,
-                        front: front.as_ref().map(|front| front.parse().unwrap()),
-                        entry: (assignment.channel == Channel::Direct)
-                            .then(|| entry.map(|e| e.pod.clone()))
-                            .flatten(),
-                        dst_node: node.cloned(),
-                        outcome: if failed {
-                            Outcome::Failed {
-                                phase: Phase::Connect,
-                                kind: FailureKind::ConnectTimeout,
-                                status: None,
-                            }
-                        } else {
-                            Outcome::Ok { status: Some(200) }
-                        },
-                        times: PhaseTimes {
-                            resolve: answer.as_ref().map(|_| Micros(900)),
-                            first_byte: Some(Micros(1_200)),
-                            delay: Some(Micros(300)),
-                            connect: Some(Micros(400)),
-                            total: Some(Micros(2_400)),
-                            ..PhaseTimes::default()
-                        },
-                        dns: answer.clone(),
-                        echo: None,
-                        ttl: None,
-                    },
-                });
-            }
-        }
-        rows
-    }
-
-    /// All vantages report the round as complete.
-    fn complete(&self, engine: &mut Engine, round: i64) {
-        for (vantage, _) in &self.plans {
-            engine.record_progress(vantage, EventTime((round + 1) * INTERVAL));
-        }
-    }
-}
-
-/// Returns the front to which a user's connection for the target goes.
-fn front_of(assignment: &Assignment) -> Option<String> {
-    let target = assignment.target.as_str();
-    if let Some(address) = target.strip_prefix("http://10.") {
-        return Some(format!("10.{}", address.trim_end_matches('/')));
-    }
-    let service: usize = target
-        .split('.')
-        .find_map(|part| part.strip_prefix("app-"))?
-        .parse()
-        .ok()?;
-    Some(format!("203.0.{}.{}:80", service / 250, service % 250))
-}
-
-/// Resident memory of this process in MiB.
-fn resident_mib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-    kib.unwrap_or(f64::NAN) / 1024.0
-}
 
 /// CPU time of this thread: budgets are per core, independent of the machine's other load. Falls back to
 /// wall-clock time if the system does not report it.
@@ -396,7 +185,7 @@ fn bench_rounds(mesh: &Mesh, figures: &mut Figures) {
 
 /// Measures plan updates after a change of one EndpointSlice: of the affected vantages, and of an unaffected one.
 fn bench_plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
-    let after = topology(mesh.scale, true);
+    let after = topology(mesh.scale, 1);
     let delta = |n: usize| {
         let (vantage, before) = &mesh.plans[n];
         let plan = assignments(&after, &config(), vantage);
@@ -434,7 +223,7 @@ fn bench_plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
 
 fn main() {
     let begun = Cpu::now();
-    let mesh = Mesh::new(FULL);
+    let mesh = Mesh::new(FULL, 0);
     println!(
         "plans of {} vantages: {:.1} s",
         mesh.plans.len(),

@@ -139,3 +139,53 @@ async fn slow_reports_of_one_address_do_not_delay_those_of_another() {
     drop((slow, reading));
     aggregator.stop().await;
 }
+
+#[tokio::test]
+async fn of_four_hundred_plan_streams_of_a_vantage_four_stay_and_others_get_their_plan() {
+    let aggregator = Running::start().await;
+    let mut streams = JoinSet::new();
+    for _ in 0..400 {
+        let response = aggregator.get("/v1/plan?vantage=n1/pod").send().await.unwrap();
+        streams.spawn(async move {
+            let mut stream = response.bytes_stream();
+            while let Some(line) = stream.next().await {
+                line.unwrap();
+            }
+        });
+    }
+    for _ in 0..396 {
+        streams.join_next().await.unwrap().unwrap();
+    }
+    let other = aggregator.get("/v1/plan?vantage=n2/pod").send().await.unwrap();
+    assert!(other.bytes_stream().next().await.unwrap().is_ok(), "a snapshot");
+    assert_eq!(streams.len(), 4);
+    drop(streams);
+    aggregator.stop().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_every_vantage_is_bounded_for_each_and_names_nothing() {
+    let aggregator = Running::start().await;
+    let vantages = ["n1/pod", "n2/pod"];
+    for part in 0..4 {
+        for vantage in vantages {
+            let header = HEADER.replace("n1/pod", vantage);
+            let sequence = part * 9_000..(part + 1) * 9_000;
+            let response = send_gzip(&aggregator, &report(&header, sequence)).await;
+            assert_eq!(json(response).await["accepted"], 9_000);
+        }
+    }
+    let is_shown = |view: &View| {
+        view.vantages
+            .iter()
+            .filter(|vantage| vantage.discarded > 0)
+            .count()
+            == 2
+    };
+    aggregator.views.wait_for(is_shown).await;
+    let counted = lines(&aggregator, "counted").await.unwrap();
+    assert!(counted > 2_000.0, "each has its share: {counted}");
+    let state = aggregator.json("/v1/state").await;
+    assert_eq!(state["incidents"], json!([]));
+    aggregator.stop().await;
+}

@@ -6,6 +6,7 @@ mod check;
 mod cluster;
 mod commands;
 mod docs;
+mod faults;
 mod identity;
 mod manifests;
 mod notify;

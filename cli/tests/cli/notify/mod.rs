@@ -166,6 +166,60 @@ async fn opened_and_recovered_are_sent_in_order_through_two_kills_and_a_receiver
     pair.stop().await;
 }
 
+/// A virtual machine that is moved stops like this. The leader does not know that its lease ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stood_still_beyond_its_lease_returns_as_standby_and_nothing_is_sent_twice() {
+    let receiver = Receiver::start().await;
+    let server = Server::start();
+    let address = server.address;
+    let target = format!("tcp://{address}");
+    let secrets = tempfile::tempdir().unwrap();
+    let secret = secrets.path().join("secret");
+    fs::write(&secret, SECRET).unwrap();
+    let notify = format!(
+        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
+        receiver.address,
+        secret.display()
+    );
+    let pair = Pair::start_with(&[&target], &notify).await;
+    let (leader, standby) = pair.leader_and_standby().await;
+    well(&pair, &leader, &target).await;
+    well(&pair, &standby, &target).await;
+    drop(server);
+    until("the leader has told", async || !receiver.accepted().is_empty()).await;
+
+    pair.signal(&leader, "STOP");
+    let leads = |state: &Value| state["replica"]["role"] == "leads";
+    until("the standby leads", async || {
+        leads(&pair.own_state(&standby).await)
+    })
+    .await;
+    let _server = Server::at(address);
+    let is_over = || {
+        let ends = |messages: &Vec<Message>| sort(&messages.last().unwrap().body) == "incident.recovered";
+        threads(&receiver).values().all(ends)
+    };
+    until("the recovery is delivered", async || is_over()).await;
+
+    pair.signal(&leader, "CONT");
+    // Every state that it shows after its return is one of a standby.
+    let mut shown = 0;
+    until("it has caught up", async || {
+        let state = pair.own_state(&leader).await;
+        assert!(!leads(&state), "two lead: {}", state["replica"]);
+        shown += 1;
+        shown > 50 && state["replica"]["leader"] == standby.as_str() && {
+            let incidents = state["incidents"].as_array().unwrap();
+            incidents.iter().all(|incident| incident["state"] != "open")
+        }
+    })
+    .await;
+    // Longer than the interval of the check: nothing else follows.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(assert_ordered(&receiver), 0, "nothing was sent twice");
+    pair.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_what_it_found() {
     let (good, bad) = (Receiver::start().await, Receiver::start().await);

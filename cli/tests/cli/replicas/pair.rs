@@ -291,6 +291,13 @@ impl Pair {
         child.wait().unwrap();
     }
 
+    /// Sends a signal to one, by name.
+    pub(crate) fn signal(&self, name: &str, signal: &str) {
+        let id = self.replicas[name].child.id().to_string();
+        let kill = Command::new("kill").args([&format!("-{signal}"), &id]).status();
+        assert!(kill.unwrap().success());
+    }
+
     /// Terminates one as the kubelet does.
     pub(crate) fn terminate(&mut self, name: &str) {
         let child = &mut self.replicas.get_mut(name).unwrap().child;

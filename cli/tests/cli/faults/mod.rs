@@ -1,0 +1,9 @@
+//! Faults of processes, of their machine and of the network between them, with the real binary.
+
+mod clock;
+mod disk;
+mod load;
+mod network;
+mod processes;
+mod starvation;
+mod versions;
