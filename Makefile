@@ -85,7 +85,7 @@ bench-diagnosis: cargo ## Measure the diagnosis at 5 000 nodes and 2 000 targets
 	@cargo bench --locked -p parallax-diagnosis --bench tick
 
 .PHONY: soak
-soak: cargo ## Diagnose an hour of 1 000 vantages and 200 targets with replaced Pods; fails if memory grows (about 3 minutes)
+soak: cargo ## Diagnose 90 minutes of 1 000 vantages and 200 targets with replaced Pods and faults; fails if memory grows (about 2 minutes)
 	@cargo bench --locked -p parallax-diagnosis --bench soak
 
 .PHONY: diagnosis-report

@@ -8,14 +8,11 @@ use crate::{
         block::{CellBlock, EvidenceKind},
         cells::RoundRing,
     },
-    incident::{Scope, TrackedIncident},
+    incident::{Scope, TrackedIncident, UNVISITED_ROUNDS},
     inference::judgement_unit::JudgementUnit,
     regions::Region,
     topology::Topology,
 };
-
-/// Rounds without a connection to an address that belongs to no Service, while the clients that failed there report.
-const UNVISITED_ROUNDS: i64 = 12;
 
 impl Engine {
     /// Marks the open incidents whose subject is missing from the current topology; `old` is the topology before it.

@@ -103,10 +103,12 @@ impl Engine {
             &self.cluster.topology,
             &self.registry,
         );
-        let freed = self.incidents.close_healthy(at, |client| {
+        let is_known = |client| {
             // No vantage is known before the topology has been read.
             topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
-        });
+        };
+        let is_reporting = |client| self.matrix.is_reporting(client, at, self.settings);
+        let freed = self.incidents.close_healthy(at, is_known, is_reporting);
         for (unit, state) in &mut self.judgement.units {
             if freed.units.contains(unit) || freed.of_all && !self.incidents.has_open(unit) {
                 state.detectors.clear();

@@ -141,15 +141,16 @@ impl Engine {
         let service = match unit.without_latency() {
             JudgementUnit::Target(target) => origin(target)?,
             JudgementUnit::Front(front) => {
-                let info = self.cluster.topology.front(front)?;
-                let hosts = self
-                    .cluster
-                    .hosts
-                    .get(&(info.service.clone(), info.target_port))?;
-                let (first, others) = hosts.split_first()?;
-                let service = origin(first)?;
-                let is_only = others.iter().all(|host| origin(host) == Some(service));
-                is_only.then_some(service)?
+                let topology = &self.cluster.topology;
+                let info = topology.front(front)?;
+                let entry = (info.service.clone(), info.target_port);
+                let of_entry = self.cluster.hosts.get(&entry).into_iter().flatten();
+                // The entry itself answers at its other addresses, for names that it does not serve.
+                let mut origins = of_entry
+                    .filter(|host| default_front(topology, host) == Some(*front))
+                    .map(origin);
+                let service = origins.next()??;
+                origins.all(|other| other == Some(service)).then_some(service)?
             }
             _ => return None,
         };

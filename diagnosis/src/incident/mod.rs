@@ -83,6 +83,9 @@ pub(crate) struct RestartedEvidence {
 /// How long after an incident slowness on its paths is attributed to it.
 const DELAY_ATTRIBUTION_TIME: Micros = Micros::from_secs(60);
 
+/// Rounds without a probe after which a client that reports does not visit a path any more.
+pub(crate) const UNVISITED_ROUNDS: i64 = 12;
+
 const MAX_CLOSED: usize = 100;
 const CLOSED_RETENTION: Micros = Micros::from_secs(24 * 3600);
 
@@ -186,20 +189,20 @@ impl IncidentLog {
         &mut self,
         at: EventTime,
         is_known: impl Fn(VantageIx) -> bool,
+        is_reporting: impl Fn(VantageIx) -> bool,
     ) -> RestartedEvidence {
         let mut freed = RestartedEvidence::default();
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
-            tracked
-                .successes_since_failure
-                .retain(|client, _| is_known(*client));
-            if tracked.successes_since_failure.is_empty() && tracked.departure_reason.is_none() {
+            tracked.failing_clients.retain(|client, _| is_known(*client));
+            if tracked.failing_clients.is_empty() && tracked.departure_reason.is_none() {
                 tracked.departure_reason = Some("every vantage that failed left the mesh".to_owned());
             }
             if tracked.units.is_empty() && tracked.departure_reason.is_none() {
                 tracked.departure_reason = Some("other incidents explain its failures".to_owned());
             }
             tracked.finish_round(self.round);
+            tracked.mark_unasked_clients(self.round, &is_reporting);
             if tracked.departure_reason.is_some() || tracked.is_healthy() {
                 tracked.incident.departure_reason = tracked.departure_reason.take();
                 tracked.incident.state = IncidentState::Closed { closed: at };
@@ -263,7 +266,7 @@ impl IncidentLog {
             .filter(|t| t.is_reported())
             .map(|t| {
                 let mut incident = t.incident.clone();
-                let clients = t.successes_since_failure.keys().copied().collect();
+                let clients = t.failing_clients.keys().copied().collect();
                 if t.is_open()
                     && let Some(note) = stale(&t.lead_unit, &clients)
                 {

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Front, PodName, Vantage};
 use serde::{Deserialize, Serialize};
 
-use super::{IncidentLog, RestoredIncident, Scope, TrackedIncident, tracked::IncidentRound};
+use super::{
+    IncidentLog, RestoredIncident, Scope, TrackedIncident,
+    tracked::{ClientRecovery, IncidentRound},
+};
 use crate::{
     evidence::weights::ONE_PROBE,
     ids::NameRegistry,
@@ -109,7 +112,7 @@ impl TrackedIncident {
             lead: self.lead_unit.clone(),
             units: self.units.clone(),
             failing: self
-                .successes_since_failure
+                .failing_clients
                 .keys()
                 .map(|client| world.vantages.name(*client).clone())
                 .collect(),
@@ -147,9 +150,11 @@ impl TrackedIncident {
             .map(|region| Region::parse_description(region, world))
             .collect::<Option<Vec<_>>>()?;
         let probes = crate::evidence::weights::to_probes;
-        let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
+        let clients = failing.iter().map(|client| world.vantages.intern(client));
         Some(Self {
-            successes_since_failure: passed.collect(),
+            failing_clients: clients
+                .map(|client| (client, ClientRecovery::default()))
+                .collect(),
             recovery: RecoveryProgress::after_failures(probes(failures), probes(crossed), restored.judged),
             incident,
             scope,

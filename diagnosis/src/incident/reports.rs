@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use parallax_model::{EventTime, hash};
 
-use super::{IncidentEvent, IncidentLog, Report, TrackedIncident, tracked::IncidentRound};
+use super::{
+    IncidentEvent, IncidentLog, Report, TrackedIncident,
+    tracked::{ClientRecovery, IncidentRound},
+};
 use crate::{
     ids::NameRegistry,
     inference::{judgement_unit::JudgementUnit, recovery::RecoveryProgress},
@@ -56,9 +59,9 @@ impl IncidentLog {
             let orphan = self.tracked.iter().position(|t| {
                 t.is_open()
                     && t.units.contains(unit)
-                    && t.successes_since_failure
-                        .iter()
-                        .any(|(client, passed)| report.failing_clients.contains(client) && *passed == 0)
+                    && t.failing_clients.iter().any(|(client, recovery)| {
+                        report.failing_clients.contains(client) && recovery.successes == 0
+                    })
             });
             match orphan.filter(|i| !matched.contains(&self.tracked[*i].incident.id)) {
                 // More evidence gave the same failures another name.
@@ -95,7 +98,10 @@ impl IncidentLog {
 
     /// Opens or reopens an incident and returns its id.
     fn open(&mut self, unit: &JudgementUnit, report: Report, at: EventTime, world: &NameRegistry) -> String {
-        let passed = report.failing_clients.iter().map(|client| (*client, 0)).collect();
+        let clients = report.failing_clients.iter();
+        let failing_clients = clients
+            .map(|client| (*client, ClientRecovery::default()))
+            .collect();
         let (failures, crossed) = report.crossing_counts;
         let again = self.tracked.iter().position(|t| t.recurs_as(&report, at));
         let mut recovery = RecoveryProgress::after_failures(failures, crossed, self.round);
@@ -148,7 +154,7 @@ impl IncidentLog {
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
             recovery,
-            successes_since_failure: passed,
+            failing_clients,
             current_round: IncidentRound::default(),
             departure_reason: None,
             published_fronts: BTreeSet::new(),

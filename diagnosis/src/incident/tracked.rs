@@ -7,7 +7,7 @@ use std::{
 
 use parallax_model::{EventTime, Front, Micros, Probability, Round, TargetId};
 
-use super::{IncidentEvent, Report, Scope};
+use super::{IncidentEvent, Report, Scope, UNVISITED_ROUNDS};
 use crate::{
     evidence::weights::ONE_PROBE,
     ids::{PodIx, VantageIx},
@@ -47,8 +47,8 @@ pub(crate) struct TrackedIncident {
     pub(super) units: BTreeSet<JudgementUnit>,
     /// Recovery over all clients together.
     pub(super) recovery: RecoveryProgress,
-    /// Successes of each failing client since its last failure.
-    pub(super) successes_since_failure: BTreeMap<VantageIx, u64>,
+    /// The clients that failed.
+    pub(super) failing_clients: BTreeMap<VantageIx, ClientRecovery>,
     pub(super) current_round: IncidentRound,
     /// Reason why nothing can prove it healthy: its subject is gone.
     pub(crate) departure_reason: Option<String>,
@@ -58,6 +58,17 @@ pub(crate) struct TrackedIncident {
     pub(crate) restored: Option<RestoredIncident>,
     /// Named in retrospect, with no failure since; not reported.
     pub(super) provisional: bool,
+}
+
+/// Recovery of one client that failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClientRecovery {
+    /// Successes since its last failure.
+    pub(super) successes: u64,
+    /// The last round in which it probed a path of the incident, or that in which it joined; none before that has ended.
+    last_probe: Option<Round>,
+    /// Whether its plan does not contain paths of the incident any more.
+    is_unasked: bool,
 }
 
 /// Origin of a restored incident.
@@ -80,6 +91,17 @@ pub(super) struct IncidentRound {
     pub(super) moved_clients: BTreeMap<VantageIx, (u64, u64)>,
 }
 
+impl ClientRecovery {
+    fn add(&mut self, round: Round, failures: u64, successes: u64) {
+        self.last_probe = Some(round);
+        self.successes = if failures > 0 {
+            0
+        } else {
+            self.successes + successes
+        };
+    }
+}
+
 impl TrackedIncident {
     /// The subject as shown to people.
     pub(crate) const fn subject(&self) -> &Subject {
@@ -98,7 +120,7 @@ impl TrackedIncident {
 
     /// The clients that failed.
     pub(crate) fn clients(&self) -> impl Iterator<Item = VantageIx> {
-        self.successes_since_failure.keys().copied()
+        self.failing_clients.keys().copied()
     }
 
     pub(super) const fn closed(&self) -> Option<EventTime> {
@@ -201,7 +223,7 @@ impl TrackedIncident {
         targets: impl IntoIterator<Item = TargetId>,
     ) {
         for client in failing_clients {
-            self.successes_since_failure.entry(client).or_default();
+            self.failing_clients.entry(client).or_default();
         }
         let verdict = &mut self.incident.verdict;
         let mut all: BTreeSet<TargetId> = std::mem::take(&mut verdict.targets).into_iter().collect();
@@ -235,21 +257,22 @@ impl TrackedIncident {
             crossing_clients: crossing,
             moved_clients,
         } = std::mem::take(&mut self.current_round);
-        for (client, (failures, successes)) in &crossing {
+        for (client, (failures, _)) in &crossing {
             if *failures > 0 {
-                self.successes_since_failure.insert(*client, 0);
-            } else if let Some(passed) = self.successes_since_failure.get_mut(client) {
-                *passed += successes;
+                self.failing_clients.entry(*client).or_default();
             }
         }
-        for (client, passed) in &mut self.successes_since_failure {
-            let Some((failures, successes)) = moved_clients.get(client) else {
-                continue;
-            };
-            if !crossing.contains_key(client) {
+        for (client, recovery) in &mut self.failing_clients {
+            let moved = moved_clients
+                .get(client)
+                .filter(|_| !crossing.contains_key(client));
+            if let Some((failures, successes)) = moved {
                 all.add(PathShare::FULL, *failures, *successes);
-                *passed = if *failures > 0 { 0 } else { *passed + successes };
             }
+            if let Some((failures, successes)) = moved.or_else(|| crossing.get(client)) {
+                recovery.add(round, *failures, *successes);
+            }
+            recovery.last_probe.get_or_insert(round);
         }
         let before = self.recovery.resumptions();
         self.recovery.step(round, &all);
@@ -272,9 +295,20 @@ impl TrackedIncident {
         };
         is_over
             && self
-                .successes_since_failure
+                .failing_clients
                 .values()
-                .all(|passed| *passed >= REQUIRED_SUCCESSES)
+                .all(|client| client.is_unasked || client.successes >= REQUIRED_SUCCESSES)
+    }
+
+    /// Marks the clients that report and do not probe the paths of the incident any more. Since their plan changed, they cannot
+    /// prove the paths healthy.
+    pub(super) fn mark_unasked_clients(&mut self, round: Round, is_reporting: impl Fn(VantageIx) -> bool) {
+        for (client, recovery) in &mut self.failing_clients {
+            let quiet = recovery
+                .last_probe
+                .is_some_and(|last| round.0 - last.0 >= UNVISITED_ROUNDS);
+            recovery.is_unasked = quiet && is_reporting(*client);
+        }
     }
 
     pub(super) fn update(

@@ -194,3 +194,34 @@ fn a_node_that_leaves_in_order_is_not_accused_and_what_is_said_of_a_node_ends_wi
         Some("node n4 left the cluster")
     );
 }
+
+/// Observes a cluster address that fails for ten rounds, and is not probed by the last node afterwards. Returns whether the
+/// incident is open at the end.
+fn remains_open(last_node_reports: bool) -> bool {
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    let others = &ALL[..NODES - 1];
+    let mut open = false;
+    for round in 0..60 {
+        let broken = (5..15).contains(&round);
+        let heard = if round < 15 || last_node_reports {
+            &ALL[..]
+        } else {
+            others
+        };
+        day.mesh(round, heard, succeeds);
+        let asked = if round < 15 { &ALL[..] } else { others };
+        day.web(round, asked, |_, _| broken.then_some(("connect", "refused")));
+        let view = day.close(round, heard);
+        open = !open_sentences(&view).is_empty();
+        if round == 14 {
+            assert!(open, "it is named");
+        }
+    }
+    open
+}
+
+#[test]
+fn a_client_whose_plan_changed_need_not_prove_a_fault_over_and_a_silent_one_must() {
+    assert!(!remains_open(true), "it reports, and was not asked again");
+    assert!(remains_open(false), "whether it still fails is not known");
+}

@@ -157,8 +157,15 @@ fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
 
 #[test]
 fn an_entry_whose_only_origin_is_filtered_has_no_fault_of_its_own() {
-    let mut cluster = Cluster::new(&healthy_spec());
+    // At its cluster address the entry answers a name that it does not serve.
+    let mut spec = healthy_spec();
+    spec["services"][0]["ports"][0]["name"] = json!("http");
+    let mut cluster = Cluster::new(&spec);
     let view = rounds(&mut cluster, |cluster, round, broken| {
+        for node in NODES {
+            let line = json!({"channel": "vip", "target": "http://10.96.0.50:80/", "front": "10.96.0.50:80"});
+            cluster.probe(round, node, line, None);
+        }
         let unanswered = broken.then_some(("first-byte", "first_byte_timeout"));
         cluster.host(round, "http", |_| unanswered);
         cluster.host(round, "https", |_| unanswered);
