@@ -13,11 +13,18 @@
 //! | [`target`] | a user | the id of an accepted target denotes the same probe |
 //! | [`topology`] | a user | it can be planned and judged |
 //! | [`config`] | a user | every error names its file |
+//! | [`cluster_objects`] | the API server, and tenants who write objects | allocations bounded by the input; the derived topology round-trips |
+//! | [`checkpoint`] | a `ConfigMap` or the store | allocations bounded by the input; it can be restored and written again |
+//! | [`token_claims`] | anyone who sends a bearer token | allocations bounded by the input; at most 16 KiB are decoded |
+//! | [`challenge_reason`] | a Challenge, with text of servers and CAs | allocations bounded by the input; surrounding space changes nothing |
 //! | [`replay`] | a recording | the same bytes twice; output is JSON |
 //!
 //! Each function accepts any bytes and panics if a property is violated, so it serves the fuzzer, the seeds and plain
 //! tests alike.
 
+pub mod challenge_reason;
+pub mod checkpoint;
+pub mod cluster_objects;
 pub mod config;
 pub mod dns_answer;
 pub mod dns_message;
@@ -29,15 +36,21 @@ pub mod report;
 pub mod resolv_conf;
 pub mod target;
 pub mod tls_answer;
+pub mod token_claims;
 pub mod topology;
 
 mod probing;
+mod work;
 
 /// A fuzz target's function.
 pub type Check = fn(&[u8]);
 
 /// Every fuzz target by name, which is also the name of its directory of seeds.
 pub const TARGETS: &[(&str, Check)] = &[
+    ("cluster_objects", cluster_objects::check),
+    ("checkpoint", checkpoint::check),
+    ("token_claims", token_claims::check),
+    ("challenge_reason", challenge_reason::check),
     ("config", config::check),
     ("dns_answer", dns_answer::check),
     ("dns_message", dns_message::check),

@@ -117,7 +117,10 @@ pub enum ClusterObject {
 
 impl ClusterObject {
     /// Parses an object and drops irrelevant fields.
-    pub(super) fn parse(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A field has another type than in the API; the message names it.
+    pub fn parse(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
         remove_nulls(&mut value);
         Ok(match resource {
             ResourceKind::Nodes => Self::Node(read(value)?),
