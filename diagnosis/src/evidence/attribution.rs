@@ -230,12 +230,13 @@ impl ClientAttribution {
             let silent_throughout = |probe: &ResolvedProbe| {
                 let compared =
                     |p: &&ResolvedProbe| p.channel == probe.channel && (!direct || p.dest == probe.dest);
-                let alone = || {
+                let origin = routes.origin(probe.target);
+                let is_shared = || {
                     let mut compared = probes.iter().filter(compared);
-                    compared.all(|other| other.target == probe.target)
+                    compared.all(|other| routes.origin(other.target) == origin)
                 };
-                // One host says nothing about an endpoint that forwards its requests to an origin.
-                let is_about_origin = direct && routes.has_origin(probe.target) && alone();
+                // Hosts of one origin say nothing about an endpoint that forwards their requests to it.
+                let is_about_origin = direct && origin.is_some() && is_shared();
                 !is_about_origin && mostly_silent(probes.iter().filter(compared))
             };
             // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints

@@ -11,7 +11,7 @@ use parallax_model::{EventTime, Front, HostName, Observation, TargetId};
 use super::{block::EvidenceKind, cells::Destination};
 use crate::{
     ids::{NameIx, NameRegistry, PodIx, ServiceIx, TargetIx},
-    topology::Topology,
+    topology::{Endpoint, EndpointCondition, Topology},
 };
 
 /// The path of a target's probes.
@@ -25,8 +25,8 @@ pub(crate) struct Route {
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
-    /// Whether the entry is known to forward the requests to an origin.
-    pub(crate) has_origin: bool,
+    /// The Service to which the entry forwards the requests, if known.
+    pub(crate) origin: Option<ServiceIx>,
     /// Set if the probe must stay unanswered; such probes are no evidence of what users meet.
     pub(crate) must_not_answer: Option<NegativeProbe>,
     /// Whether the probe succeeds by getting no answer.
@@ -51,6 +51,8 @@ pub(crate) struct Routes {
     pub(super) fronts: BTreeMap<Front, (ServiceIx, u16)>,
     /// Endpoints of headless Services, by address.
     pub(super) headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
+    /// Headless Services without a ready endpoint. A draining one keeps its connections, but resolvers leave it out.
+    nameless: BTreeSet<ServiceIx>,
     /// Recent addresses of Services that no Service has now, with the end of that time.
     pub(super) former: BTreeMap<IpAddr, EventTime>,
     /// Until when a cache may return a negative answer for an existing name.
@@ -63,7 +65,7 @@ const NO_ROUTE: &Route = &Route {
     normalized_name: None,
     front: None,
     entry: None,
-    has_origin: false,
+    origin: None,
     must_not_answer: None,
     requires_silence: false,
 };
@@ -79,11 +81,13 @@ impl Routes {
             let number = world.services.intern(key);
             routes.usable.insert(number, pods);
             if service.is_headless() {
-                let at = |endpoint: &&crate::topology::Endpoint| {
-                    (endpoint.address, world.pods.intern(&endpoint.pod))
-                };
+                let at = |endpoint: &&Endpoint| (endpoint.address, world.pods.intern(&endpoint.pod));
                 let all = usable.iter().map(at).collect();
                 routes.headless.insert(number, all);
+                let is_ready = |endpoint: &Endpoint| endpoint.condition == EndpointCondition::Ready;
+                if !service.endpoints.iter().any(is_ready) {
+                    routes.nameless.insert(number);
+                }
             }
         }
         let hosts = topology.host_fronts();
@@ -104,7 +108,10 @@ impl Routes {
                     .map(|name| world.names.intern(&normalize_name(name))),
                 front: default_front(topology, id),
                 entry: entry.map(|(service, port)| (world.services.intern(service), *port)),
-                has_origin: placed.origin.is_some(),
+                origin: placed
+                    .origin
+                    .as_ref()
+                    .map(|service| world.services.intern(service)),
                 must_not_answer: None,
                 requires_silence: placed.target.probe.requires_silence(),
             };
@@ -186,16 +193,16 @@ impl Routes {
             .collect()
     }
 
-    /// Reports whether the entry of a target is known to forward its requests to an origin.
-    pub(crate) fn has_origin(&self, target: TargetIx) -> bool {
-        self.of(target).has_origin
+    /// Returns the Service to which the entry of a target forwards its requests, if known.
+    pub(crate) fn origin(&self, target: TargetIx) -> Option<ServiceIx> {
+        self.of(target).origin
     }
 
-    /// Reports whether a target enters through a headless Service without endpoints; its name then rightly does not
+    /// Reports whether a target enters through a headless Service without ready endpoints; its name then rightly does not
     /// resolve.
     pub(crate) fn has_no_endpoints(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;
-        entry.is_some_and(|(service, _)| self.headless.get(&service).is_some_and(BTreeMap::is_empty))
+        entry.is_some_and(|(service, _)| self.nameless.contains(&service))
     }
 
     /// Sets the former addresses and when each ended.

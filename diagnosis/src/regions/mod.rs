@@ -108,7 +108,7 @@ impl ProbePath {
         is_through_front(self.channel)
     }
 
-    pub(crate) const fn is_service(self) -> bool {
+    const fn is_service(self) -> bool {
         self.is_vip() || matches!(self.channel, Channel::Direct)
     }
 

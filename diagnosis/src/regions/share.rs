@@ -135,7 +135,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
 fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> (usize, usize) {
     let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
     let names = |pod: &PodIx| regions.contains(&Region::Backend(*pod));
-    let of_front = path.is_service() && paths.front_origin_pods.iter().any(names);
+    let of_front = is_through_front(path.channel) && paths.front_origin_pods.iter().any(names);
     let origins = if of_front {
         &paths.front_origin_pods
     } else {

@@ -199,12 +199,23 @@ fn a_workload_scaled_to_zero_is_one_incident_behind_a_headless_and_a_cluster_add
         spec["services"].as_array_mut().unwrap().push(behind_address);
         spec
     };
+    // Pods that terminate keep their connections at the cluster address, and have no name any more.
+    let mut draining = services(&[(0, 0), (1, 1)]);
+    for service in [0, 2] {
+        for endpoint in draining["services"][service]["endpoints"].as_array_mut().unwrap() {
+            endpoint["ready"] = json!(false);
+            endpoint["serving"] = json!(true);
+            endpoint["terminating"] = json!(true);
+        }
+    }
     let mut day = ScriptedMesh::new(services(&[(0, 0), (1, 1)]));
     let mut view = None;
     for round in 0..20 {
         let scaled = round >= 12;
         if round == 12 {
-            day.change(services(&[]), 12 * INTERVAL);
+            day.change(draining.clone(), 12 * INTERVAL);
+        } else if round == 15 {
+            day.change(services(&[]), 15 * INTERVAL);
         }
         for node in ALL {
             if scaled {
@@ -213,7 +224,7 @@ fn a_workload_scaled_to_zero_is_one_incident_behind_a_headless_and_a_cluster_add
                 day.name(round, node, &["10.244.0.20", "10.244.1.21"], 5, &[]);
             }
             let line = json!({"channel": "vip", "target": "http://10.96.1.2:80/", "front": "10.96.1.2:80"});
-            let refused = scaled.then_some(("connect", "refused"));
+            let refused = (round >= 15).then_some(("connect", "refused"));
             day.probe(round, node, 500_000, with_outcome(line, refused));
         }
         view = Some(day.close(round, &ALL));

@@ -160,15 +160,33 @@ fn an_entry_whose_only_origin_is_filtered_has_no_fault_of_its_own() {
     // At its cluster address the entry answers a name that it does not serve.
     let mut spec = healthy_spec();
     spec["services"][0]["ports"][0]["name"] = json!("http");
+    let other = json!({"target": {"url": "http://other.example.test/"}, "service": "ingress/nginx", "port": 80,
+        "class": "nginx", "origin": "shop/web"});
+    spec["published"].as_array_mut().unwrap().push(other);
     let mut cluster = Cluster::new(&spec);
     let view = rounds(&mut cluster, |cluster, round, broken| {
+        for (node, (scheme, host, port)) in NODES.into_iter().flat_map(|node| {
+            [
+                ("http", "shop", 80),
+                ("http", "other", 80),
+                ("https", "shop", 443),
+            ]
+            .map(|host| (node, host))
+        }) {
+            let unanswered = broken.then_some(("first-byte", "first_byte_timeout"));
+            let target = format!("{scheme}://{host}.example.test/");
+            let vip = json!({"channel": "vip", "target": target, "front": format!("203.0.113.10:{port}")});
+            cluster.probe(round, node, vip, unanswered);
+            for pod in 1..=2 {
+                let direct = json!({"channel": "direct", "target": target, "entry": format!("ingress-{pod}"),
+                    "front": format!("10.244.{pod}.20:{}", 8_000 + port), "dst_node": format!("n{pod}")});
+                cluster.probe(round, node, direct, unanswered);
+            }
+        }
         for node in NODES {
             let line = json!({"channel": "vip", "target": "http://10.96.0.50:80/", "front": "10.96.0.50:80"});
             cluster.probe(round, node, line, None);
         }
-        let unanswered = broken.then_some(("first-byte", "first_byte_timeout"));
-        cluster.host(round, "http", |_| unanswered);
-        cluster.host(round, "https", |_| unanswered);
         let dropped = broken.then_some(("connect", "connect_timeout"));
         cluster.web(round, 3, dropped, |_| dropped);
     });
@@ -179,6 +197,7 @@ fn an_entry_whose_only_origin_is_filtered_has_no_fault_of_its_own() {
         targets,
         [
             "http://10.96.0.60:80/",
+            "http://other.example.test/",
             "http://shop.example.test/",
             "https://shop.example.test/"
         ]
