@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    extract::{Query, State},
+    extract::{Query, State, rejection::QueryRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -28,10 +28,12 @@ pub(crate) struct PlanQuery {
 /// Streams the plan of one vantage until the client disconnects.
 pub(crate) async fn stream_plan(
     State(shared): State<ServerState>,
-    Query(asks): Query<PlanQuery>,
+    query: Result<Query<PlanQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let admitted = shared.gate.authenticate(&headers).await?;
+    // Strangers do not learn which parameters there are.
+    let Query(asks) = query.map_err(ApiError::bad_request)?;
     let vantage: Vantage = asks.vantage.parse().map_err(ApiError::bad_request)?;
     shared.gate.check_vantage(&admitted, &vantage)?;
     let incarnation = asks
