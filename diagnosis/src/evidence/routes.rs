@@ -52,7 +52,7 @@ pub(crate) struct Routes {
     /// Endpoints of headless Services, by address.
     pub(super) headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
     /// Headless Services without a ready endpoint. A draining one keeps its connections, but resolvers leave it out.
-    nameless: BTreeSet<ServiceIx>,
+    unready_headless: BTreeSet<ServiceIx>,
     /// Recent addresses of Services that no Service has now, with the end of that time.
     pub(super) former: BTreeMap<IpAddr, EventTime>,
     /// Until when a cache may return a negative answer for an existing name.
@@ -86,7 +86,7 @@ impl Routes {
                 routes.headless.insert(number, all);
                 let is_ready = |endpoint: &Endpoint| endpoint.condition == EndpointCondition::Ready;
                 if !service.endpoints.iter().any(is_ready) {
-                    routes.nameless.insert(number);
+                    routes.unready_headless.insert(number);
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Routes {
     /// resolve.
     pub(crate) fn has_no_endpoints(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;
-        entry.is_some_and(|(service, _)| self.nameless.contains(&service))
+        entry.is_some_and(|(service, _)| self.unready_headless.contains(&service))
     }
 
     /// Sets the former addresses and when each ended.

@@ -75,7 +75,9 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "parallax-aggregator",
             "parallax-diagnosis",
+            "parallax-kubernetes",
             "parallax-model",
+            "parallax-preflight",
             "parallax-prober",
         ],
     ),

@@ -126,7 +126,7 @@ impl Processes {
         );
         fs::write(folder.path().join("topology.yaml"), topology).unwrap();
         let config = format!(
-            "listen: '{address}'\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 500\ntopology: topology.yaml\n{more}"
+            "listen: '{address}'\nintervalMs: {INTERVAL_MS}\ntimeoutMs: 900\ntopology: topology.yaml\n{more}"
         );
         fs::write(folder.path().join("parallax.yaml"), config).unwrap();
         let mut processes = Self {
