@@ -9,17 +9,16 @@ use std::{
 
 use parallax_skip::skip;
 
-use super::processes::{Launch, Processes, cells, incidents};
+use super::processes::{Launch, Processes, assert_no_incident, cells, incidents};
 use crate::{commands::text, identity::mesh::until, up::Server};
 
 /// The library that shifts the clock of a process. Debian installs it in the directory of the architecture.
 fn faketime() -> Option<String> {
-    let architectures = fs::read_dir("/usr/lib").ok()?;
-    let candidates = architectures.filter_map(|entry| {
+    let mut architectures = fs::read_dir("/usr/lib").ok()?;
+    architectures.find_map(|entry| {
         let library = entry.ok()?.path().join("faketime/libfaketime.so.1");
         library.is_file().then_some(library.to_str()?.to_owned())
-    });
-    candidates.into_iter().next()
+    })
 }
 
 /// Sets the shift of the clock, in seconds.
@@ -67,7 +66,7 @@ async fn shifted_clock(name: &str, before: i64, after: i64) {
     let mut states = Vec::new();
     until("three more rounds of every vantage are counted", async || {
         let view = mesh.state().await.unwrap();
-        assert!(incidents(&view).is_empty(), "{:?}", incidents(&view));
+        assert_no_incident(&view);
         states.extend(cells(&view, &healthy).into_iter().map(ToOwned::to_owned));
         mesh.metric("parallax_ingest_observations_total{result=\"counted\"}")
             .await

@@ -29,12 +29,7 @@ async fn a_kill_of_the_only_aggregator_at_ten_times_the_load_costs_no_failure_an
         mesh.wait_until_all(target, "ok").await;
     }
     drop(failing);
-    until("the fault is named", async || {
-        mesh.state()
-            .await
-            .is_some_and(|view| !incidents(&view).is_empty())
-    })
-    .await;
+    mesh.wait_until_named().await;
     let before = incidents(&mesh.state().await.unwrap());
     assert_eq!(before.len(), 1, "{before:?}");
     mesh.aggregator.signal("KILL");
@@ -94,13 +89,7 @@ async fn what_an_aggregator_acknowledged_before_sigterm_is_recorded_and_its_runs
     let server = Server::start();
     let target = format!("http://{}/", server.address);
     let recordings = tempfile::tempdir().unwrap();
-    let launch = Launch {
-        arguments: vec![
-            "--record".to_owned(),
-            recordings.path().to_str().unwrap().to_owned(),
-        ],
-        ..Launch::default()
-    };
+    let launch = Launch::recording(recordings.path());
     let more = "runs: {allow: [127.0.0.0/8]}\n";
     let mut mesh = Processes::start(std::slice::from_ref(&target), more, &launch).await;
     mesh.wait_until_all(&target, "ok").await;

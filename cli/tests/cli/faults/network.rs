@@ -7,7 +7,7 @@ use std::{
 
 use parallax_skip::skip;
 
-use super::processes::{Launch, NODES, Processes, incidents, recorded_sequences};
+use super::processes::{Launch, NODES, Processes, assert_no_incident, incidents, recorded_sequences};
 use crate::{identity::mesh::until, up::Server};
 
 const INSIDE: &str = "PARALLAX_NETWORK_OF_LOSSY_CHILD";
@@ -62,13 +62,7 @@ fn reports_over_a_network_that_loses_one_packet_in_five_count_once_and_none_is_l
 async fn lossy() {
     assert!(command("ip link set lo up"));
     let recordings = tempfile::tempdir().unwrap();
-    let launch = Launch {
-        arguments: vec![
-            "--record".to_owned(),
-            recordings.path().to_str().unwrap().to_owned(),
-        ],
-        ..Launch::default()
-    };
+    let launch = Launch::recording(recordings.path());
     let (server, failing) = (Server::start(), Server::start());
     let [healthy, target] = [&server, &failing].map(|server| format!("http://{}/", server.address));
     let mut mesh = Processes::start(&[healthy, target.clone()], "", &launch).await;
@@ -79,27 +73,10 @@ async fn lossy() {
             "iptables -A OUTPUT -p tcp --{direction} {port} -m statistic --mode random --probability 0.{LOST_PERCENT} -j DROP"
         )));
     }
-    let judged = async || {
-        mesh.state()
-            .await
-            .and_then(|view| view["judged"].as_u64())
-            .unwrap_or(0)
-    };
-    let before = judged().await;
-    until("fifteen rounds are judged", async || {
-        if let Some(view) = mesh.state().await {
-            assert!(incidents(&view).is_empty(), "{:?}", incidents(&view));
-        }
-        judged().await >= before + 15
-    })
-    .await;
+    mesh.wait_for_rounds(15, |view| view.into_iter().for_each(assert_no_incident))
+        .await;
     drop(failing);
-    until("the fault is named", async || {
-        mesh.state()
-            .await
-            .is_some_and(|view| !incidents(&view).is_empty())
-    })
-    .await;
+    mesh.wait_until_named().await;
     assert!(command("iptables -F OUTPUT"));
     let counted = async || {
         mesh.metric("parallax_ingest_observations_total{result=\"counted\"}")

@@ -83,6 +83,16 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// A launch that records into a directory.
+    pub(super) fn recording(folder: &Path) -> Self {
+        Self {
+            arguments: vec!["--record".to_owned(), folder.to_str().unwrap().to_owned()],
+            ..Self::default()
+        }
+    }
+}
+
 /// An aggregator and one prober per node.
 pub(super) struct Processes {
     pub(super) folder: tempfile::TempDir,
@@ -203,6 +213,32 @@ impl Processes {
             .sum()
     }
 
+    /// Waits until something is named.
+    pub(super) async fn wait_until_named(&self) {
+        until("the fault is named", async || {
+            self.state()
+                .await
+                .is_some_and(|view| !incidents(&view).is_empty())
+        })
+        .await;
+    }
+
+    /// Returns the number of the last judged round, or zero before the first and while the aggregator is away.
+    async fn judged(&self) -> u64 {
+        let view = self.state().await;
+        view.and_then(|view| view["judged"].as_u64()).unwrap_or(0)
+    }
+
+    /// Waits until further rounds are judged; `check` sees each state on the way, or `None` while the aggregator is away.
+    pub(super) async fn wait_for_rounds(&self, rounds: u64, check: impl Fn(Option<&Value>)) {
+        let before = self.judged().await;
+        until("further rounds are judged", async || {
+            check(self.state().await.as_ref());
+            self.judged().await >= before + rounds
+        })
+        .await;
+    }
+
     /// Waits until every vantage sees a target in this state.
     pub(super) async fn wait_until_all(&self, target: &str, state: &str) {
         until(&format!("{target} is {state}"), async || {
@@ -246,6 +282,11 @@ pub(super) fn recorded_sequences(folder: &Path) -> BTreeMap<String, Vec<u64>> {
         }
     }
     found
+}
+
+/// Asserts that nothing is named.
+pub(super) fn assert_no_incident(view: &Value) {
+    assert!(incidents(view).is_empty(), "{:?}", incidents(view));
 }
 
 fn aggregator(folder: &Path, launch: &Launch) -> Process {

@@ -7,7 +7,7 @@ use std::{
 
 use parallax_skip::skip;
 
-use super::processes::{Launch, NODES, Processes, cells, incidents};
+use super::processes::{Launch, NODES, Processes, assert_no_incident, cells, incidents};
 use crate::{identity::mesh::until, up::Server};
 
 const COMMAND: &str = "sudo -E cargo test -p parallax-cli --test cli faults::starvation";
@@ -28,6 +28,16 @@ impl ControlGroup {
         };
         fs::create_dir(&path).ok()?;
         Some(Self(path))
+    }
+
+    /// Creates a group with a limit, or reports that the test does not run.
+    fn limited(controller: &str, name: &str, limit: impl FnOnce(&Self) -> bool) -> Option<Self> {
+        let group = Self::create(controller, name).filter(limit);
+        if group.is_none() {
+            let test = format!("faults::starvation ({controller} of the {name})");
+            skip(&test, "a control group cannot be created", COMMAND);
+        }
+        group
     }
 
     /// Limits the group to a share of one CPU, in percent, or not at all.
@@ -76,7 +86,7 @@ impl Drop for ControlGroup {
 
 /// Asserts that nothing is named, and that no cell of a target is failing.
 fn assert_nothing_said(view: &serde_json::Value, targets: &[String]) {
-    assert!(incidents(view).is_empty(), "{:?}", incidents(view));
+    assert_no_incident(view);
     for target in targets {
         let states = cells(view, target);
         assert!(!states.contains(&"failing"), "{target}: {states:?}");
@@ -90,26 +100,16 @@ async fn a_prober_with_a_hundredth_of_a_cpu_is_late_and_its_targets_are_never_do
         .iter()
         .map(|server| format!("http://{}/", server.address))
         .collect();
-    let Some(group) = ControlGroup::create("cpu", "prober").filter(|group| group.limit_cpu(Some(1))) else {
-        return skip(
-            "faults::starvation (prober)",
-            "a control group cannot be created",
-            COMMAND,
-        );
+    let Some(group) = ControlGroup::limited("cpu", "prober", |group| group.limit_cpu(Some(1))) else {
+        return;
     };
     let mesh = Processes::start(&targets, "", &Launch::default()).await;
     for target in &targets {
         mesh.wait_until_all(target, "ok").await;
     }
     group.add(mesh.probers[0].id());
-    let judged = |view: &serde_json::Value| view["judged"].as_u64().unwrap();
-    let before = judged(&mesh.state().await.unwrap());
-    until("twenty rounds are judged", async || {
-        let view = mesh.state().await.unwrap();
-        assert_nothing_said(&view, &targets);
-        judged(&view) >= before + 20
-    })
-    .await;
+    mesh.wait_for_rounds(20, |view| assert_nothing_said(view.unwrap(), &targets))
+        .await;
     assert!(group.was_throttled());
     let view = mesh.state().await.unwrap();
     for target in &targets {
@@ -133,13 +133,8 @@ async fn an_aggregator_with_a_hundredth_of_a_cpu_accuses_nobody() {
         .iter()
         .map(|server| format!("http://{}/", server.address))
         .collect();
-    let group = ControlGroup::create("cpu", "aggregator").filter(|group| group.limit_cpu(Some(100)));
-    let Some(group) = group else {
-        return skip(
-            "faults::starvation (aggregator)",
-            "a control group cannot be created",
-            COMMAND,
-        );
+    let Some(group) = ControlGroup::limited("cpu", "aggregator", |group| group.limit_cpu(Some(100))) else {
+        return;
     };
     let mesh = Processes::start(&targets, "", &Launch::default()).await;
     for target in &targets {
@@ -170,24 +165,15 @@ async fn an_aggregator_with_a_hundredth_of_a_cpu_accuses_nobody() {
 async fn an_aggregator_that_the_kernel_kills_for_its_memory_returns_with_the_same_incident() {
     let (server, other) = (Server::start(), Server::start());
     let [target, healthy] = [&server, &other].map(|server| format!("http://{}/", server.address));
-    let group = ControlGroup::create("memory", "aggregator").filter(|group| group.limit_memory(1 << 30));
-    let Some(group) = group else {
-        return skip(
-            "faults::starvation (memory)",
-            "a control group cannot be created",
-            COMMAND,
-        );
+    let Some(group) = ControlGroup::limited("memory", "aggregator", |group| group.limit_memory(1 << 30))
+    else {
+        return;
     };
     let store = "store: {path: history.db}\n";
     let mut mesh = Processes::start(&[target.clone(), healthy.clone()], store, &Launch::default()).await;
     mesh.wait_until_all(&target, "ok").await;
     drop(server);
-    until("the fault is named", async || {
-        mesh.state()
-            .await
-            .is_some_and(|view| !incidents(&view).is_empty())
-    })
-    .await;
+    mesh.wait_until_named().await;
     let before = incidents(&mesh.state().await.unwrap());
     // The pages that it has are not charged to the group; those that it touches from now on are.
     group.add(mesh.aggregator.id());

@@ -4,7 +4,7 @@ use std::{env, path::PathBuf};
 
 use parallax_skip::skip;
 
-use super::processes::{Launch, Processes, incidents};
+use super::processes::{Launch, Processes, assert_no_incident, incidents};
 use crate::{identity::mesh::until, up::Server};
 
 /// Path of the binary of the previous release.
@@ -22,22 +22,6 @@ fn previous(name: &str) -> Option<Launch> {
     })
 }
 
-async fn rounds_without_incident(mesh: &Processes, rounds: u64) {
-    let judged = async || {
-        mesh.state()
-            .await
-            .and_then(|view| view["judged"].as_u64())
-            .unwrap_or(0)
-    };
-    let before = judged().await;
-    until("the rounds are judged", async || {
-        let view = mesh.state().await.unwrap();
-        assert!(incidents(&view).is_empty(), "{:?}", incidents(&view));
-        judged().await >= before + rounds
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn probers_and_aggregator_of_neighbouring_releases_understand_each_other() {
     let Some(old) = previous("faults::versions (skew)") else {
@@ -50,12 +34,10 @@ async fn probers_and_aggregator_of_neighbouring_releases_understand_each_other()
         let mut mesh = Processes::start_aggregator(&[healthy.clone(), target.clone()], "", aggregator).await;
         mesh.start_probers(probers);
         mesh.wait_until_all(&target, "ok").await;
-        rounds_without_incident(&mesh, 10).await;
+        mesh.wait_for_rounds(10, |view| assert_no_incident(view.unwrap()))
+            .await;
         drop(failing);
-        until("the fault is named", async || {
-            !incidents(&mesh.state().await.unwrap()).is_empty()
-        })
-        .await;
+        mesh.wait_until_named().await;
         assert_eq!(incidents(&mesh.state().await.unwrap()).len(), 1);
         mesh.wait_until_all(&healthy, "ok").await;
     }
@@ -72,12 +54,10 @@ async fn an_upgrade_and_a_rollback_of_the_aggregator_keep_the_incident() {
     let mut mesh = Processes::start_aggregator(std::slice::from_ref(&target), store, &old).await;
     mesh.start_probers(&old);
     mesh.wait_until_all(&target, "ok").await;
-    rounds_without_incident(&mesh, 5).await;
+    mesh.wait_for_rounds(5, |view| assert_no_incident(view.unwrap()))
+        .await;
     drop(server);
-    until("the fault is named", async || {
-        !incidents(&mesh.state().await.unwrap()).is_empty()
-    })
-    .await;
+    mesh.wait_until_named().await;
     let id = incidents(&mesh.state().await.unwrap()).remove(0).0;
     for binary in [Launch::default(), old] {
         mesh.aggregator.signal("TERM");
@@ -90,12 +70,7 @@ async fn an_upgrade_and_a_rollback_of_the_aggregator_keep_the_incident() {
             !known.is_empty()
         })
         .await;
-        let judged = async || mesh.state().await.unwrap()["judged"].as_u64().unwrap_or(0);
-        let before = judged().await;
-        until("five more rounds are judged", async || {
-            judged().await >= before + 5
-        })
-        .await;
+        mesh.wait_for_rounds(5, |view| assert!(view.is_some())).await;
         assert_eq!(incidents(&mesh.state().await.unwrap()).len(), 1);
     }
 }

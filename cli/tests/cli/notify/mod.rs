@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::TcpListener,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -78,6 +79,22 @@ async fn well(pair: &Pair, name: &str, target: &str) {
     .await;
 }
 
+/// Starts a pair that notifies a receiver; returns it with the names of leader and standby, once both see the target as ok.
+async fn notifying_pair(receiver: &Receiver, target: &str, secrets: &Path) -> (Pair, [String; 2]) {
+    let secret = secrets.join("secret");
+    fs::write(&secret, SECRET).unwrap();
+    let notify = format!(
+        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
+        receiver.address,
+        secret.display()
+    );
+    let pair = Pair::start_with(&[target], &notify).await;
+    let (leader, standby) = pair.leader_and_standby().await;
+    well(&pair, &leader, target).await;
+    well(&pair, &standby, target).await;
+    (pair, [leader, standby])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn opened_and_recovered_are_sent_in_order_through_two_kills_and_a_receiver_outage() {
     let receiver = Receiver::start().await;
@@ -85,17 +102,7 @@ async fn opened_and_recovered_are_sent_in_order_through_two_kills_and_a_receiver
     let address = server.address;
     let target = format!("tcp://{address}");
     let secrets = tempfile::tempdir().unwrap();
-    let secret = secrets.path().join("secret");
-    fs::write(&secret, SECRET).unwrap();
-    let notify = format!(
-        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
-        receiver.address,
-        secret.display()
-    );
-    let mut pair = Pair::start_with(&[&target], &notify).await;
-    let (leader, standby) = pair.leader_and_standby().await;
-    well(&pair, &leader, &target).await;
-    well(&pair, &standby, &target).await;
+    let (mut pair, [leader, standby]) = notifying_pair(&receiver, &target, secrets.path()).await;
 
     receiver.respond_with(503);
     drop(server);
@@ -174,17 +181,7 @@ async fn a_leader_that_stood_still_beyond_its_lease_returns_as_standby_and_nothi
     let address = server.address;
     let target = format!("tcp://{address}");
     let secrets = tempfile::tempdir().unwrap();
-    let secret = secrets.path().join("secret");
-    fs::write(&secret, SECRET).unwrap();
-    let notify = format!(
-        "notify:\n  configMap: parallax/parallax-notifications\n  webhooks:\n  - {{name: oncall, url: 'http://{}/', secretFile: {}}}\n",
-        receiver.address,
-        secret.display()
-    );
-    let pair = Pair::start_with(&[&target], &notify).await;
-    let (leader, standby) = pair.leader_and_standby().await;
-    well(&pair, &leader, &target).await;
-    well(&pair, &standby, &target).await;
+    let (pair, [leader, standby]) = notifying_pair(&receiver, &target, secrets.path()).await;
     drop(server);
     until("the leader has told", async || !receiver.accepted().is_empty()).await;
 
