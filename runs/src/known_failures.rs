@@ -62,14 +62,15 @@ const fn may_fail_now(incident: &Incident) -> bool {
     }
 }
 
+/// Only the named region counts, not the others of its class: while a fault of the nodes is new, the few scheduled probes from
+/// outside do not separate it from one of the address, and the challenge's own fetches do.
 fn is_on_path_from_outside(verdict: &Verdict) -> bool {
     let is_path_failure = |(label, _): &(String, u64)| {
         // A label is the kind, and the status if there is one.
         let kind = label.split(' ').next().unwrap_or(label);
         PATH_FAILURES.contains(&FailureKind::from(Cow::Borrowed(kind)).class(None))
     };
-    let mut class = verdict.class.iter();
     let mut predicted = verdict.evidence.iter().filter(|row| row.predicted);
-    class.any(|region| OUTSIDE_REGIONS.contains(&region.region.as_str()))
+    OUTSIDE_REGIONS.contains(&verdict.region.region.as_str())
         && predicted.any(|row| row.kinds.iter().any(is_path_failure))
 }

@@ -109,8 +109,8 @@ impl Engine {
         paths
     }
 
-    /// Reports whether at least nine in ten failures through a front are missing first bytes of an established connection: the
-    /// only failures of an entry that its origin may cause before the entry answers.
+    /// Reports whether connections through a front fail, and at least nine in ten failures are missing first bytes of an
+    /// established connection: the only failures of an entry that its origin may cause before the entry answers.
     fn fails_without_first_byte(&self, cells: &RoundCells) -> bool {
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let (mut missing, mut all) = (0, 0);
@@ -123,7 +123,7 @@ impl Engine {
                 missing += weight;
             }
         }
-        missing * 10 >= all * 9
+        all > 0 && missing * 10 >= all * 9
     }
 
     pub(super) fn judge_unit(&mut self, unit: &JudgementUnit, round: Round, at: EventTime) {

@@ -235,6 +235,16 @@ async fn incidents_on_the_path_from_the_internet_go_with_a_cas_run() {
         [""; 0],
         "a CA is not a client on a node"
     );
+    let mut of_nodes = incident("proto-vip", "eof", &open);
+    of_nodes
+        .verdict
+        .class
+        .push(incident("vip", "eof", &open).verdict.region);
+    assert_eq!(
+        known("boulder", of_nodes),
+        [""; 0],
+        "the fetches of the challenge separate a fault of the nodes from one of the address"
+    );
     assert_eq!(
         known("boulder", incident("backend", "status 503", &open)),
         [""; 0],
