@@ -138,6 +138,15 @@ impl Engine {
             .collect()
     }
 
+    /// Returns the round from which evidence of another subject counts: what an incident that is over has explained supports no
+    /// other cause.
+    fn start_beside(&self, other: &JudgementUnit, start: Round) -> Round {
+        let state = self.judgement.units.get(other);
+        state
+            .and_then(|state| state.evidence_floor)
+            .map_or(start, |floor| floor.max(start))
+    }
+
     /// Reports whether the failures of another subject may support a cause that both would share.
     fn may_support(&self, other: &JudgementUnit) -> bool {
         !self.rules.require_prior_success || self.ever_worked(other)
@@ -156,7 +165,7 @@ impl Engine {
                 _ => None,
             })
             .filter(|(_, other)| other != unit)
-            .map(|(ring, other)| (!ring.fails_since(start), other))
+            .map(|(ring, other)| (!ring.fails_since(self.start_beside(&other, start)), other))
             .filter(|(quiet, other)| *quiet || self.may_support(other))
             .collect();
         // Failing ones first: they are more informative.
@@ -199,7 +208,7 @@ impl Engine {
             } else {
                 other
             };
-            let list = if !ring.fails_since(start) {
+            let list = if !ring.fails_since(self.start_beside(&other, start)) {
                 &mut quiet
             } else if self.may_support(&other) && !has_same_origin(host) {
                 &mut failing
@@ -246,6 +255,7 @@ impl Engine {
 
     fn related_subject(&mut self, other: &JudgementUnit, blocks: &[CellBlock], start: Round) -> OtherSubject {
         let mut cells = RoundCells::new();
+        let start = self.start_beside(other, start);
         for block in blocks {
             if let Some(ring) = self.evidence.blocks.get(block) {
                 ring.sum_into(start, &mut cells);

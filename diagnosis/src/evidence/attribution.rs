@@ -24,7 +24,7 @@ use super::{
     routes::Routes,
     row::{Failure, ProbeEnd, Row},
 };
-use crate::ids::{NameRegistry, TargetIx};
+use crate::ids::{NameRegistry, ServiceIx, TargetIx};
 
 /// When each object was last restarted.
 pub(crate) type RestartTimes = BTreeMap<EvidenceKind, EventTime>;
@@ -89,6 +89,8 @@ pub(crate) fn attribute_rows<'r>(
 struct ClientAttribution {
     ledger: Ledger,
     reached: Vec<ResolvedProbe>,
+    /// Origins of the hosts whose lookups failed.
+    unresolved_origins: BTreeSet<ServiceIx>,
 }
 
 impl ClientAttribution {
@@ -126,6 +128,8 @@ impl ClientAttribution {
                 }
                 if stuck.is_none() {
                     self.attribute_connection(row, routes, world, split, restarted);
+                } else {
+                    self.unresolved_origins.extend(routes.origin(row.target));
                 }
             }
         }
@@ -235,8 +239,10 @@ impl ClientAttribution {
                     let mut compared = probes.iter().filter(compared);
                     compared.all(|other| routes.origin(other.target) == origin)
                 };
-                // Hosts of one origin say nothing about an endpoint that forwards their requests to it.
-                let is_about_origin = direct && origin.is_some() && is_shared();
+                // Hosts of one origin say nothing about an endpoint that forwards their requests to it, nor about a front if
+                // those of other origins were asked for and not resolved.
+                let others_unresolved = || self.unresolved_origins.iter().any(|other| Some(*other) != origin);
+                let is_about_origin = origin.is_some() && (direct || others_unresolved()) && is_shared();
                 !is_about_origin && mostly_silent(probes.iter().filter(compared))
             };
             // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints
@@ -271,6 +277,7 @@ impl ClientAttribution {
             }
         }
         self.reached.clear();
+        self.unresolved_origins.clear();
     }
 }
 

@@ -43,11 +43,14 @@ impl TrackedIncident {
     }
 
     /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, the
-    /// opposite direction, which its evidence may not show, and the endpoints of a Service all of whose endpoints fail.
+    /// opposite direction, which its evidence may not show, each of both directions, because another subject may have no
+    /// reports of the other (a vantage that is cut off reports only between the failures of a rhythm), and the endpoints of a
+    /// Service all of whose endpoints fail.
     fn possible_regions(&self) -> impl Iterator<Item = Region> {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
             .chain(self.region.in_both_directions())
+            .chain(self.region.directions().into_iter().flatten())
             .filter(|region| is_shared(*region) || region.is_of_front())
             .chain(self.failing_endpoints.iter().copied().map(Region::Backend))
     }

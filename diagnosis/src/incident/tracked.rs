@@ -23,6 +23,10 @@ use crate::{
 /// the sentence: as long as the evidence hardly separates the two, it stays.
 const RENAME_ODDS: f64 = 3.0;
 
+/// Number of reports in a row after which a region that has been the likeliest of its class in each replaces the named one,
+/// however small the odds: chance among the first failures must not decide for good.
+const RENAME_REPORTS: u32 = 12;
+
 /// Successes that each failing client must show before an incident closes.
 const REQUIRED_SUCCESSES: u64 = 2 * ONE_PROBE;
 
@@ -42,6 +46,8 @@ pub(crate) struct TrackedIncident {
     pub(super) class: Vec<Region>,
     /// The endpoints that fail, if it names all endpoints of a Service. Other subjects meet them as origins.
     pub(super) failing_endpoints: BTreeSet<PodIx>,
+    /// The likeliest region of its class, if it is not the named one, and the number of reports in a row in which it was.
+    pub(super) likelier: Option<(Region, u32)>,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
@@ -311,6 +317,14 @@ impl TrackedIncident {
         }
     }
 
+    /// Counts a report, and returns the number of reports in a row in which its region was likelier than the named one.
+    fn count_likelier(&mut self, region: Region) -> u32 {
+        let before = self.likelier.filter(|(likelier, _)| *likelier == region);
+        let reports = before.map_or(1, |(_, reports)| reports.saturating_add(1));
+        self.likelier = (region != self.region).then_some((region, reports));
+        self.likelier.map_or(0, |(_, reports)| reports)
+    }
+
     pub(super) fn update(
         &mut self,
         unit: &JudgementUnit,
@@ -333,10 +347,12 @@ impl TrackedIncident {
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
+        let reports = self.count_likelier(report.region);
         if self.lead_unit == *unit
             && report.region != self.region
             && report.class.contains(&self.region)
             && report.odds_over_next < RENAME_ODDS
+            && reports < RENAME_REPORTS
         {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
@@ -355,6 +371,7 @@ impl TrackedIncident {
         };
         self.lead_unit = unit.clone();
         self.region = report.region;
+        self.likelier = None;
         self.class = report.class;
         self.failing_endpoints = report.failing_endpoints;
         self.scope = report.scope;

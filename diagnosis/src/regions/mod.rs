@@ -355,6 +355,16 @@ impl Region {
         }
     }
 
+    /// Returns the directions of the region, if it has both.
+    pub(crate) const fn directions(self) -> Option<[Self; 2]> {
+        match self {
+            Self::Link(a, b) => Some([Self::Pair(a, b), Self::Pair(b, a)]),
+            Self::ZoneLink(a, b) => Some([Self::Zone(a, b), Self::Zone(b, a)]),
+            Self::NodeLink(node) => Some([Self::Client(node), Self::BnodeRemote(node)]),
+            _ => None,
+        }
+    }
+
     /// Reports whether the region is a fault of nodes or of the network between them.
     pub(crate) const fn is_between_nodes(self) -> bool {
         matches!(

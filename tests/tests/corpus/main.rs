@@ -4,6 +4,7 @@
 mod engine;
 mod equivalence;
 mod scores;
+mod whole_trials;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,10 @@
 //! `whole`: trials of whole clusters with this build's engine, and what became of each fault.
 
-use std::io::{self, Write as _};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -29,6 +33,9 @@ pub(crate) struct WholeArgs {
     /// List the incidents of every trial with a missed fault or an incident that names none
     #[arg(long)]
     misses: bool,
+    /// Write the recordings of these trials to this folder, for `parallax replay`
+    #[arg(long, requires = "misses")]
+    recordings: Option<PathBuf>,
 }
 
 pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
@@ -47,8 +54,13 @@ pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
             let trial = trial(set, args.seed, number);
             let result = score(&trial.plan, &run_recording(&mut Replay::default(), &trial.lines));
             summary.add(&result);
-            if args.misses {
+            if args.misses && is_missed(&result) {
                 write_misses(&mut out, number, &result).context("writing a trial")?;
+                if let Some(folder) = &args.recordings {
+                    let file = folder.join(format!("{}-{number}.ndjson", set.name));
+                    fs::write(&file, trial.lines.join("\n") + "\n")
+                        .with_context(|| format!("writing {}", file.display()))?;
+                }
             }
         }
         write!(out, "{}: {summary}", set.name).context("writing the sums of a set")?;
@@ -56,11 +68,11 @@ pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn is_missed(score: &TrialScore) -> bool {
+    score.faults.iter().any(|fault| fault.named_after.is_none()) || score.foreign().next().is_some()
+}
+
 fn write_misses(out: &mut impl io::Write, number: usize, score: &TrialScore) -> io::Result<()> {
-    let missed = score.faults.iter().any(|fault| fault.named_after.is_none());
-    if !missed && score.foreign().next().is_none() {
-        return Ok(());
-    }
     writeln!(out, "trial {number}")?;
     for fault in &score.faults {
         match fault.named_after {

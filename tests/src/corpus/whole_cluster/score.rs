@@ -37,6 +37,8 @@ pub struct ScoredIncident {
     pub openings: u32,
     /// Whether it was open at the end.
     pub open: bool,
+    /// When it was closed last, in seconds.
+    pub closed: Option<f64>,
     /// Probability of the last naming.
     pub probability: f64,
     /// The last naming, for a person.
@@ -126,11 +128,13 @@ fn apply(plan: &WholePlan, verdict: VerdictLine, incidents: &mut BTreeMap<String
         right_since: None,
         openings: 0,
         open: false,
+        closed: None,
         probability: 0.0,
         description: String::new(),
     });
     if verdict.closed_t.is_some() {
         incident.open = false;
+        incident.closed = verdict.closed_t;
         return;
     }
     incident.openings += u32::from(!incident.open);

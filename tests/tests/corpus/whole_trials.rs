@@ -1,0 +1,54 @@
+//! Trials of whole clusters in which something other than the fault was named once. The name of each test says what the
+//! engine must know in order not to name it.
+
+use parallax_lab::corpus::whole_cluster::{
+    score::{TrialScore, score},
+    sets::WholeSet,
+    trial,
+};
+
+use super::*;
+
+fn judged(set: &str, number: usize) -> TrialScore {
+    let trial = trial(WholeSet::named(set).unwrap(), 1, number);
+    score(&trial.plan, &run_recording(&mut Replay::default(), &trial.lines))
+}
+
+#[track_caller]
+fn assert_names_faults_only(score: &TrialScore) {
+    assert!(
+        score.faults.iter().all(|fault| fault.named_after.is_some()),
+        "{score:#?}"
+    );
+    assert!(score.foreign().next().is_none(), "{score:#?}");
+}
+
+#[test]
+fn failures_that_a_closed_incident_explained_support_no_other_cause() {
+    assert_names_faults_only(&judged("shadow", 34));
+}
+
+#[test]
+fn an_address_is_not_blamed_for_the_only_origin_that_a_client_could_resolve() {
+    assert_names_faults_only(&judged("shadow", 27));
+}
+
+#[test]
+fn a_cut_off_node_explains_lookups_of_which_only_one_direction_was_reported() {
+    assert_names_faults_only(&judged("flapping", 32));
+}
+
+#[test]
+fn a_region_that_a_cut_and_a_broken_resolver_explain_together_is_withdrawn() {
+    let score = judged("three-faults-12", 8);
+    let open = score.incidents.iter().filter(|incident| incident.open);
+    assert_eq!(open.count(), 0, "{score:#?}");
+    let client = score.foreign().next().unwrap();
+    let cut = score.faults.iter().position(|fault| fault.kind == "pair");
+    let cut = score
+        .incidents
+        .iter()
+        .find(|incident| incident.fault == cut)
+        .unwrap();
+    assert!(client.closed.unwrap() < cut.closed.unwrap(), "{score:#?}");
+}
