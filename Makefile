@@ -70,6 +70,10 @@ image: cargo ## Build a container image from scratch with the static binary (IMA
 	@tests/install-tools image
 	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE))
 
+.PHONY: reproducible
+reproducible: cargo ## Build the image of the current commit in two folders and compare every byte (two release builds)
+	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} tests/reproducible
+
 .PHONY: bench
 bench: cargo ## Measure the cost of a probe against blackbox_exporter; writes docs/reference/performance.md (about 16 minutes)
 	@tests/install-tools bench
@@ -101,3 +105,8 @@ dashboards: cargo ## Regenerate alert rules, dashboards and docs/reference/metri
 deny: ## Check licences, bans and sources of all dependencies
 	@tests/install-tools deny
 	@target/tools/bin/cargo-deny check bans licenses sources
+
+.PHONY: advisories
+advisories: ## Check all dependencies against the RustSec database, which it downloads
+	@tests/install-tools deny
+	@target/tools/bin/cargo-deny check advisories
