@@ -157,28 +157,33 @@ fn what_chance_put_first_among_two_gives_way_once_the_other_is_clearly_likelier(
     );
 }
 
-/// Found in the lab: without facts of the nodes the two are nearly equally likely, and chance decided for good which of them
-/// gave the incident its name.
+/// Found in the lab: without facts of the nodes the two are nearly equally likely, and chance among the first failures decided
+/// for good which of them gave the incident its name, in these and four more of sixty streams.
 #[test]
 fn what_chance_put_first_gives_way_once_the_other_has_been_likelier_for_long() {
-    let mut spec = cluster(4, &[1, 2], 1, "Local");
-    spec["vantages"] = json!(["internet:laptop"]);
-    let mut mesh = SimulatedMesh::new(spec);
-    let mut seen = Vec::new();
-    let drops = [
-        1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1,
-    ];
-    for (round, drops) in [0; 3].iter().chain(&drops).chain(&drops[6..]).enumerate() {
-        let view = mesh.round(i64::try_from(round).unwrap(), &|p| {
-            (*drops == 1 && p.client == "internet:laptop" && p.channel != "dns")
-                .then_some(("connect", "connect_timeout"))
-        });
-        seen.extend(view.incidents.iter().map(|i| i.verdict.region.to_string()));
+    for seed in [16_u64, 39, 44, 52] {
+        let mut spec = cluster(4, &[1, 2], 1, "Local");
+        spec["vantages"] = json!(["internet:laptop"]);
+        let mut mesh = SimulatedMesh::new(spec);
+        // Every second connection from outside is dropped (xorshift).
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32;
+        let mut seen = Vec::new();
+        for round in 0..83 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let drops = round >= 3 && (state >> 33) & 1 == 1;
+            let view = mesh.round(round, &|p| {
+                (drops && p.client == "internet:laptop" && p.channel != "dns")
+                    .then_some(("connect", "connect_timeout"))
+            });
+            seen.extend(view.incidents.iter().map(|i| i.verdict.region.to_string()));
+        }
+        seen.dedup();
+        assert_eq!(
+            seen.last().map(String::as_str),
+            Some("outside-front-node"),
+            "{seed}: {seen:?}"
+        );
     }
-    seen.dedup();
-    assert_eq!(
-        seen,
-        ["outside-all", "outside-front-node"],
-        "the region changes once"
-    );
 }
