@@ -17,11 +17,16 @@
 //! | [`checkpoint`] | a `ConfigMap` or the store | allocations bounded by the input; it can be restored and written again |
 //! | [`token_claims`] | anyone who sends a bearer token | allocations bounded by the input; at most 16 KiB are decoded |
 //! | [`challenge_reason`] | a Challenge, with text of servers and CAs | allocations bounded by the input; surrounding space changes nothing |
+//! | [`name_facts`] | probers, who pass on answers of resolvers and authorities | allocations bounded by the input; the order of vantages changes no verdict on CAA |
+//! | [`api_body`] | people and programs that may act | allocations bounded by the input; each body round-trips |
+//! | [`node_facts`] | the node's kernel | allocations bounded by the input; no address without a message |
+//! | [`store_file`] | a broken disk, another program | every query ends with rows or an error; an unreadable file is moved aside |
 //! | [`replay`] | a recording | the same bytes twice; output is JSON |
 //!
 //! Each function accepts any bytes and panics if a property is violated, so it serves the fuzzer, the seeds and plain
 //! tests alike.
 
+pub mod api_body;
 pub mod challenge_reason;
 pub mod checkpoint;
 pub mod cluster_objects;
@@ -30,10 +35,13 @@ pub mod dns_answer;
 pub mod dns_message;
 pub mod echo_request;
 pub mod http_answer;
+pub mod name_facts;
+pub mod node_facts;
 pub mod plan_line;
 pub mod replay;
 pub mod report;
 pub mod resolv_conf;
+pub mod store_file;
 pub mod target;
 pub mod tls_answer;
 pub mod token_claims;
@@ -51,6 +59,10 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("checkpoint", checkpoint::check),
     ("token_claims", token_claims::check),
     ("challenge_reason", challenge_reason::check),
+    ("name_facts", name_facts::check),
+    ("api_body", api_body::check),
+    ("node_facts", node_facts::check),
+    ("store_file", store_file::check),
     ("config", config::check),
     ("dns_answer", dns_answer::check),
     ("dns_message", dns_message::check),

@@ -23,7 +23,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// The id of an accepted target is a URL of the same target.
-fn accepted(spec: TargetSpec) {
+pub(crate) fn accepted(spec: TargetSpec) {
     let Ok(target) = Target::try_from(spec.clone()) else {
         return;
     };

@@ -54,32 +54,10 @@ impl Engine {
                 self.incidents.withdraw(unit, region, region);
                 continue;
             }
-            if self.adds_nothing(judgement, region) {
+            if adds_nothing(judgement, region) {
                 self.incidents.withdraw(unit, region, judgement.known[0]);
             }
         }
-    }
-
-    /// Reports whether a region that the subject named earlier explains nothing beyond the known causes and what the subject
-    /// names now.
-    fn adds_nothing(&mut self, judgement: &Judgement, region: Region) -> bool {
-        let is_small = |gain: Option<f64>| gain.is_some_and(|gain| gain < MIN_OWN_GAIN);
-        // With named regions beside them the gain would be smaller still.
-        if is_small(judgement.posterior.gain(region)) {
-            return true;
-        }
-        let named = judgement.findings.iter().filter(|finding| finding.is_verdict);
-        let named: Vec<Region> = named.map(|finding| finding.region).collect();
-        if named.is_empty() {
-            return false;
-        }
-        let fixed = [judgement.known.as_slice(), named.as_slice()].concat();
-        let problem = judgement.input.comparison();
-        is_small(
-            problem
-                .posterior_given(&fixed, &mut Likelihood::default())
-                .gain(region),
-        )
     }
 
     /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it.
@@ -159,4 +137,26 @@ impl Engine {
             failing_clients,
         }
     }
+}
+
+/// Reports whether a region that the subject named earlier explains nothing beyond the known causes and what the subject
+/// names now.
+fn adds_nothing(judgement: &Judgement, region: Region) -> bool {
+    let is_small = |gain: Option<f64>| gain.is_some_and(|gain| gain < MIN_OWN_GAIN);
+    // With named regions beside them the gain would be smaller still.
+    if is_small(judgement.posterior.gain(region)) {
+        return true;
+    }
+    let named = judgement.findings.iter().filter(|finding| finding.is_verdict);
+    let named: Vec<Region> = named.map(|finding| finding.region).collect();
+    if named.is_empty() {
+        return false;
+    }
+    let fixed = [judgement.known.as_slice(), named.as_slice()].concat();
+    let problem = judgement.input.comparison();
+    is_small(
+        problem
+            .posterior_given(&fixed, &mut Likelihood::default())
+            .gain(region),
+    )
 }
