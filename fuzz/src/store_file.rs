@@ -24,17 +24,17 @@ pub fn check(bytes: &[u8]) {
     thread_local! {
         static GOOD: Vec<u8> = good_file();
     }
-    let Some((offset, patch)) = bytes.split_at_checked(2) else {
+    let Some((offset, overwrite)) = bytes.split_at_checked(2) else {
         return;
     };
     let offset = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
     let content = if offset == 0 {
-        patch.to_vec()
+        overwrite.to_vec()
     } else {
         let mut content = GOOD.with(Clone::clone);
         let start = offset.min(content.len());
-        let end = (start + patch.len()).min(content.len());
-        content[start..end].copy_from_slice(&patch[..end - start]);
+        let end = (start + overwrite.len()).min(content.len());
+        content[start..end].copy_from_slice(&overwrite[..end - start]);
         content
     };
     let folder = TempDir::new().expect("a temporary folder");

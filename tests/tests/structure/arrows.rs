@@ -74,7 +74,9 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         "parallax-fuzz",
         &[
             "parallax-aggregator",
+            "parallax-api",
             "parallax-diagnosis",
+            "parallax-history",
             "parallax-kubernetes",
             "parallax-model",
             "parallax-preflight",
