@@ -26,6 +26,9 @@ use super::{
 };
 use crate::ids::{NameRegistry, ServiceIx, TargetIx};
 
+/// The Service that selects the endpoints of a host, and their port.
+type HostEntry = (ServiceIx, u16);
+
 /// When each object was last restarted.
 pub(crate) type RestartTimes = BTreeMap<EvidenceKind, EventTime>;
 
@@ -89,8 +92,8 @@ pub(crate) fn attribute_rows<'r>(
 struct ClientAttribution {
     ledger: Ledger,
     reached: Vec<ResolvedProbe>,
-    /// Origins of the hosts whose lookups failed.
-    unresolved_origins: BTreeSet<ServiceIx>,
+    /// Entry and origin of the hosts whose lookups were not answered.
+    unresolved_hosts: BTreeSet<(HostEntry, ServiceIx)>,
 }
 
 impl ClientAttribution {
@@ -129,7 +132,7 @@ impl ClientAttribution {
                 if stuck.is_none() {
                     self.attribute_connection(row, routes, world, split, restarted);
                 } else {
-                    self.unresolved_origins.extend(routes.origin(row.target));
+                    self.record_unresolved(row, kind, routes, world);
                 }
             }
         }
@@ -161,6 +164,23 @@ impl ClientAttribution {
             return;
         }
         self.ledger.record(EvidenceKind::Dns, Channel::Dns, name, failure);
+    }
+
+    /// Records a host that could not be asked because its lookup was not answered. A name that does not exist is no such host: it
+    /// may be missing for good.
+    fn record_unresolved(
+        &mut self,
+        row: &Row,
+        failure: Option<Failure>,
+        routes: &Routes,
+        world: &NameRegistry,
+    ) {
+        let is_absent = failure.is_some_and(|(kind, _)| world.class_of(kind, None) == KindClass::NxDomain);
+        if let (Some(entry), Some(origin), false) =
+            (routes.entry(row.target), routes.origin(row.target), is_absent)
+        {
+            self.unresolved_hosts.insert((entry, origin));
+        }
     }
 
     fn attribute_connection(
@@ -241,7 +261,11 @@ impl ClientAttribution {
                 };
                 // Hosts of one origin say nothing about an endpoint that forwards their requests to it, nor about a front if
                 // those of other origins were asked for and not resolved.
-                let others_unresolved = || self.unresolved_origins.iter().any(|other| Some(*other) != origin);
+                let entry = routes.entry(probe.target);
+                let others_unresolved = || {
+                    let mut hosts = self.unresolved_hosts.iter();
+                    hosts.any(|(of, other)| Some(*of) == entry && Some(*other) != origin)
+                };
                 let is_about_origin = origin.is_some() && (direct || others_unresolved()) && is_shared();
                 !is_about_origin && mostly_silent(probes.iter().filter(compared))
             };
@@ -277,7 +301,7 @@ impl ClientAttribution {
             }
         }
         self.reached.clear();
-        self.unresolved_origins.clear();
+        self.unresolved_hosts.clear();
     }
 }
 

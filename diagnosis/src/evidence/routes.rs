@@ -193,6 +193,11 @@ impl Routes {
             .collect()
     }
 
+    /// Returns the Service that selects the endpoints of a target, and their port, if known.
+    pub(crate) fn entry(&self, target: TargetIx) -> Option<(ServiceIx, u16)> {
+        self.of(target).entry
+    }
+
     /// Returns the Service to which the entry of a target forwards its requests, if known.
     pub(crate) fn origin(&self, target: TargetIx) -> Option<ServiceIx> {
         self.of(target).origin
