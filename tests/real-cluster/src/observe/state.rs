@@ -161,7 +161,7 @@ impl AggregatorState {
                 .collect(),
             hints: hints.collect(),
             topology_error: read["topology_error"].as_str().map(ToOwned::to_owned),
-            part: text(&read["replica"]["part"]),
+            part: text(&read["replica"]["role"]),
             warming: until.is_some_and(|until| read["at"].as_i64().is_some_and(|at| at < until)),
         })
     }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_far_as_it_is_judged() {
         let answer = json!({
-            "at": 10, "replica": {"part": "alone", "warming_until_us": 20}, "something": "new",
+            "at": 10, "replica": {"role": "alone", "warming_until_us": 20}, "something": "new",
             "vantages": [{"vantage": "n1/pod", "state": "reporting"}, {"vantage": "n2/pod", "state": "silent"}],
             "matrix": [{"target": "http://shop/", "never_ok": false, "cells": [
                 {"vantage": 0, "state": "ok"}, {"vantage": 1, "state": "failing", "failure": "refused in connect"}]}],
