@@ -1,6 +1,6 @@
 //! The store's file after something else has written to it: a broken disk, another program, a restored backup.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use parallax_history::store::{
     DocumentKind, HistoryStore, RollupStep, SqliteFile, StoreOpener, StoreOptions, StoredDocument,
@@ -41,7 +41,7 @@ pub fn check(bytes: &[u8]) {
     let path = folder.path().join("parallax.db");
     fs::write(&path, &content).expect("a file in a temporary folder");
     // A file that cannot be read is moved aside, and a new one is begun; anything else is an error with a reason.
-    match SqliteFile::new(options(&path)).open(NOW) {
+    match SqliteFile::new(StoreOptions::with_defaults(&path)).open(NOW) {
         Ok((mut store, notices)) => {
             read_everything(store.as_mut());
             if !notices.is_empty() {
@@ -53,14 +53,12 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn options(path: &Path) -> StoreOptions {
-    StoreOptions::with_defaults(path)
-}
-
 fn good_file() -> Vec<u8> {
     let folder = TempDir::new().expect("a temporary folder");
     let path = folder.path().join("parallax.db");
-    let (mut store, _) = SqliteFile::new(options(&path)).open(NOW).expect("a new store");
+    let (mut store, _) = SqliteFile::new(StoreOptions::with_defaults(&path))
+        .open(NOW)
+        .expect("a new store");
     for kind in KINDS {
         for number in 0..8 {
             let document = StoredDocument {

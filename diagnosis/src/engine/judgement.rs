@@ -136,7 +136,7 @@ impl Engine {
             .filter_map(|b| self.evidence.blocks.get(b)?.first())
             .min()
             .unwrap_or(round);
-        let floor = state.evidence_floor.map_or(first, |floor| floor.max(first));
+        let floor = state.evidence_from(first);
         let fails = own
             .iter()
             .filter_map(|b| self.evidence.blocks.get(b))

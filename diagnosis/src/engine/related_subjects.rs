@@ -142,9 +142,7 @@ impl Engine {
     /// other cause.
     fn start_beside(&self, other: &JudgementUnit, start: Round) -> Round {
         let state = self.judgement.units.get(other);
-        state
-            .and_then(|state| state.evidence_floor)
-            .map_or(start, |floor| floor.max(start))
+        state.map_or(start, |state| state.evidence_from(start))
     }
 
     /// Reports whether the failures of another subject may support a cause that both would share.

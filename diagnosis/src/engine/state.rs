@@ -223,6 +223,13 @@ pub(super) struct UnitState {
     pub(super) background: BackgroundRates,
 }
 
+impl UnitState {
+    /// Returns the first round from `start` on whose evidence does not belong to a fault that is over.
+    pub(super) fn evidence_from(&self, start: Round) -> Round {
+        self.evidence_floor.map_or(start, |floor| floor.max(start))
+    }
+}
+
 /// Failure rate of a subject while nothing is wrong with it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BackgroundRates {

@@ -147,11 +147,11 @@ impl ClientAttribution {
         world: &mut NameRegistry,
     ) {
         let name = name_of(row, routes, world);
-        let absent = failure.filter(|(kind, _)| world.class_of(*kind, None) == KindClass::NxDomain);
-        if absent.is_some() && routes.may_be_cached(name, row.at) {
+        let absent = is_absent(failure, world);
+        if absent && routes.may_be_cached(name, row.at) {
             return;
         }
-        if absent.is_some() && row.channel != Channel::Dns && routes.has_no_endpoints(row.target) {
+        if absent && row.channel != Channel::Dns && routes.has_no_endpoints(row.target) {
             // The fault is a missing endpoint.
             let block = CellBlock::failures(EvidenceKind::Target(row.target));
             self.ledger.record_in_group(
@@ -175,12 +175,11 @@ impl ClientAttribution {
         routes: &Routes,
         world: &NameRegistry,
     ) {
-        let is_absent = failure.is_some_and(|(kind, _)| world.class_of(kind, None) == KindClass::NxDomain);
-        if let (Some(entry), Some(origin), false) =
-            (routes.entry(row.target), routes.origin(row.target), is_absent)
-        {
-            self.unresolved_hosts.insert((entry, origin));
+        if is_absent(failure, world) {
+            return;
         }
+        let host = routes.entry(row.target).zip(routes.origin(row.target));
+        self.unresolved_hosts.extend(host);
     }
 
     fn attribute_connection(
@@ -303,6 +302,11 @@ impl ClientAttribution {
         self.reached.clear();
         self.unresolved_hosts.clear();
     }
+}
+
+/// Reports whether a lookup was answered: the name does not exist.
+fn is_absent(failure: Option<Failure>, world: &NameRegistry) -> bool {
+    failure.is_some_and(|(kind, _)| world.class_of(kind, None) == KindClass::NxDomain)
 }
 
 /// Returns how far a probe got that was past name resolution.

@@ -346,8 +346,8 @@ impl TrackedIncident {
         if self.lead_unit != *unit && (withdrawn || !more) {
             return;
         }
-        // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         let reports = self.count_likelier(report.region);
+        // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         if self.lead_unit == *unit
             && report.region != self.region
             && report.class.contains(&self.region)

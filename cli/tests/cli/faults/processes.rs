@@ -81,9 +81,7 @@ impl Launch {
             .envs(self.environment.iter().cloned());
         command
     }
-}
 
-impl Launch {
     /// A launch that records into a directory.
     pub(super) fn recording(folder: &Path) -> Self {
         Self {

@@ -26,7 +26,7 @@ pub struct AggregatorState {
     /// Why the topology is not current.
     pub topology_error: Option<String>,
     /// `leads`, `stands_by` or `alone`.
-    pub part: String,
+    pub role: String,
     /// Whether it is catching up after a start.
     pub warming: bool,
 }
@@ -161,7 +161,7 @@ impl AggregatorState {
                 .collect(),
             hints: hints.collect(),
             topology_error: read["topology_error"].as_str().map(ToOwned::to_owned),
-            part: text(&read["replica"]["role"]),
+            role: text(&read["replica"]["role"]),
             warming: until.is_some_and(|until| read["at"].as_i64().is_some_and(|at| at < until)),
         })
     }

@@ -48,7 +48,7 @@ impl SuiteRun {
         let newest = timeline.newest(self.observer.clock.now(), 5.0);
         let leads = |pod: &&PodView| {
             let state = newest.get(pod.name.as_str());
-            state.is_some_and(|state| matches!(state.part.as_str(), "leads" | "alone"))
+            state.is_some_and(|state| matches!(state.role.as_str(), "leads" | "alone"))
         };
         pods.iter().find(leads).or(pods.first()).cloned()
     }

@@ -118,8 +118,8 @@ impl SuiteRun {
             Condition::StandBy => {
                 let timeline = self.observer.timeline.borrow();
                 let newest = timeline.newest(self.observer.clock.now(), 3.0);
-                let parts: Vec<&str> = newest.values().map(|state| state.part.as_str()).collect();
-                parts.contains(&"leads") && parts.contains(&"stands_by")
+                let roles: Vec<&str> = newest.values().map(|state| state.role.as_str()).collect();
+                roles.contains(&"leads") && roles.contains(&"stands_by")
             }
             Condition::Named => !self.named(step).is_empty(),
             Condition::Firing => {
