@@ -23,7 +23,7 @@ use crate::{
     },
     regions::{
         Region, RegionKind,
-        paths::{QuestionsPerLookup, SubjectPaths},
+        paths::{QuestionsPerLookup, SubjectPaths, UnhealthyNodes},
     },
     topology::Service,
 };
@@ -104,6 +104,9 @@ impl Engine {
                 paths.front_origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
             }
             _ => {}
+        }
+        if let Some(state) = self.judgement.units.get(unit) {
+            paths.unhealthy_nodes = state.unhealthy_nodes;
         }
         paths.correct_from_cells(cells, self.rules.client_ip_affinity);
         paths
@@ -209,35 +212,63 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
-        self.judgement.questions = QuestionsPerLookup::One;
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
         let windows = self.windows_of_known(unit, (own, controls), &known, (windows, floor), likelihood);
         let known: Vec<Region> = known.into_keys().collect();
+        let mut windows: Vec<(Round, RoundCells)> = windows
+            .into_iter()
+            .map(|start| (start, self.cells_since(own, controls, start, false)))
+            .collect();
+        let first = windows.first()?;
+        self.assume_paths(unit, (first.0, &first.1), &known, facts, likelihood);
         let mut cases = Vec::new();
-        for start in windows {
-            let cells = self.cells_since(own, controls, start, false);
+        for (start, cells) in windows.drain(..) {
             cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
-        }
-        if let (JudgementUnit::Dns, Some(first)) = (unit, cases.first())
-            && first.paths.resolver_pods.len() > 1
-        {
-            let one = first.best_score(&known, likelihood);
-            self.judgement.questions = QuestionsPerLookup::Two;
-            let both = self.judgement_input(unit, first.start, first.cells.clone(), facts, likelihood);
-            if both.best_score(&known, likelihood) > one {
-                let others = cases.split_off(1);
-                cases = vec![both];
-                for case in others {
-                    cases.push(self.judgement_input(unit, case.start, case.cells, facts, likelihood));
-                }
-            } else {
-                self.judgement.questions = QuestionsPerLookup::One;
-            }
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
         let doubt = self.residual_doubt(unit);
         let judgement = judge(cases, (&rounds, &failing), &known, doubt, likelihood)?;
         Some((judgement, failing))
+    }
+
+    /// Selects what fits the subject's evidence best where its paths are not known: how many questions a lookup asks, and
+    /// whether balancers avoid nodes that fail.
+    fn assume_paths(
+        &mut self,
+        unit: &JudgementUnit,
+        (start, cells): (Round, &RoundCells),
+        known: &[Region],
+        facts: &[PriorFact],
+        likelihood: &mut Likelihood,
+    ) {
+        self.judgement.questions = QuestionsPerLookup::One;
+        let paths = self.subject_paths(unit, cells);
+        let mut score = |engine: &mut Self| {
+            let input = engine.judgement_input(unit, start, cells.clone(), facts, likelihood);
+            input.best_score(known, likelihood)
+        };
+        if paths.resolver_pods.len() > 1 {
+            let one = score(self);
+            self.judgement.questions = QuestionsPerLookup::Two;
+            if score(self) <= one {
+                self.judgement.questions = QuestionsPerLookup::One;
+            }
+        }
+        let mut clients = cells.keys().map(|key| paths.node_of_client(key.client));
+        if clients.any(|node| paths.is_balanced_over_nodes(node)) {
+            self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
+            let used = score(self);
+            self.assume_unhealthy_nodes(unit, UnhealthyNodes::OutOfPool);
+            if score(self) <= used {
+                self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
+            }
+        }
+    }
+
+    fn assume_unhealthy_nodes(&mut self, unit: &JudgementUnit, assumed: UnhealthyNodes) {
+        if let Some(state) = self.judgement.units.get_mut(unit) {
+            state.unhealthy_nodes = assumed;
+        }
     }
 
     /// Returns the windows without the time before the known causes that explain failures of the subject: results from when a

@@ -21,7 +21,10 @@ use crate::{
         prior::{FactScope, PriorFact, hypotheses},
         subject_pool::{OtherSubject, SubjectPool},
     },
-    regions::{Region, RegionKind, paths::SubjectPaths},
+    regions::{
+        Region, RegionKind,
+        paths::{SubjectPaths, UnhealthyNodes},
+    },
     verdict::Fact,
 };
 
@@ -37,7 +40,7 @@ const MAX_HOSTS: usize = 3;
 
 /// Evidence of other subjects since a round, computed once for all subjects that are judged after the same round: if
 /// a node fails, dozens of fronts and hosts use the same others.
-pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round), Arc<OtherSubject>>;
+pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round, UnhealthyNodes), Arc<OtherSubject>>;
 
 impl Engine {
     /// Returns the pool of evidence from other subjects of the same kind since a round.
@@ -231,19 +234,23 @@ impl Engine {
         start: Round,
     ) -> Vec<Arc<OtherSubject>> {
         let own = self.blocks_of(unit).0;
+        // One cause has the same effect on every balancer.
+        let unhealthy_nodes = self.judgement.units.get(unit).map(|state| state.unhealthy_nodes);
+        let unhealthy_nodes = unhealthy_nodes.unwrap_or_default();
         let mut others = Vec::new();
         for other in beside {
             let blocks = self.blocks_of(&other).0;
             if blocks.iter().any(|block| own.contains(block)) {
                 let apart: Vec<CellBlock> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
-                others.push(Arc::new(self.related_subject(&other, &apart, start)));
+                let new = self.related_subject(&other, &apart, start, unhealthy_nodes);
+                others.push(Arc::new(new));
                 continue;
             }
-            let key = (other, start);
+            let key = (other, start, unhealthy_nodes);
             if let Some(known) = self.judgement.related.get(&key) {
                 others.push(Arc::clone(known));
             } else {
-                let new = Arc::new(self.related_subject(&key.0, &blocks, start));
+                let new = Arc::new(self.related_subject(&key.0, &blocks, start, unhealthy_nodes));
                 self.judgement.related.insert(key, Arc::clone(&new));
                 others.push(new);
             }
@@ -251,7 +258,13 @@ impl Engine {
         others
     }
 
-    fn related_subject(&mut self, other: &JudgementUnit, blocks: &[CellBlock], start: Round) -> OtherSubject {
+    fn related_subject(
+        &mut self,
+        other: &JudgementUnit,
+        blocks: &[CellBlock],
+        start: Round,
+        unhealthy_nodes: UnhealthyNodes,
+    ) -> OtherSubject {
         let mut cells = RoundCells::new();
         let start = self.start_beside(other, start);
         for block in blocks {
@@ -259,7 +272,8 @@ impl Engine {
                 ring.sum_into(start, &mut cells);
             }
         }
-        let paths = self.subject_paths(other, &cells);
+        let mut paths = self.subject_paths(other, &cells);
+        paths.unhealthy_nodes = unhealthy_nodes;
         let channels = cells.keys().map(|key| key.channel).collect();
         let facts = self.prior_facts(other);
         let data = ComparisonData::new(&cells, &paths, |kind, status| {

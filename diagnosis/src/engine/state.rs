@@ -35,7 +35,7 @@ use crate::{
     matrix::MatrixVersion,
     regions::{
         Region,
-        paths::{MeshNodes, QuestionsPerLookup},
+        paths::{MeshNodes, QuestionsPerLookup, UnhealthyNodes},
     },
     settings::Settings,
     topology::{EndpointWithdrawals, Topology, former_pods::FormerPods},
@@ -221,6 +221,8 @@ pub(super) struct UnitState {
     /// Since when a verdict waits for a subject nearer to the cause.
     pub(super) held_since: Option<EventTime>,
     pub(super) background: BackgroundRates,
+    /// What fits the subject's evidence best if a balancer forwards its connections.
+    pub(super) unhealthy_nodes: UnhealthyNodes,
 }
 
 impl UnitState {

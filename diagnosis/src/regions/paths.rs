@@ -45,6 +45,15 @@ pub(crate) enum QuestionsPerLookup {
     Two,
 }
 
+/// Whether the balancer of a front sends connections to nodes whose own connections fail. Health checks take such nodes out of
+/// its pool, unless they test less than what fails, and only after some seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum UnhealthyNodes {
+    #[default]
+    InPool,
+    OutOfPool,
+}
+
 /// The paths of one subject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubjectPaths {
@@ -68,6 +77,7 @@ pub(crate) struct SubjectPaths {
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
     pub(crate) balancer_pool: BalancerPool,
+    pub(crate) unhealthy_nodes: UnhealthyNodes,
     /// Whether connections from inside the cluster to the balancer's address leave the node, as far as known.
     pub(crate) is_forwarded_to_balancer: bool,
     /// Whether the node selected by the balancer uses only its own endpoints.
@@ -187,9 +197,15 @@ impl SubjectPaths {
         nodes.any(|own| *own == node)
     }
 
-    /// Reports whether a connection of a client on `node`, or outside the cluster, runs to a node that the balancer selects,
-    /// and from there to any endpoint.
+    /// Reports whether a connection of a client on `node`, or outside the cluster, runs to any node that the balancer selects,
+    /// also to one that fails, and from there to any endpoint.
     pub(crate) fn has_receiver_hop(&self, node: Option<NodeIx>) -> bool {
+        self.unhealthy_nodes == UnhealthyNodes::InPool && self.is_balanced_over_nodes(node)
+    }
+
+    /// Reports whether a connection of a client on `node`, or outside the cluster, runs to a node of a balancer's pool, and
+    /// from there to any endpoint.
+    pub(crate) fn is_balanced_over_nodes(&self, node: Option<NodeIx>) -> bool {
         self.balancer_pool.len() > 1
             && !self.pool_uses_local_endpoints
             && (node.is_none() || self.is_forwarded_to_balancer)

@@ -81,3 +81,15 @@ fn a_quiet_cluster_gets_no_verdict() {
     let tally = tally_of("healthy-quiet", 8);
     assert_eq!((tally.false_alarms.hits, tally.false_alarms.of), (0, 8));
 }
+
+/// A balancer of twelve nodes that kept sending connections to the failing one would lose one in twelve of every client.
+#[test]
+fn a_failing_node_is_named_where_balancers_avoid_it() {
+    for (set, number) in [("vip-only", 37), ("many-fronts", 11)] {
+        let trial = corpus::trial(TrialSet::named(set).unwrap(), 1, number);
+        let output = replay(&trial.lines);
+        let outputs = score::parse_output(output.iter().map(String::as_str)).unwrap();
+        let score = score::score(&trial.truth, outputs.values().next().unwrap());
+        assert!(score.all_named() && score.unmatched.is_empty(), "{score:#?}");
+    }
+}
