@@ -218,6 +218,8 @@ pub(crate) struct Judgement {
 const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
 const MIN_CLASS_MASS: f64 = 0.9;
+/// The same where known causes explain a part of the failures: what they entail is known in part only.
+const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.97;
 /// A tie of more regions than this is not a verdict.
 const MAX_TIED_REGIONS: usize = 4;
 const MIN_ROUNDS: usize = 2;
@@ -269,6 +271,11 @@ pub(crate) fn judge(
     let known = explaining.into_iter().nth(best)?;
     let problem = case.comparison();
     let regions = problem.search_explanation(&known, &posterior, l);
+    let min_mass = if known.is_empty() {
+        MIN_CLASS_MASS
+    } else {
+        MIN_CLASS_MASS_BESIDE_KNOWN
+    };
     let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
@@ -286,7 +293,7 @@ pub(crate) fn judge(
             given,
             *region,
             &others,
-            doubt.permits_verdict(p_healthy),
+            doubt.permits_verdict(p_healthy).then_some(min_mass),
             seen,
             case.start,
             failing,
@@ -344,7 +351,7 @@ fn finding(
     given: &Posterior,
     region: Region,
     others: &[Region],
-    fault_established: bool,
+    min_mass: Option<f64>,
     rounds: usize,
     start: Round,
     failing: &FailingCells,
@@ -392,9 +399,8 @@ fn finding(
         .collect();
     let enough_clients =
         clients.len() >= MIN_CLIENTS || head.is_single_client() || probing.len() < MIN_CLIENTS;
-    let named = fault_established
+    let named = min_mass.is_some_and(|min_mass| mass >= min_mass)
         && given.own_gain(head).is_none_or(|gain| gain > MIN_OWN_GAIN)
-        && mass >= MIN_CLASS_MASS
         && !class.contains_healthy
         && rounds >= MIN_ROUNDS
         && client_rounds.len() >= MIN_CLIENT_ROUNDS

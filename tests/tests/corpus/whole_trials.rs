@@ -52,3 +52,15 @@ fn a_region_that_a_cut_and_a_broken_resolver_explain_together_is_withdrawn() {
         .unwrap();
     assert!(client.closed.unwrap() < cut.closed.unwrap(), "{score:#?}");
 }
+
+/// A broken zone, a broken client and a broken node: the Pod of the entry that fits what they leave for a round had .9465.
+#[test]
+fn a_region_beside_known_causes_needs_more_probability() {
+    assert_names_faults_only(&judged("three-faults-12", 59));
+}
+
+/// The client on the entry's node is broken: one host blamed the entry's Pod with .92, another one the client with .82.
+#[test]
+fn a_host_waits_where_another_one_suspects_a_cause_of_both() {
+    assert_names_faults_only(&judged("three-faults-12", 33));
+}

@@ -77,7 +77,7 @@ impl Engine {
         self.judgement.pending.insert(unit.clone(), regions.collect());
     }
 
-    /// Returns a region that a subject nearer to the cause suspects, if it would make a finding unnecessary. That subject
+    /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary. That subject
     /// gets a few rounds to name it.
     pub(super) fn pending_explanation(
         &mut self,
@@ -93,7 +93,11 @@ impl Engine {
             .judgement
             .pending
             .iter()
-            .filter(|(other, _)| other.depth() < unit.depth())
+            .filter(|(other, _)| {
+                let are_hosts = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
+                let is_host_beside = *other != unit && are_hosts(other) && are_hosts(unit);
+                is_host_beside || other.depth() < unit.depth()
+            })
             .flat_map(|(_, regions)| regions)
             .copied()
             .filter(|region| *region != finding.region && !judgement.known.contains(region))
