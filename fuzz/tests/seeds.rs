@@ -23,6 +23,23 @@ fn every_target_has_seeds_and_a_binary_of_its_name() {
 }
 
 #[test]
+fn every_target_has_a_longest_input() {
+    let lengths = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/max-lengths")).unwrap();
+    let lines = lengths.lines().filter(|line| !line.starts_with('#'));
+    let listed: BTreeSet<&str> = lines
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap();
+            let bytes: u32 = words.next().unwrap().parse().unwrap();
+            assert!(bytes >= 4096 && words.next().is_some(), "{line}");
+            name
+        })
+        .collect();
+    let names: BTreeSet<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(listed, names);
+}
+
+#[test]
 fn every_seed_passes() {
     let (mut passed, mut broken) = (0, Vec::new());
     for (name, check) in TARGETS {
