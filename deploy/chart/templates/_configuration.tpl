@@ -61,6 +61,20 @@ customResources: true
 {{- with $links }}
 links: {{ printf "{%s}" (join ", " .) }}
 {{- end }}
+{{- with include "parallax.allowedHosts" . }}
+allowedHosts: {{ splitList " " . | include "parallax.flowList" }}
+{{- end }}
+{{- end }}
+
+{{/* Host names of the page outside the cluster, separated by spaces. The aggregator refuses to serve others. */}}
+{{- define "parallax.allowedHosts" -}}
+{{- $hosts := list -}}
+{{- with .Values.access -}}
+{{- range list .ingress .httpRoute -}}
+{{- with . }}{{ $hosts = append $hosts .host }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $hosts | uniq | join " " }}
 {{- end }}
 
 {{/* The receivers of notifications in it. */}}
