@@ -87,7 +87,9 @@ parallax-aggregator.{{ .Release.Namespace }}.svc
 {{- range $kind := list "limits" "requests" }}
   {{- $quantities := dict -}}
   {{- range $name, $quantity := dig $kind dict ($ | default dict) | default dict }}
-    {{- $_ := set $quantities $name (include "parallax.quantity" $quantity) }}
+    {{- if not (kindIs "invalid" $quantity) }}
+      {{- $_ := set $quantities $name (include "parallax.quantity" $quantity) }}
+    {{- end }}
   {{- end }}
   {{- with $quantities }}{{ $_ := set $resources $kind . }}{{ end }}
 {{- end }}

@@ -15,7 +15,11 @@ nodeSelector: {kubernetes.io/os: linux}
 {{- if eq $key "resources" -}}
 {{- range $kind, $quantities := $value -}}
 {{- range $name, $quantity := $quantities -}}
+{{- if kindIs "invalid" $quantity -}}
+{{- $_ := unset (get $values.resources $kind) $name -}}
+{{- else -}}
 {{- $_ := set (get $values.resources $kind) $name (include "parallax.quantity" $quantity) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- else if not (kindIs "invalid" $value) -}}
