@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod bad_input;
+mod chart;
 mod check;
 mod cluster;
 mod commands;

@@ -129,12 +129,13 @@ pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBin
     }
     let chosen = wanted.namespaces.iter();
     all.extend(chosen.map(|namespace| bound(EXECUTE_ROLE, namespace, ("ClusterRole", EXECUTE_ROLE))));
-    for namespace in [
+    let mut namespaces = vec![
         wanted.cert_manager_namespace.as_str(),
         CERT_MANAGER_LEASE_NAMESPACE,
-    ] {
-        all.push(bound(PLACEMENT_ROLE, namespace, ("ClusterRole", PLACEMENT_ROLE)));
-    }
+    ];
+    namespaces.dedup();
+    let placement = namespaces.into_iter();
+    all.extend(placement.map(|namespace| bound(PLACEMENT_ROLE, namespace, ("ClusterRole", PLACEMENT_ROLE))));
     all
 }
 

@@ -5,7 +5,10 @@ use std::fs;
 use serde_json::Value;
 
 use super::{objects, printed};
-use crate::commands::{parallax, repository, text};
+use crate::{
+    chart::helm::{self, Helm},
+    commands::{parallax, repository, text},
+};
 
 fn page() -> String {
     fs::read_to_string(repository("docs/use/install.md")).unwrap()
@@ -34,6 +37,32 @@ fn every_command_is_run_here_or_names_what_another_test_holds() {
                 let key = ("Service".to_owned(), (*namespace).to_owned(), name.to_owned());
                 let port: u64 = ports.split_once(':').unwrap().1.parse().unwrap();
                 assert_eq!(all[&key]["spec"]["ports"][0]["port"], port, "{command}");
+            }
+            // The tests of the chart render its test and compare all objects.
+            [
+                "helm",
+                "test" | "uninstall",
+                "parallax",
+                "--namespace",
+                "parallax",
+            ] => {}
+            [
+                "helm",
+                "install" | "upgrade",
+                release,
+                chart,
+                "--namespace",
+                namespace,
+                args @ ..,
+            ] => {
+                assert_eq!((*release, *chart), ("parallax", "deploy/chart"), "{command}");
+                let Some(helm) = Helm::installed(command) else {
+                    continue;
+                };
+                let mut args: Vec<&str> = args.to_vec();
+                // What concerns the cluster only.
+                args.retain(|arg| !["--create-namespace", "--reset-then-reuse-values"].contains(arg));
+                helm::printed(&helm.template((release, namespace), &args));
             }
             ["target/debug/parallax" | "parallax", args @ ..] => {
                 let output = parallax()

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::commands::{repository, run, text};
 
 /// Kind, namespace and name.
-type Key = (String, String, String);
-type Objects = BTreeMap<Key, Value>;
+pub(crate) type Key = (String, String, String);
+pub(crate) type Objects = BTreeMap<Key, Value>;
 
 fn key(object: &Value) -> Key {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -27,7 +27,7 @@ fn key(object: &Value) -> Key {
 }
 
 /// Parses the documents of a YAML stream; no object may occur twice.
-fn objects(yaml: &str) -> Objects {
+pub(crate) fn objects(yaml: &str) -> Objects {
     let mut objects = Objects::new();
     for document in serde_saphyr::from_multiple::<Value>(yaml).unwrap() {
         let key = key(&document);
@@ -43,7 +43,7 @@ fn objects(yaml: &str) -> Objects {
     objects
 }
 
-fn printed(values: Option<&Path>) -> String {
+pub(crate) fn printed(values: Option<&Path>) -> String {
     let mut args = vec!["manifests"];
     if let Some(values) = values {
         args.extend(["--values", values.to_str().unwrap()]);

@@ -1,0 +1,58 @@
+//! Wrong values are refused by Helm itself, with the path of the value.
+
+use std::fs;
+
+use serde::Deserialize;
+
+use super::helm::Helm;
+use crate::commands::{repository, text};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    values: String,
+    /// What the message contains.
+    message: Vec<String>,
+}
+
+#[test]
+fn wrong_values_are_refused_with_their_path() {
+    let Some(helm) = Helm::installed("wrong_values_are_refused_with_their_path") else {
+        return;
+    };
+    let cases = fs::read_to_string(repository("cli/tests/fixtures/chart/refused.yaml")).unwrap();
+    let cases: Vec<Case> = serde_saphyr::from_str(&cases).unwrap();
+    assert!(cases.len() >= 90);
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    for case in cases {
+        fs::write(&values, &case.values).unwrap();
+        let release = ("parallax", "parallax");
+        let output = helm.template(release, &["--values", values.to_str().unwrap()]);
+        let message = text(&output.stderr);
+        assert!(!output.status.success(), "accepted: {}", case.values);
+        for word in &case.message {
+            assert!(
+                message.contains(word),
+                "{}{word} is not in {message}",
+                case.values
+            );
+        }
+    }
+}
+
+#[test]
+fn a_namespace_that_leaves_no_room_for_the_host_probers_is_refused() {
+    let Some(helm) = Helm::installed("a_namespace_that_leaves_no_room_for_the_host_probers_is_refused")
+    else {
+        return;
+    };
+    for namespace in ["Parallax", "-a", &"a".repeat(59)] {
+        let output = helm.template(("parallax", namespace), &[]);
+        let message = text(&output.stderr);
+        assert!(
+            !output.status.success() && message.contains("--namespace: expected"),
+            "{namespace}: {message}"
+        );
+    }
+}
