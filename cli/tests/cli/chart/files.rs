@@ -1,6 +1,6 @@
 //! Files of the chart that exist elsewhere are the same there.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use serde_json::Value;
 
@@ -31,7 +31,11 @@ fn dashboards_and_rules_are_those_of_the_repository() {
     let mut names: Vec<String> = fs::read_dir(repository("dashboards"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".json"))
+        .filter(|name| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     names.sort();
     let mut copies: Vec<String> = fs::read_dir(repository("deploy/chart/files/dashboards"))
