@@ -1,6 +1,7 @@
 //! `PromQL` expressions that alerts and dashboards share.
 //!
-//! An installation is one `job` of the scraper (`NAMESPACE/NAME` with a `PodMonitor`), a replica one `instance` of it.
+//! An installation is one `job` of the scraper (`NAMESPACE/NAME` with a `PodMonitor`) in one `cluster`, a replica one `instance` of it.
+//! A Prometheus of a single cluster sets no label `cluster`; what evaluates rules over several does.
 
 /// Restricts an expression to the leader: a standby judges the same, but does not know the actions of users on
 /// incidents, and would count everything twice. While no replica leads, all count: no alert may resolve for lack of a
@@ -8,7 +9,7 @@
 #[must_use]
 pub fn of_leader(expression: &str) -> String {
     format!(
-        "({expression} unless on (job, instance) ((parallax_aggregator_leader == 0) and on (job) max by (job) (parallax_aggregator_leader) == 1))"
+        "({expression} unless on (cluster, job, instance) ((parallax_aggregator_leader == 0) and on (cluster, job) max by (cluster, job) (parallax_aggregator_leader) == 1))"
     )
 }
 
@@ -25,7 +26,7 @@ const LOOKBACK: &str = "[1h:10s]";
 /// leader may resolve an alert.
 #[must_use]
 pub fn ready_leader() -> String {
-    "(parallax_aggregator_leader == 1 unless on (job, instance) parallax_aggregator_catching_up == 1)"
+    "(parallax_aggregator_leader == 1 unless on (cluster, job, instance) parallax_aggregator_catching_up == 1)"
         .to_owned()
 }
 
@@ -41,7 +42,7 @@ pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &st
     let series = aggregate_of_leader("max", labels, expression);
     let ready = ready_leader();
     format!(
-        "{series}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (job) group_left () max by (job) (max_over_time((timestamp(parallax_aggregator_leader) and on (job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (job) {ready}\n  unless on ({key}) {vetoed}\n)"
+        "{series}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (cluster, job) group_left () max by (cluster, job) (max_over_time((timestamp(parallax_aggregator_leader) and on (cluster, job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (cluster, job) {ready}\n  unless on ({key}) {vetoed}\n)"
     )
 }
 
@@ -51,16 +52,28 @@ pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &st
 /// the last reported series stay for ten minutes: a restart in the middle of an outage resolves nothing.
 #[must_use]
 pub fn targets_with_ratio(condition: &str) -> String {
-    let ratio = aggregate_of_leader("min", "job, target, placement", "parallax_target_reachable_ratio");
-    let never = aggregate_of_leader("max", "job, target", "parallax_target_never_ok");
-    let explained = aggregate_of_leader("max", "job, target, incident", "parallax_target_incident");
-    let open = aggregate_of_leader("max", "job, incident", "parallax_incident{action=\"none\"}");
+    let ratio = aggregate_of_leader(
+        "min",
+        "cluster, job, target, placement",
+        "parallax_target_reachable_ratio",
+    );
+    let never = aggregate_of_leader("max", "cluster, job, target", "parallax_target_never_ok");
+    let explained = aggregate_of_leader(
+        "max",
+        "cluster, job, target, incident",
+        "parallax_target_incident",
+    );
+    let open = aggregate_of_leader(
+        "max",
+        "cluster, job, incident",
+        "parallax_incident{action=\"none\"}",
+    );
     let ready = ready_leader();
     let now = format!(
-        "(\n  ({ratio} {condition} unless on (job, target) {never})\n    * on (job, target) group_left (incident) topk by (job, target) (1, {explained})\n) and on (job, incident) {open}\nor\n({ratio} {condition} unless on (job, target) {never})\n  unless on (job, target) {explained}"
+        "(\n  ({ratio} {condition} unless on (cluster, job, target) {never})\n    * on (cluster, job, target) group_left (incident) topk by (cluster, job, target) (1, {explained})\n) and on (cluster, job, incident) {open}\nor\n({ratio} {condition} unless on (cluster, job, target) {never})\n  unless on (cluster, job, target) {explained}"
     );
     format!(
-        "{now}\nor on (job, target, placement)\n(\nlast_over_time((\n{now}\n)[10m:30s])\n  unless on (job) {ready}\n)"
+        "{now}\nor on (cluster, job, target, placement)\n(\nlast_over_time((\n{now}\n)[10m:30s])\n  unless on (cluster, job) {ready}\n)"
     )
 }
 
@@ -68,6 +81,6 @@ pub fn targets_with_ratio(condition: &str) -> String {
 #[must_use]
 pub fn exceeding_rounds(gauge: &str, rounds: u32, seconds: u32) -> String {
     format!(
-        "({gauge} > on (job, instance) group_left () clamp_min({rounds} * parallax_round_seconds, {seconds}))"
+        "({gauge} > on (cluster, job, instance) group_left () clamp_min({rounds} * parallax_round_seconds, {seconds}))"
     )
 }

@@ -34,7 +34,11 @@ fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibit
 /// All inhibition rules.
 #[must_use]
 pub fn inhibitions() -> Vec<Inhibition> {
-    let mut worse = inhibition("ParallaxIncident", &["ParallaxIncident"], &["job", "incident"]);
+    let mut worse = inhibition(
+        "ParallaxIncident",
+        &["ParallaxIncident"],
+        &["cluster", "job", "incident"],
+    );
     worse.source_matchers.push("severity=\"critical\"".to_owned());
     worse.target_matchers.push("severity=\"warning\"".to_owned());
     vec![
@@ -43,18 +47,18 @@ pub fn inhibitions() -> Vec<Inhibition> {
         inhibition(
             "ParallaxIncident",
             &["ParallaxTargetUnreachable", "ParallaxTargetUnreliable"],
-            &["job", "incident"],
+            &["cluster", "job", "incident"],
         ),
         worse,
         inhibition(
             "ParallaxTargetUnreachable",
             &["ParallaxTargetUnreliable"],
-            &["job", "target", "placement"],
+            &["cluster", "job", "target", "placement"],
         ),
         inhibition(
             "ParallaxCoverageLost",
             &["ParallaxVantageSilent", "ParallaxTargetUnseen"],
-            &["job"],
+            &["cluster", "job"],
         ),
         inhibition(
             "ParallaxEvidenceStale",
@@ -63,7 +67,7 @@ pub fn inhibitions() -> Vec<Inhibition> {
                 "ParallaxTargetUnseen",
                 "ParallaxCoverageLost",
             ],
-            &["job"],
+            &["cluster", "job"],
         ),
         // The probers are another job, and an aggregator that is down has no series.
         inhibition(

@@ -5,7 +5,7 @@ use crate::promql::{aggregate_of_leader, exceeding_rounds, of_leader};
 
 pub(super) fn alerts() -> Vec<Alert> {
     let share = format!(
-        "sum by (job) {} / sum by (job) {}",
+        "sum by (cluster, job) {} / sum by (cluster, job) {}",
         of_leader("parallax_vantages{state!=\"reporting\"}"),
         of_leader("parallax_vantages")
     );
@@ -15,8 +15,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             // A vantage that an open incident silences belongs to that incident, which has an alert.
             expression: format!(
-                "{}\nunless on (job, vantage) {}",
-                aggregate_of_leader("max", "job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
+                "{}\nunless on (cluster, job, vantage) {}",
+                aggregate_of_leader("max", "cluster, job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
                 of_leader("parallax_vantage_incident")
             ),
             for_seconds: 60,
@@ -27,7 +27,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: "ParallaxCoverageLost",
             severity: Severity::Critical,
             expression: format!(
-                "{share} > 0.2\nand on (job) sum by (job) {} >= 2",
+                "{share} > 0.2\nand on (cluster, job) sum by (cluster, job) {} >= 2",
                 of_leader("parallax_vantages{state!=\"reporting\"}")
             ),
             for_seconds: 300,
@@ -37,7 +37,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxNodesWithoutProber",
             severity: Severity::Warning,
-            expression: format!("{} > 0", aggregate_of_leader("max", "job", "parallax_nodes{prober=\"no\"}")),
+            expression: format!("{} > 0", aggregate_of_leader("max", "cluster, job", "parallax_nodes{prober=\"no\"}")),
             for_seconds: 1_800,
             summary: "{{ $value }} nodes have no prober",
             description: "What clients on these nodes can reach is unknown. The page lists the nodes and, if known, the reason.",
@@ -47,7 +47,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} == 0",
-                aggregate_of_leader("sum", "job, target", "parallax_target_vantages{state!=\"unknown\"}")
+                aggregate_of_leader("sum", "cluster, job, target", "parallax_target_vantages{state!=\"unknown\"}")
             ),
             for_seconds: 300,
             summary: "{{ $labels.target }} is not observed",
@@ -56,10 +56,10 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxProberLate",
             severity: Severity::Warning,
-            expression: "histogram_quantile(0.95, sum by (job, instance, le) (rate(parallax_prober_late_seconds_bucket[5m]))) > 1\n\
+            expression: "histogram_quantile(0.95, sum by (cluster, job, instance, le) (rate(parallax_prober_late_seconds_bucket[5m]))) > 1\n\
                          or\n\
-                         sum by (job, instance) (rate(parallax_prober_probes_total{result=\"not_asked\"}[5m]))\n  \
-                         / sum by (job, instance) (rate(parallax_prober_probes_total[5m])) > 0.05"
+                         sum by (cluster, job, instance) (rate(parallax_prober_probes_total{result=\"not_asked\"}[5m]))\n  \
+                         / sum by (cluster, job, instance) (rate(parallax_prober_probes_total[5m])) > 0.05"
                 .to_owned(),
             for_seconds: 600,
             summary: "the prober at {{ $labels.instance }} starts probes late or skips them",
@@ -68,7 +68,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxProberPlanOld",
             severity: Severity::Warning,
-            expression: "max by (job, instance) (parallax_prober_plan_age_seconds) > 120".to_owned(),
+            expression: "max by (cluster, job, instance) (parallax_prober_plan_age_seconds) > 120".to_owned(),
             for_seconds: 60,
             summary: "the prober at {{ $labels.instance }} has received nothing from the aggregator for {{ $value | humanizeDuration }}",
             description: "It continues with its last plan, and buffers its observations as long as there is room.",
@@ -76,7 +76,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxReportsLost",
             severity: Severity::Warning,
-            expression: "sum by (job, instance) (increase(parallax_prober_spool_dropped_total[10m])) > 0".to_owned(),
+            expression: "sum by (cluster, job, instance) (increase(parallax_prober_spool_dropped_total[10m])) > 0".to_owned(),
             for_seconds: 0,
             summary: "the prober at {{ $labels.instance }} dropped {{ $value | humanize }} observations",
             description: "Its buffer was full because it could not deliver them for too long, or the aggregator rejected them permanently.",

@@ -17,15 +17,15 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxInstallationDown",
             severity: Severity::Critical,
-            expression: "(group by (job) (last_over_time(parallax_aggregator_leader[1h])) unless group by (job) (parallax_aggregator_leader)) and on () group(parallax_aggregator_leader)".to_owned(),
+            expression: "(group by (cluster, job) (last_over_time(parallax_aggregator_leader[1h])) unless group by (cluster, job) (parallax_aggregator_leader)) and on () group(parallax_aggregator_leader)".to_owned(),
             for_seconds: 120,
-            summary: "no aggregator of {{ $labels.job }} can be scraped, unlike those of other installations",
+            summary: "no aggregator of {{ $labels.job }}{{ with $labels.cluster }} in cluster {{ . }}{{ end }} can be scraped, unlike those of other installations",
             description: "Nothing is judged by this installation. The alerts of its open incidents keep firing for an hour, and so does this one.",
         },
         Alert {
             name: "ParallaxAggregatorLeaderless",
             severity: Severity::Critical,
-            expression: "max by (job) (parallax_aggregator_leader) == 0".to_owned(),
+            expression: "max by (cluster, job) (parallax_aggregator_leader) == 0".to_owned(),
             for_seconds: 60,
             summary: "none of the aggregators is the leader",
             description: "Verdicts are still reached, but plans no longer follow the cluster, and runs and actions on incidents have to wait.",
@@ -35,7 +35,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Critical,
             expression: aggregate_of_leader(
                 "max",
-                "job",
+                "cluster, job",
                 &exceeding_rounds("parallax_evidence_age_seconds", 6, 60),
             ),
             for_seconds: 60,
@@ -47,7 +47,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} > 300",
-                aggregate_of_leader("max", "job", "parallax_topology_age_seconds")
+                aggregate_of_leader("max", "cluster, job", "parallax_topology_age_seconds")
             ),
             for_seconds: 60,
             summary: "the topology was last known to be current {{ $value | humanizeDuration }} ago",
@@ -56,7 +56,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxStoreDown",
             severity: Severity::Warning,
-            expression: "min by (job, instance) (parallax_store_up) == 0".to_owned(),
+            expression: "min by (cluster, job, instance) (parallax_store_up) == 0".to_owned(),
             for_seconds: 300,
             summary: "the store of the aggregator at {{ $labels.instance }} is unavailable",
             description: "Probing and judging continue; until it is back, history is in memory only.",
@@ -65,8 +65,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: "ParallaxNotificationsFailing",
             severity: Severity::Warning,
             expression: format!(
-                "{} > 300\nor\nsum by (job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
-                aggregate_of_leader("max", "job, receiver", "parallax_notifications_oldest_seconds")
+                "{} > 300\nor\nsum by (cluster, job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
+                aggregate_of_leader("max", "cluster, job, receiver", "parallax_notifications_oldest_seconds")
             ),
             for_seconds: 60,
             summary: "{{ $labels.receiver }} does not get notifications of incidents",

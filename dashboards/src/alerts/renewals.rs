@@ -9,17 +9,17 @@ const CRITICAL_BEFORE_EXPIRY_SECONDS: u32 = 7 * 86_400;
 const RENEWAL_DUE_SECONDS: u32 = 86_400;
 
 pub(super) fn alerts() -> Vec<Alert> {
-    let of = "on (job, namespace, certificate)";
+    let of = "on (cluster, job, namespace, certificate)";
     // Without honorLabels a scraper keeps the Certificate's namespace as `exported_namespace`.
     let own = |metric: &str| {
         let series = of_leader(metric);
         format!("label_replace({series}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
     };
     let foreseen = format!(
-        "max by (job, namespace, certificate, host, cause) ({})",
+        "max by (cluster, job, namespace, certificate, host, cause) ({})",
         own("parallax_renewal_forecast{forecast=\"would_fail\"}")
     );
-    let time = |metric: &str| format!("min by (job, namespace, certificate) ({})", own(metric));
+    let time = |metric: &str| format!("min by (cluster, job, namespace, certificate) ({})", own(metric));
     let near = format!(
         "(\n  {} - time() < {CRITICAL_BEFORE_EXPIRY_SECONDS}\n  unless {of} {} - time() > {RENEWAL_DUE_SECONDS}\n)",
         time("parallax_certificate_not_after_timestamp_seconds"),

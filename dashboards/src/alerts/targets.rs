@@ -13,8 +13,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: "ParallaxIncident",
             severity: Severity::FromSeries,
             expression: surviving_restarts(
-                "job, incident, cause, severity, subject",
-                "job, incident",
+                "cluster, job, incident, cause, severity, subject",
+                "cluster, job, incident",
                 "parallax_incident{action=\"none\"}",
                 &of_leader("parallax_incident{action!=\"none\"}"),
             ),
@@ -42,9 +42,9 @@ pub(super) fn alerts() -> Vec<Alert> {
             name: NEVER_WORKED,
             severity: Severity::Warning,
             expression: format!(
-                "max by (job, target) (last_over_time({never}[10m])) unless on (job) {}\nor on (job, target)\n{}",
+                "max by (cluster, job, target) (last_over_time({never}[10m])) unless on (cluster, job) {}\nor on (cluster, job, target)\n{}",
                 ready_leader(),
-                aggregate_of_leader("max", "job, target", never)
+                aggregate_of_leader("max", "cluster, job, target", never)
             ),
             for_seconds: NEVER_WORKED_MINUTES * 60,
             summary: "{{ $labels.target }} has never worked",
@@ -57,7 +57,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                 "{} > 0",
                 aggregate_of_leader(
                     "max",
-                    "job, finding, catalogue, severity",
+                    "cluster, job, finding, catalogue, severity",
                     "parallax_finding{finding=\"exposed\",severity!=\"notice\"}"
                 )
             ),
@@ -72,7 +72,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                 "{} > 0",
                 aggregate_of_leader(
                     "max",
-                    "job, finding, catalogue, severity",
+                    "cluster, job, finding, catalogue, severity",
                     "parallax_finding{finding!=\"exposed\",severity!=\"notice\"}"
                 )
             ),
@@ -87,7 +87,7 @@ pub(super) fn alerts() -> Vec<Alert> {
                 "{} > 0",
                 aggregate_of_leader(
                     "max",
-                    "job, hazard, subject, severity",
+                    "cluster, job, hazard, subject, severity",
                     "parallax_hazard{severity!=\"notice\"}"
                 )
             ),
