@@ -24,6 +24,12 @@ struct ProbeLabels {
     result: &'static str,
 }
 
+/// Label of `parallax_prober_build_info`: one series.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VersionLabel {
+    version: &'static str,
+}
+
 /// Labels of `parallax_prober_replica_spool_reports`: one series per aggregator, and one more while one is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReplicaLabel {
@@ -122,6 +128,14 @@ impl Metrics {
             "parallax_prober_overrun",
             "Starts skipped because the assignment's previous probe was still running",
             self.overrun.clone(),
+        );
+        let info = Family::<VersionLabel, Gauge>::default();
+        let version = env!("CARGO_PKG_VERSION");
+        info.get_or_create(&VersionLabel { version }).set(1);
+        registry.register(
+            "parallax_prober_build_info",
+            "1, with the version of the prober",
+            info,
         );
         self
     }
@@ -242,6 +256,8 @@ mod tests {
                 "# TYPE parallax_prober_spool_dropped counter",
                 "# HELP parallax_prober_overrun Starts skipped because the assignment's previous probe was still running.",
                 "# TYPE parallax_prober_overrun counter",
+                "# HELP parallax_prober_build_info 1, with the version of the prober.",
+                "# TYPE parallax_prober_build_info gauge",
                 "# EOF",
             ]
         );

@@ -104,6 +104,8 @@ families! {
             "1 while the aggregator's CA cannot be published, so that probers do not trust it, otherwise 0.";
     }
     "Aggregators" {
+        BUILD_INFO = Gauge "build_info" ["version"]
+            "1, with the version of the aggregator.";
         LEADER = Gauge "aggregator_leader" []
             "1 on the leader, which makes the plans and writes to the cluster, and on a single aggregator; 0 on a standby.";
         CATCHING_UP = Gauge "aggregator_catching_up" []

@@ -4,6 +4,7 @@
 //! the series of removed targets end automatically. Targets are labels and nodes are not, so that the cost of a
 //! scrape does not grow with nodes × targets.
 
+mod build_info;
 mod families;
 #[cfg(test)]
 mod large;
@@ -93,6 +94,8 @@ impl Metrics {
             RUN_SECONDS: runs.seconds;
             RUN_FIRST_PROBE_SECONDS: runs.first_probe_seconds;
         }
+        let info = families::BUILD_INFO;
+        registry.register(info.name, info.help_without_stop(), build_info::build_info());
         registry.register_collector(Box::new(live));
         registry
     }
