@@ -32,7 +32,11 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F27",
         title: "a node's conntrack table is full",
         regions: &[RegionKind::Client, RegionKind::Bnode, RegionKind::NodeLink],
-        profile: |_| kind_profiles::CLIENT,
+        // As of the other causes of the region: facts about the table tell them apart, dropped packets do not.
+        profile: |s| match s.region {
+            RegionKind::Bnode | RegionKind::BnodeRemote | RegionKind::NodeLink => kind_profiles::NETWORK,
+            _ => kind_profiles::CLIENT,
+        },
         weight: |s| s.conntrack_weight(),
         mechanism: |s| {
             Wording::new(s)

@@ -1,11 +1,11 @@
 //! Node facts that move the prior, each reported with its multiplier. No fact is a verdict: a full conntrack table may
 //! drop nothing, and a stale count may be about to be corrected.
 
-use parallax_model::NodeName;
+use parallax_model::{KindClass, NodeName};
 
 use super::CauseContext;
 use crate::{
-    ids::NameRegistry,
+    ids::{NameRegistry, class_index},
     inference::prior::{FactScope, PriorFact},
     regions::RegionKind,
     topology::{
@@ -164,11 +164,15 @@ impl CauseContext<'_> {
 
     /// The weight of a full conntrack table, given its measured fill level.
     pub(super) fn conntrack_weight(&self) -> f64 {
-        match self.member_facts().and_then(|facts| facts.conntrack_percent) {
+        let weight = match self.member_facts().and_then(|facts| facts.conntrack_percent) {
             Some(percent) if percent >= CONNTRACK_FULL_PERCENT => 3.0,
             Some(_) => 0.02,
             None => 0.3,
-        }
+        };
+        // A full table drops packets and reports nothing to the sender (nf_conntrack_in() in Linux).
+        let reported = self.failures_by_class[class_index(KindClass::Unreachable)];
+        let all: f64 = self.failures_by_class.iter().sum();
+        weight * (1.0 - reported / all.max(f64::MIN_POSITIVE))
     }
 
     /// Reports whether any node has a strict reverse path filter, if known.

@@ -1,11 +1,12 @@
 //! Each fact moves its region and is logged with its multiplier, but is not a verdict.
 
+use parallax_model::KindClass;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     catalogue::{facts, rank},
-    ids::NodeIx,
+    ids::{NodeIx, class_index},
     regions::Region,
     topology::TopologySpec,
 };
@@ -89,6 +90,25 @@ fn a_full_conntrack_table_makes_its_node_suspect_and_tells_the_cause_from_others
         f27(&half)
     );
     assert!((0.1..0.5).contains(&f27(&unknown)), "{}", f27(&unknown));
+}
+
+/// On a real cluster, a node without power was named as one with a full table: its neighbours no longer resolved its address.
+#[test]
+fn what_is_reported_as_unreachable_was_not_dropped_by_a_conntrack_table() {
+    let unknown = topology("ipvs", &NONE(), &NONE());
+    let f27 = |class: KindClass| {
+        let mut situation = CauseContext {
+            region: RegionKind::Bnode,
+            members: vec!["n2".to_owned()],
+            ..CauseContext::new(&unknown)
+        };
+        situation.failures_by_class[class_index(class)] = 20.0;
+        let ranked = rank(RegionKind::Bnode, &situation);
+        let ranked: Vec<_> = ranked.into_iter().map(|(cause, p)| (cause.id, p)).collect();
+        share(&ranked, "F27")
+    };
+    let (unreachable, dropped) = (f27(KindClass::Unreachable), f27(KindClass::Timeout));
+    assert!(unreachable < 0.05 && dropped > 0.1, "{unreachable} {dropped}");
 }
 
 #[test]

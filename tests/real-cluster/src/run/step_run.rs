@@ -15,7 +15,7 @@ use crate::{
 
 /// Additional wait for a fault to be named after its limit: how late it is named is worth knowing.
 const EXTRA_NAMING_WAIT_S: u64 = 45;
-/// Maximum wait for the incident to close after the repair.
+/// Wait for the incident to close after the repair, if the step does not permit more.
 const CLOSE_TIMEOUT_S: u64 = 150;
 /// Observation after everything is closed: what recurs, recurs soon.
 const RECURRENCE_WATCH_S: u64 = 30;
@@ -198,7 +198,8 @@ impl SuiteRun {
             let open = newest.values().any(|state| state.open().next().is_some());
             !newest.is_empty() && !open
         };
-        narrator.watch(CLOSE_TIMEOUT_S, record, quiet).await;
+        let patience = CLOSE_TIMEOUT_S.max(step.expect.closed_within);
+        narrator.watch(patience, record, quiet).await;
         narrator.watch(RECURRENCE_WATCH_S, record, |_| false).await;
         Ok(())
     }
