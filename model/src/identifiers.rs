@@ -39,6 +39,12 @@ pub enum InvalidName {
         /// The string, as given.
         value: String,
     },
+    /// A slash ends the namespace in `namespace/name`.
+    #[error("a namespace must not contain a slash, got {value:?}")]
+    Slash {
+        /// The string, as given.
+        value: String,
+    },
     /// A namespaced name lacks its slash.
     #[error("expected namespace/name, got {value:?}")]
     NoSlash {
@@ -63,11 +69,19 @@ fn validate(kind: &'static str, value: &str) -> Result<(), InvalidName> {
             value: value.to_owned(),
         });
     }
+    if kind == NAMESPACE && value.contains('/') {
+        return Err(InvalidName::Slash {
+            value: value.to_owned(),
+        });
+    }
     Ok(())
 }
 
+/// The kind of [`Namespace`] in messages.
+const NAMESPACE: &str = "namespace";
+
 macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $kind:literal) => {
+    ($(#[$doc:meta])* $type:ident, $kind:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(Arc<str>);
@@ -166,7 +180,7 @@ name!(
 name!(
     /// A Namespace of the cluster.
     Namespace,
-    "namespace"
+    NAMESPACE
 );
 name!(
     /// The name of a namespaced object without its namespace.
@@ -263,6 +277,13 @@ mod tests {
             NodeName::new("x".repeat(5000)),
             Err(InvalidName::TooLong { .. })
         ));
+    }
+
+    #[test]
+    fn a_namespace_with_a_slash_is_refused_because_the_key_of_a_service_would_denote_another_one() {
+        assert!(matches!(Namespace::new("a/b"), Err(InvalidName::Slash { .. })));
+        let key: ServiceKey = "a/b/c".parse().unwrap();
+        assert_eq!((key.namespace.as_str(), key.name.as_str()), ("a", "b/c"));
     }
 
     #[test]
