@@ -20,7 +20,7 @@ struct InhibitionFile {
 
 const HEADER: &str = "\
 # Generated from dashboards/src/alerts; do not edit. For the configuration of Alertmanager: one notification per fault.
-# Group by job and incident (group_by: [job, alertname, incident]), so that one cause of fifty failing hosts notifies once.
+# Group by cluster, job and incident (group_by: [cluster, job, alertname, incident]), so that one cause of fifty failing hosts notifies once.
 ";
 
 fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibition {

@@ -120,8 +120,8 @@ async fn leads_to_the_page(client: &reqwest::Client, address: SocketAddr, incide
 
 /// The alert of a target that the incident explains is inhibited.
 async fn inhibits(client: &reqwest::Client, address: SocketAddr, incident: &str, labels: &Value) {
-    let explained = json!([{"labels": {"alertname": "ParallaxTargetUnreachable", "job": labels["job"], "incident": incident,
-        "target": "http://shop.example.test/", "placement": "no-local", "severity": "critical"}}]);
+    let explained = json!([{"labels": {"alertname": "ParallaxTargetUnreachable", "cluster": labels["cluster"],
+        "job": labels["job"], "incident": incident, "target": "http://shop.example.test/", "placement": "no-local", "severity": "critical"}}]);
     let push = client
         .post(format!("http://{address}/api/v2/alerts"))
         .json(&explained);
