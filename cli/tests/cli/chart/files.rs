@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::commands::{repository, run, text};
+use crate::{
+    commands::{repository, run, text},
+    manifests::blessing,
+};
 
 fn read(path: &str) -> String {
     fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -12,7 +15,7 @@ fn read(path: &str) -> String {
 
 /// Rewrites a file of the chart instead of comparing it, if committed files are being rewritten.
 fn assert_same(path: &str, expected: &str) {
-    if std::env::var_os("PARALLAX_BLESS").is_some() {
+    if blessing() {
         fs::write(repository(path), expected).unwrap();
     }
     assert_eq!(

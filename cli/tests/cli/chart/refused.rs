@@ -4,8 +4,8 @@ use std::fs;
 
 use serde::Deserialize;
 
-use super::helm::Helm;
-use crate::commands::{repository, text};
+use super::{cases, helm::Helm};
+use crate::commands::text;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,8 +20,7 @@ fn wrong_values_are_refused_with_their_path() {
     let Some(helm) = Helm::installed("wrong_values_are_refused_with_their_path") else {
         return;
     };
-    let cases = fs::read_to_string(repository("cli/tests/fixtures/chart/refused.yaml")).unwrap();
-    let cases: Vec<Case> = serde_saphyr::from_str(&cases).unwrap();
+    let cases: Vec<Case> = cases("refused");
     assert!(cases.len() >= 90);
     let folder = tempfile::tempdir().unwrap();
     let values = folder.path().join("values.yaml");

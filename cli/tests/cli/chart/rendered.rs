@@ -5,7 +5,10 @@ use std::fs;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::helm::{Helm, printed};
+use super::{
+    cases,
+    helm::{Helm, printed},
+};
 use crate::{
     commands::repository,
     manifests::{self, objects},
@@ -72,8 +75,7 @@ fn the_chart_renders_the_objects_of_the_generator() {
     let Some(helm) = Helm::installed("the_chart_renders_the_objects_of_the_generator") else {
         return;
     };
-    let cases = fs::read_to_string(repository("cli/tests/fixtures/chart/equal.yaml")).unwrap();
-    let cases: Vec<Case> = serde_saphyr::from_str(&cases).unwrap();
+    let cases: Vec<Case> = cases("equal");
     let folder = tempfile::tempdir().unwrap();
     let (chart_values, values) = (
         folder.path().join("chart.yaml"),

@@ -54,7 +54,7 @@ pub(crate) fn printed(values: Option<&Path>) -> String {
 }
 
 /// Reports whether the committed files are being rewritten, so that they cannot be compared.
-fn blessing() -> bool {
+pub(crate) fn blessing() -> bool {
     std::env::var_os("PARALLAX_BLESS").is_some()
 }
 

@@ -77,8 +77,8 @@ impl Engine {
         self.judgement.pending.insert(unit.clone(), regions.collect());
     }
 
-    /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary. That subject
-    /// gets a few rounds to name it.
+    /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary.
+    /// That subject gets a few rounds to name it.
     pub(super) fn pending_explanation(
         &mut self,
         unit: &JudgementUnit,
