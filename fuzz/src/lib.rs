@@ -17,6 +17,7 @@
 //! | [`checkpoint`] | a `ConfigMap` or the store | allocations bounded by the input; it can be restored and written again |
 //! | [`token_claims`] | anyone who sends a bearer token | allocations bounded by the input; at most 16 KiB are decoded |
 //! | [`challenge_reason`] | a Challenge, with text of servers and CAs | allocations bounded by the input; surrounding space changes nothing |
+//! | [`challenge_body`] | a server that responds to an ACME challenge, compressed | the content is within the limit of each client, and so are the allocations |
 //! | [`name_facts`] | probers, who pass on answers of resolvers and authorities | allocations bounded by the input; the order of vantages changes no verdict on CAA |
 //! | [`api_body`] | people and programs that may act | allocations bounded by the input; each body round-trips |
 //! | [`node_facts`] | the node's kernel | allocations bounded by the input; no address without a message |
@@ -27,6 +28,7 @@
 //! tests alike.
 
 pub mod api_body;
+pub mod challenge_body;
 pub mod challenge_reason;
 pub mod checkpoint;
 pub mod cluster_objects;
@@ -58,6 +60,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("cluster_objects", cluster_objects::check),
     ("checkpoint", checkpoint::check),
     ("token_claims", token_claims::check),
+    ("challenge_body", challenge_body::check),
     ("challenge_reason", challenge_reason::check),
     ("name_facts", name_facts::check),
     ("api_body", api_body::check),

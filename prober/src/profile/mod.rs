@@ -8,6 +8,7 @@
 mod client;
 mod dial;
 mod go_text;
+mod gzip;
 mod lookup;
 mod passes;
 mod problem;

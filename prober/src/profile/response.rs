@@ -1,20 +1,17 @@
 //! How much of a response a client reads, and when the response is correct. Pure.
 
-use std::io::Read as _;
-
-use flate2::read::GzDecoder;
 use http::{header, response::Parts};
 use parallax_model::{FailureKind, Phase};
 
-use super::Profile;
+use super::{
+    Profile,
+    gzip::{MAX_CONTENT, decompress},
+};
 use crate::{
     failure::EarlyEnd,
     http::{BodyReading, MAX_KEPT},
     redirect::{REDIRECT_STATUSES, location},
 };
-
-/// The maximum that cert-manager reads; the maxima of the others are smaller or absent.
-const MAX_CONTENT: u64 = 1024 * 1024;
 
 /// Bytes of a redirect's body that Go reads before it follows the redirect.
 const REDIRECT_BODY: u64 = 2 << 10;
@@ -40,14 +37,9 @@ pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<
     if !compressed(profile, head) || kept.is_empty() {
         return Ok(kept);
     }
-    let mut plain = Vec::new();
-    GzDecoder::new(kept.as_slice())
-        .take(profile.body.max.map_or(MAX_CONTENT, |most| most + 1))
-        .read_to_end(&mut plain)
-        .map_err(|error| {
-            EarlyEnd::new(Phase::Body, FailureKind::BodyCut).with_detail(format!("gzip: {error}"))
-        })?;
-    Ok(plain)
+    decompress(profile, &kept).map_err(|error| {
+        EarlyEnd::new(Phase::Body, FailureKind::BodyCut).with_detail(format!("gzip: {error}"))
+    })
 }
 
 fn compressed(profile: &Profile, head: &Parts) -> bool {
