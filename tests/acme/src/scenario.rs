@@ -188,6 +188,8 @@ pub struct HttpAnswer {
     pub framing: Framing,
     /// Whether it is compressed.
     pub gzip: bool,
+    /// The content of a second member of the gzip stream, if it is compressed.
+    pub second_member: Option<String>,
     /// Delay after the request in milliseconds.
     pub late_ms: u64,
 }
@@ -200,6 +202,7 @@ impl Default for HttpAnswer {
             location: None,
             framing: Framing::Length,
             gzip: false,
+            second_member: None,
             late_ms: 0,
         }
     }

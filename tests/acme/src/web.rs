@@ -215,6 +215,12 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<String> {
     String::from_utf8(head).context("a request that is not ASCII")
 }
 
+fn compress(content: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(content).context("compressing")?;
+    packed.finish().context("compressing")
+}
+
 fn whole(answer: &HttpAnswer, stage: &ScenarioNames) -> anyhow::Result<Vec<u8>> {
     let mut content = stage.replace_placeholders(&answer.content)?.into_bytes();
     let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
@@ -222,9 +228,10 @@ fn whole(answer: &HttpAnswer, stage: &ScenarioNames) -> anyhow::Result<Vec<u8>> 
         write!(head, "Location: {}\r\n", stage.replace_placeholders(location)?)?;
     }
     if answer.gzip {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        packed.write_all(&content).context("compressing")?;
-        content = packed.finish().context("compressing")?;
+        content = compress(&content)?;
+        if let Some(second) = &answer.second_member {
+            content.extend(compress(stage.replace_placeholders(second)?.as_bytes())?);
+        }
         head += "Content-Encoding: gzip\r\n";
     }
     match answer.framing {

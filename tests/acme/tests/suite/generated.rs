@@ -97,6 +97,7 @@ fn answer() -> impl Strategy<Value = HttpAnswer> {
             location: None,
             framing,
             gzip,
+            second_member: None,
             late_ms,
         });
     let code = prop_oneof![
