@@ -20,6 +20,7 @@
 //! | [`challenge_body`] | a server that responds to an ACME challenge, compressed | the content is within the limit of each client, and so are the allocations |
 //! | [`name_facts`] | probers, who pass on answers of resolvers and authorities | allocations bounded by the input; the order of vantages changes no verdict on CAA |
 //! | [`api_body`] | people and programs that may act | allocations bounded by the input; each body round-trips |
+//! | [`form_body`] | a browser, at the forms of the page | allocations bounded by the input; fields and actions round-trip |
 //! | [`node_facts`] | the node's kernel | allocations bounded by the input; no address without a message |
 //! | [`store_file`] | a broken disk, another program | every query ends with rows or an error; an unreadable file is moved aside |
 //! | [`replay`] | a recording | the same bytes twice; output is JSON |
@@ -36,6 +37,7 @@ pub mod config;
 pub mod dns_answer;
 pub mod dns_message;
 pub mod echo_request;
+pub mod form_body;
 pub mod http_answer;
 pub mod name_facts;
 pub mod node_facts;
@@ -64,6 +66,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("challenge_reason", challenge_reason::check),
     ("name_facts", name_facts::check),
     ("api_body", api_body::check),
+    ("form_body", form_body::check),
     ("node_facts", node_facts::check),
     ("store_file", store_file::check),
     ("config", config::check),

@@ -10,12 +10,11 @@ use axum::{
 use data_encoding::HEXLOWER;
 use parallax_api::incident_actions::WindowRequest;
 use ring::hmac;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
     ServerState,
     actions::{find_incident, start_verification},
+    form_body::{FormBody, IncidentAction, MaintenanceAction},
     page::maintenance::CSRF_SUBJECT,
 };
 use crate::{
@@ -48,16 +47,8 @@ impl FormKey {
         HEXLOWER.encode(tag.as_ref())
     }
 
-    fn verify(&self, incident: &str, shown: &str) -> bool {
-        let bytes: Option<Vec<u8>> = (shown.len() == 64 && shown.is_ascii())
-            .then(|| {
-                (0..64)
-                    .step_by(2)
-                    .map(|i| u8::from_str_radix(&shown[i..i + 2], 16).ok())
-                    .collect()
-            })
-            .flatten();
-        bytes.is_some_and(|bytes| hmac::verify(&self.0, incident.as_bytes(), &bytes).is_ok())
+    fn verify(&self, incident: &str, tag: &[u8]) -> bool {
+        hmac::verify(&self.0, incident.as_bytes(), tag).is_ok()
     }
 }
 
@@ -70,14 +61,6 @@ pub(super) const fn forms_enabled(access: &AccessControl) -> bool {
     )
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FormBody {
-    /// CSRF token of the page that contained the form.
-    csrf_token: String,
-    action: String,
-}
-
 /// `POST /incident/{id}/handle`: an action on an incident.
 pub(crate) async fn incident_form(
     State(shared): State<ServerState>,
@@ -86,30 +69,24 @@ pub(crate) async fn incident_form(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let form = check_form(&shared, &headers, &body, &id)?;
-    let permission = if form.action == "verify" {
-        Permission::Run
-    } else {
-        Permission::Act
+    let action = form.incident_action();
+    let permission = match action {
+        Some(IncidentAction::Verify) => Permission::Run,
+        _ => Permission::Act,
     };
     let person = shared.access.allow(&headers, permission).await?;
-    match form.action.as_str() {
-        "verify" => drop(start_verification(&shared, &id, &person).await?),
-        action => {
-            find_incident(&shared, &id).await?;
-            let handling = &shared.actions;
-            match action {
-                "acknowledge" => drop(handling.acknowledge(&id, &person.name, None).await?),
-                "unsilence" => drop(handling.unsilence(&id, &person.name).await?),
-                action => {
-                    let seconds = action
-                        .strip_prefix("silence-")
-                        .and_then(|seconds| seconds.parse().ok());
-                    let seconds = seconds.ok_or_else(|| {
-                        ApiError::bad_request("unknown action; reload the page and try again")
-                    })?;
-                    drop(handling.silence(&id, &person.name, seconds, None).await?);
-                }
-            }
+    let action = action.ok_or_else(unknown_action)?;
+    // Starting a run looks up the incident itself.
+    if action != IncidentAction::Verify {
+        find_incident(&shared, &id).await?;
+    }
+    let actions = &shared.actions;
+    match action {
+        IncidentAction::Verify => drop(start_verification(&shared, &id, &person).await?),
+        IncidentAction::Acknowledge => drop(actions.acknowledge(&id, &person.name, None).await?),
+        IncidentAction::Unsilence => drop(actions.unsilence(&id, &person.name).await?),
+        IncidentAction::Silence { seconds } => {
+            drop(actions.silence(&id, &person.name, seconds, None).await?);
         }
     }
     let back = url::form_urlencoded::byte_serialize(id.as_bytes()).collect::<String>();
@@ -138,8 +115,11 @@ fn check_form(
             "the form was not submitted from the aggregator's own page (cross-origin request)",
         ));
     }
-    let form: FormBody = parse_form(body)?;
-    if shared.form_key.verify(about, &form.csrf_token) {
+    let form = FormBody::parse(body).map_err(ApiError::bad_request)?;
+    if form
+        .csrf_tag()
+        .is_some_and(|tag| shared.form_key.verify(about, &tag))
+    {
         Ok(form)
     } else {
         Err(forbidden(
@@ -156,31 +136,25 @@ pub(crate) async fn maintenance_form(
 ) -> Result<Response, ApiError> {
     let form = check_form(&shared, &headers, &body, CSRF_SUBJECT)?;
     let person = shared.access.allow(&headers, Permission::Act).await?;
-    if let Some(id) = form.action.strip_prefix("end-") {
-        shared.actions.end_window(id, &person.name).await?;
-    } else {
-        let seconds = form
-            .action
-            .strip_prefix("open-")
-            .and_then(|seconds| seconds.parse().ok());
-        let request = WindowRequest {
-            from: None,
-            duration_s: seconds
-                .ok_or_else(|| ApiError::bad_request("unknown action; reload the page and try again"))?,
-            targets: None,
-            note: None,
-        };
-        shared.actions.open_window(&person.name, request).await?;
+    match form.maintenance_action().ok_or_else(unknown_action)? {
+        MaintenanceAction::End { window } => {
+            shared.actions.end_window(window, &person.name).await?;
+        }
+        MaintenanceAction::Open { seconds } => {
+            let request = WindowRequest {
+                from: None,
+                duration_s: seconds,
+                targets: None,
+                note: None,
+            };
+            shared.actions.open_window(&person.name, request).await?;
+        }
     }
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response())
 }
 
-fn parse_form(body: &Bytes) -> Result<FormBody, ApiError> {
-    let pairs: serde_json::Map<String, Value> = url::form_urlencoded::parse(body)
-        .take(8)
-        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
-        .collect();
-    serde_json::from_value(Value::Object(pairs)).map_err(ApiError::bad_request)
+fn unknown_action() -> ApiError {
+    ApiError::bad_request("unknown action; reload the page and try again")
 }
 
 /// Checks `Sec-Fetch-Site` (Fetch Metadata), or `Origin` if the browser does not send it.

@@ -8,6 +8,7 @@ mod challenges;
 mod connection_limit;
 mod connections;
 mod forecasts;
+mod form_body;
 mod forms;
 mod forward;
 mod gate;
