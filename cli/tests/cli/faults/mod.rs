@@ -1,6 +1,7 @@
 //! Faults of processes, of their machine and of the network between them, with the real binary.
 
 mod clock;
+mod coverage;
 mod disk;
 mod load;
 mod network;

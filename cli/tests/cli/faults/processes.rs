@@ -110,9 +110,14 @@ impl Processes {
 
     /// Starts one prober per node.
     pub(super) fn start_probers(&mut self, launch: &Launch) {
+        self.start_probers_at(self.address, launch);
+    }
+
+    /// Starts one prober per node that reaches the aggregator at another address.
+    pub(super) fn start_probers_at(&mut self, aggregator: SocketAddr, launch: &Launch) {
         for node in NODES {
             self.probers
-                .push(prober(self.folder.path(), self.address, node, launch));
+                .push(prober(self.folder.path(), aggregator, node, launch));
         }
     }
 
