@@ -111,8 +111,9 @@ impl ServerState {
     /// Returns the overall status that page and API show.
     fn summary(&self, view: &View) -> StatusSummary {
         let evidence = *self.engine_snapshot.evidence_since.borrow();
-        let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
-        StatusSummary::of(view, catching_up)
+        let now = self.clock.now();
+        let catching_up = is_catching_up(view, now, self.clock.start(), evidence);
+        StatusSummary::of(view, now, catching_up)
     }
 
     /// Returns the state of this replica.

@@ -10,10 +10,24 @@ use parallax_diagnosis::{
     verdict::{Incident, IncidentState, Subject},
     view::{MatrixRow, VantageState, View},
 };
+use parallax_model::{EventTime, Micros};
 use serde::Serialize;
 
 use super::page::wording::format_count;
 use reachable_status::count_investigations;
+
+/// Intervals without a new view after which the last one no longer shows the present.
+const STALE_INTERVALS: u64 = 3;
+
+/// Shortest time without a new view that counts. A busy engine answers within two seconds, or later.
+const MIN_STALE: Micros = Micros::from_secs(5);
+
+/// Returns the age of a view that no longer shows the present, because the engine does not advance.
+pub(crate) fn stale_for(view: &View, now: EventTime) -> Option<Micros> {
+    let age = now - view.at;
+    let limit = Micros(view.interval.0.saturating_mul(STALE_INTERVALS)).max(MIN_STALE);
+    (age > limit).then_some(age)
+}
 
 /// Overall status, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,7 +37,7 @@ pub(crate) enum Status {
     Ok,
     /// A target fails, whether its cause is named or not, or a finding is critical.
     Failing,
-    /// Coverage is incomplete, or the aggregator has just started.
+    /// Coverage is incomplete, the diagnosis does not advance, or the aggregator has just started.
     Unknown,
 }
 
@@ -67,8 +81,8 @@ pub(crate) struct StatusSummary {
 }
 
 impl StatusSummary {
-    /// Summarises a view. While the aggregator is catching up, the status is never ok.
-    pub(crate) fn of(view: &View, catching_up: bool) -> Self {
+    /// Summarises a view. The status is never ok while the aggregator is catching up, or if the view is stale.
+    pub(crate) fn of(view: &View, now: EventTime, catching_up: bool) -> Self {
         let with = |state| view.vantages.iter().filter(|v| v.state == state).count();
         let (waiting, silent, reporting) = (
             with(VantageState::Waiting),
@@ -112,6 +126,12 @@ impl StatusSummary {
         }
         if let Some(failing) = Self::failing_summary(view) {
             return failing;
+        }
+        if let Some(age) = stale_for(view, now) {
+            return unknown(
+                "The diagnosis is stale".to_owned(),
+                format!("The diagnosis has not advanced for {}.", age.humanize()),
+            );
         }
         if catching_up {
             return unknown(

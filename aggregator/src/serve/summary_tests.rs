@@ -1,12 +1,13 @@
 //! The status of views with and without failures, and with incomplete coverage.
 
 use parallax_diagnosis::view::{CellState, Investigation};
+use parallax_model::Micros;
 
 use super::*;
 use parallax_fixtures::{healthy, outage, row, vantage};
 
 fn status(view: &View) -> Status {
-    StatusSummary::of(view, false).status
+    StatusSummary::of(view, view.at, false).status
 }
 
 fn investigate(view: &mut View, subject: Subject) {
@@ -30,7 +31,7 @@ fn a_failure_is_one_whether_its_cause_is_named_or_not() {
         // Catching up and missing vantages do not hide a failure.
         view.vantages[1] = vantage("n2/pod", VantageState::Silent);
         assert_eq!(
-            StatusSummary::of(&view, true).status,
+            StatusSummary::of(&view, view.at, true).status,
             Status::Failing,
             "{state:?}"
         );
@@ -45,7 +46,7 @@ fn one_lost_probe_is_reported_and_tolerated() {
         view.matrix[0].cells[cell].failures = 1;
     };
     lose(&mut view, 0);
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!((summary.status, summary.tone), (Status::Ok, SummaryTone::Ok));
     assert!(summary.detail.contains("; 1 probe lost"), "{}", summary.detail);
     // A second failure from another vantage is not tolerated.
@@ -58,7 +59,7 @@ fn an_excused_failure_keeps_the_status_ok() {
     let mut view = healthy();
     investigate(&mut view, Subject::Network);
     view.investigations[0].transient = true;
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!(summary.status, Status::Ok);
     assert!(
         summary
@@ -73,7 +74,7 @@ fn an_excused_failure_keeps_the_status_ok() {
 fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
     let mut view = healthy();
     investigate(&mut view, Subject::Network);
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!(
         (summary.status, &*summary.detail),
         (
@@ -83,7 +84,7 @@ fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_
     );
     view.matrix[0].cells[0].state = CellState::Flaky;
     view.matrix[0].cells[0].failures = 2;
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!(
         (summary.status, &*summary.text, &*summary.detail),
         (
@@ -100,7 +101,7 @@ fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
     let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
     never.never_succeeded = true;
     view.matrix.push(never);
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!(
         (summary.status, &*summary.text),
         (Status::Failing, "1 target never worked")
@@ -112,7 +113,7 @@ fn what_never_worked_fails_unless_it_is_not_in_service_yet() {
         &mut view,
         Subject::Target("https://new.example.test/".parse().unwrap()),
     );
-    let summary = StatusSummary::of(&view, false);
+    let summary = StatusSummary::of(&view, view.at, false);
     assert_eq!(summary.status, Status::Ok);
     assert!(
         summary.detail.contains("1 target not in service yet"),
@@ -140,7 +141,7 @@ fn that_a_new_target_fails_is_unknown() {
         if let Some(row) = view.matrix.last_mut() {
             row.never_succeeded = never_ok;
         }
-        let summary = StatusSummary::of(&view, false);
+        let summary = StatusSummary::of(&view, view.at, false);
         assert_eq!(
             (summary.status, &*summary.detail),
             (Status::Unknown, "1 new target does not work everywhere yet.")
@@ -154,7 +155,8 @@ fn that_a_new_target_fails_is_unknown() {
 
 #[test]
 fn lost_coverage_and_catching_up_are_never_ok() {
-    assert_eq!(StatusSummary::of(&healthy(), true).status, Status::Unknown);
+    let view = healthy();
+    assert_eq!(StatusSummary::of(&view, view.at, true).status, Status::Unknown);
     for state in [VantageState::Silent, VantageState::Waiting] {
         let mut view = healthy();
         view.vantages[1] = vantage("n2/pod", state);
@@ -169,6 +171,23 @@ fn lost_coverage_and_catching_up_are_never_ok() {
     assert_eq!(status(&view), Status::Unknown);
     view.vantages.clear();
     assert_eq!(status(&view), Status::Unknown);
+}
+
+#[test]
+fn a_view_that_is_no_longer_current_is_never_ok() {
+    let later = |view: &View, seconds| {
+        let now = view.at.plus(Micros::from_secs(seconds));
+        StatusSummary::of(view, now, false)
+    };
+    let view = healthy();
+    assert_eq!(later(&view, 5).status, Status::Ok);
+    let summary = later(&view, 40);
+    assert_eq!(
+        (summary.status, &*summary.detail),
+        (Status::Unknown, "The diagnosis has not advanced for 40 s.")
+    );
+    // What failed last is not hidden.
+    assert_eq!(later(&outage(), 40).status, Status::Failing);
 }
 
 /// Another vantage still answers for the target, which alone would be ok.

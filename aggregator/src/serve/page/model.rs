@@ -110,7 +110,7 @@ impl OverviewPage {
             .filter_map(|cell| cell.last_probe)
             .max();
         Self {
-            headline: StatusSummary::of(view, false),
+            headline: StatusSummary::of(view, now, false),
             warnings: warnings(view, topology, store, now),
             reporting: format!("{reporting} of {}", view.vantages.len()),
             targets: topology.topology.targets().len().max(view.matrix.len()),

@@ -18,7 +18,7 @@ use crate::{
 /// Show the current state of the mesh.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 unknown (no aggregator, it is catching up after a start, a vantage or target has no fresh evidence, or a target that appeared within the last minute does not work everywhere yet)."
+    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 unknown (no aggregator, it is catching up after a start, its diagnosis does not advance, a vantage or target has no fresh evidence, or a target that appeared within the last minute does not work everywhere yet)."
 )]
 pub(crate) struct Args {
     /// Output format: json, yaml or wide.

@@ -7,10 +7,8 @@ use parallax_kubernetes::{replicas::ReplicaView, topology_state::TopologyState};
 use parallax_model::{EventTime, Micros};
 
 use super::OverviewPage;
-use crate::serve::page::wording;
+use crate::serve::{page::wording, summary::stale_for};
 
-/// Intervals without a new view after which the page warns that the diagnosis is stale.
-const STALE_INTERVALS: u64 = 3;
 /// How long the page reports that a corrupt store was moved aside.
 const NOTICE_PERIOD: Micros = Micros::from_secs(24 * 3_600);
 
@@ -98,9 +96,7 @@ pub(super) fn warnings(
             lines: error.message.lines().map(ToOwned::to_owned).collect(),
         });
     }
-    let age = now - view.at;
-    let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
-    if age > patience {
+    if let Some(age) = stale_for(view, now) {
         warnings.push(PageWarning {
             title: format!("The diagnosis has not advanced for {}", age.humanize()),
             lines: vec!["This page shows the last known state, not the present one.".to_owned()],
