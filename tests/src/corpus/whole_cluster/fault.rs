@@ -40,6 +40,19 @@ pub enum BrokenPart {
     ZoneBarred(ZoneIx),
 }
 
+/// Where on a hop a fault strikes, in the order in which a packet gets there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultPlace {
+    /// The address of a Service, where an endpoint is selected.
+    Address,
+    /// The nodes and the network between them.
+    Network,
+    /// The Pod that accepts connections.
+    Pod,
+    /// The application that answers requests.
+    Application,
+}
+
 /// A kind of fault, as listed by sets and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the same words as in `BrokenPart`")]
@@ -99,6 +112,19 @@ impl BrokenPart {
             Self::Front => FaultKind::Front,
             Self::Cross => FaultKind::Cross,
             Self::ZoneBarred(_) => FaultKind::ZoneBarred,
+        }
+    }
+
+    /// Returns where on a hop it strikes.
+    #[must_use]
+    pub const fn place(&self) -> FaultPlace {
+        match self {
+            Self::StaleProxy(..) | Self::Front | Self::ZoneBarred(_) => FaultPlace::Address,
+            Self::Node(_) | Self::Client(_) | Self::Pair(..) | Self::Zones(..) | Self::Cross => {
+                FaultPlace::Network
+            }
+            Self::Pod(_) | Self::Resolver(_) | Self::Resolvers => FaultPlace::Pod,
+            Self::App(_) => FaultPlace::Application,
         }
     }
 

@@ -60,16 +60,19 @@ impl SeenProbe {
 }
 
 impl Conditions<'_> {
-    /// Returns the fault that breaks a hop at a time, if one does.
+    /// Returns the fault that breaks a hop at a time, if one does: of several, the one that a packet meets first.
     pub fn broken(&self, hop: &Hop, at: i64, rng: &mut Rng) -> Option<(usize, FailureMode)> {
         let plan = self.plan;
-        let mut found = None;
+        let mut found: Option<usize> = None;
         for (index, fault) in plan.faults.iter().enumerate() {
             if fault.is_active(at) && fault.part.touches(hop, &plan.cluster) && rng.chance(fault.theta) {
-                found = found.or(Some((index, fault.mode)));
+                let is_met_before = |other: usize| fault.part.place() < plan.faults[other].part.place();
+                if found.is_none_or(is_met_before) {
+                    found = Some(index);
+                }
             }
         }
-        found
+        found.map(|index| (index, plan.faults[index].mode))
     }
 
     /// Reports whether the prober of a node is dead at a time.
@@ -264,4 +267,49 @@ fn hop_time(hop: &Hop, plan: &WholePlan, rng: &mut Rng) -> i64 {
         1_200
     };
     least + random_us(rng, least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            draw,
+            fault::{BrokenPart, Fault},
+            sets::WholeSet,
+        },
+        *,
+    };
+
+    #[test]
+    fn a_packet_fails_of_the_first_fault_on_its_way() {
+        let rng = &mut Rng::from_words(&[7]);
+        let mut plan = draw::plan(WholeSet::named("healthy-whole").unwrap(), 0, rng);
+        let origin = plan.cluster.origins[0][0];
+        let node = plan.cluster.node_of(origin);
+        let fault = |part, mode| Fault {
+            part,
+            theta: 1.0,
+            mode,
+            active: vec![(0, 10)],
+        };
+        plan.faults = vec![
+            fault(BrokenPart::App(0), FailureMode::Unavailable),
+            fault(BrokenPart::Pod(origin), FailureMode::Refused),
+            fault(BrokenPart::Node(node), FailureMode::Loss),
+        ];
+        let hop = Hop::new(
+            &plan.cluster,
+            (node + 1) % plan.cluster.nodes(),
+            origin,
+            HopStage::Connection(None),
+        );
+        let mut modes = Vec::new();
+        while !plan.faults.is_empty() {
+            let (index, mode) = Conditions { plan: &plan }.broken(&hop, 5, rng).unwrap();
+            modes.push(mode);
+            plan.faults.remove(index);
+        }
+        let order = [FailureMode::Loss, FailureMode::Refused, FailureMode::Unavailable];
+        assert_eq!(modes, order, "a dead node answers nothing");
+    }
 }
