@@ -12,7 +12,13 @@ use crate::{
         weights::ONE_PROBE,
     },
     ids::NodeIx,
-    inference::{judgement::FailingCells, judgement_unit::JudgementUnit, likelihood::BackgroundRate},
+    incident::CausePeriod,
+    inference::{
+        judgement::FailingCells,
+        judgement_unit::JudgementUnit,
+        likelihood::BackgroundRate,
+        window::{KnownSpan, KnownSpans, WindowCells},
+    },
 };
 
 /// Failures from which the grid of failure rates is dense.
@@ -85,31 +91,49 @@ impl Engine {
         })
     }
 
-    /// Sums the cells of a subject since a round; `unasked` leaves out follow-up probes.
+    /// Sums the cells of a subject since a round, divided where known causes began and were over; `unasked` leaves out
+    /// follow-up probes.
     pub(super) fn cells_since(
         &self,
-        own: &[CellBlock],
-        controls: &[CellBlock],
+        (own, controls): (&[CellBlock], &[CellBlock]),
         start: Round,
+        known: &KnownSpans,
         unasked: bool,
-    ) -> RoundCells {
-        let mut cells = RoundCells::new();
-        self.sum_cells(own, start, unasked, &mut cells, None);
+    ) -> WindowCells {
         // Of very many controls, use those that start or end where the subject's own probes do. The others give every
         // subject the same evidence, and there are tens of thousands of them.
         let many = controls
             .iter()
             .filter_map(|block| self.evidence.blocks.get(block))
             .any(|ring| ring.max_cells() > MANY_CELLS);
-        let near = many.then(|| self.nearby_selection(&cells));
-        self.sum_cells(controls, start, unasked, &mut cells, near.as_ref());
-        cells
+        let near = many.then(|| {
+            let mut cells = RoundCells::new();
+            self.sum_cells(own, (start, None), unasked, &mut cells, None);
+            self.nearby_selection(&cells)
+        });
+        WindowCells::divided(start, known, |begin, end, cells| {
+            self.sum_cells(own, (begin, end), unasked, cells, None);
+            self.sum_cells(controls, (begin, end), unasked, cells, near.as_ref());
+        })
+    }
+
+    /// Returns when each known cause of a subject's failures was there.
+    pub(super) fn known_spans(&self, unit: &JudgementUnit) -> KnownSpans {
+        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
+        let span = |period: CausePeriod| KnownSpan {
+            first: period.since.round(self.settings.interval),
+            last: period.last_failure,
+        };
+        known
+            .into_iter()
+            .map(|(region, period)| (region, span(period)))
+            .collect()
     }
 
     fn sum_cells(
         &self,
         blocks: &[CellBlock],
-        start: Round,
+        (start, end): (Round, Option<Round>),
         unasked: bool,
         sums: &mut RoundCells,
         near: Option<&CellSelection>,
@@ -118,7 +142,8 @@ impl Engine {
             let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
             };
-            for (round, all) in ring.since(start) {
+            let rounds = ring.since(start);
+            for (round, all) in rounds.take_while(|(round, _)| end.is_none_or(|end| *round < end)) {
                 let base = self
                     .outstanding_requests
                     .without_requests(block, round)

@@ -1,6 +1,6 @@
 //! Judges one subject after a round: selects windows, cells and related subjects, and compares the regions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, FailureKind, Round};
 
@@ -13,13 +13,12 @@ use crate::{
     },
     ids::PodIx,
     inference::{
-        comparison_data::ComparisonData,
         judgement::{FailingCells, Judgement, JudgementInput, judge},
         judgement_unit::JudgementUnit,
         likelihood::{Likelihood, RateGrid},
         multiple_comparisons::ResidualDoubt,
-        posterior::Comparison,
         prior::PriorFact,
+        window::WindowCells,
     },
     regions::{
         Region, RegionKind,
@@ -149,8 +148,9 @@ impl Engine {
             return;
         }
         let windows = state.detectors.windows(floor);
+        let start = state.detectors.rising_since().unwrap_or(floor);
         let background = self.background_rate(unit, &own, floor);
-        let facts = self.facts_of_round(unit);
+        let facts = self.facts_since(unit, start);
         let grid = RateGrid {
             fine: self.endpoints_unknown(&own, &controls, floor),
             dense: self.has_many_failures(&own, floor),
@@ -212,15 +212,20 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
-        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let windows = self.windows_of_known(unit, (own, controls), &known, (windows, floor), likelihood);
-        let known: Vec<Region> = known.into_keys().collect();
-        let mut windows: Vec<(Round, RoundCells)> = windows
+        let spans = self.known_spans(unit);
+        let mut windows: Vec<(Round, WindowCells)> = windows
             .into_iter()
-            .map(|start| (start, self.cells_since(own, controls, start, false)))
+            .map(|start| (start, self.cells_since((own, controls), start, &spans, false)))
             .collect();
-        let first = windows.first()?;
-        self.assume_paths(unit, (first.0, &first.1), &known, facts, likelihood);
+        let known: Vec<Region> = spans.into_keys().collect();
+        // Results from before the rise would hide which paths the failures take.
+        let rise = self.judgement.units.get(unit);
+        let rise = rise.and_then(|state| state.detectors.rising_since());
+        let risen = windows
+            .iter()
+            .find(|(start, _)| rise.is_none_or(|rise| *start >= rise));
+        let (start, cells) = risen.or(windows.last())?;
+        self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
         let mut cases = Vec::new();
         for (start, cells) in windows.drain(..) {
             cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
@@ -236,13 +241,13 @@ impl Engine {
     fn assume_paths(
         &mut self,
         unit: &JudgementUnit,
-        (start, cells): (Round, &RoundCells),
+        (start, cells): (Round, &WindowCells),
         known: &[Region],
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) {
         self.judgement.questions = QuestionsPerLookup::One;
-        let paths = self.subject_paths(unit, cells);
+        let paths = self.subject_paths(unit, &cells.all);
         let mut score = |engine: &mut Self| {
             let input = engine.judgement_input(unit, start, cells.clone(), facts, likelihood);
             input.best_score(known, likelihood)
@@ -254,7 +259,7 @@ impl Engine {
                 self.judgement.questions = QuestionsPerLookup::One;
             }
         }
-        let mut clients = cells.keys().map(|key| paths.node_of_client(key.client));
+        let mut clients = cells.all.keys().map(|key| paths.node_of_client(key.client));
         if clients.any(|node| paths.is_balanced_over_nodes(node)) {
             self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
             let used = score(self);
@@ -268,49 +273,6 @@ impl Engine {
     fn assume_unhealthy_nodes(&mut self, unit: &JudgementUnit, assumed: UnhealthyNodes) {
         if let Some(state) = self.judgement.units.get_mut(unit) {
             state.unhealthy_nodes = assumed;
-        }
-    }
-
-    /// Returns the windows without the time before the known causes that explain failures of the subject: results from when a
-    /// cause did not exist would speak against it.
-    fn windows_of_known(
-        &self,
-        unit: &JudgementUnit,
-        (own, controls): (&[CellBlock], &[CellBlock]),
-        known: &BTreeMap<Region, EventTime>,
-        (windows, floor): (BTreeSet<Round>, Round),
-        likelihood: &mut Likelihood,
-    ) -> BTreeSet<Round> {
-        let begin = |since: &EventTime| since.round(self.settings.interval).max(floor);
-        let begins = || known.values().map(begin);
-        let (Some(first), Some(earliest), Some(latest)) = (windows.first(), begins().min(), begins().max())
-        else {
-            return windows;
-        };
-        if *first >= latest {
-            return windows;
-        }
-        // Related subjects have no part in what explains this subject's own results.
-        let cells = self.cells_since(own, controls, earliest.max(*first), false);
-        let paths = self.subject_paths(unit, &cells);
-        let data = ComparisonData::new(&cells, &paths, |kind, status| {
-            self.registry.class_of(kind, status)
-        });
-        let regions: Vec<Region> = known.keys().copied().collect();
-        let explaining = Comparison::new(&data, &paths, &[]).explaining(&regions, likelihood);
-        let begins = explaining
-            .iter()
-            .filter_map(|region| known.get(region))
-            .map(begin);
-        // What the subject named itself keeps its evidence.
-        let start = if self.incidents.unconfirmed(unit, &BTreeSet::new()).is_empty() {
-            begins.max()
-        } else {
-            begins.min()
-        };
-        match start {
-            Some(start) => windows.into_iter().map(|window| window.max(start)).collect(),
-            None => windows,
         }
     }
 
@@ -338,18 +300,19 @@ impl Engine {
         &mut self,
         unit: &JudgementUnit,
         start: Round,
-        cells: RoundCells,
+        window: WindowCells,
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> JudgementInput {
-        let paths = self.subject_paths(unit, &cells);
+        let cells = &window.all;
+        let paths = self.subject_paths(unit, cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
         let mut kinds = unit.region_kinds(&paths, &channels);
-        if matches!(unit, JudgementUnit::Dns) && self.indicates_query_race(&cells, start) {
+        if matches!(unit, JudgementUnit::Dns) && self.indicates_query_race(cells, start) {
             // Where one question of two is lost and a repeat answered every time, no Pod hangs.
             kinds.remove(&RegionKind::Backend);
         }
-        let case = JudgementInput::new(unit, start, cells, paths, &self.registry, &kinds, facts);
+        let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
             let pool = self.subject_pool(unit, start, likelihood);
             case.with_pool(pool, likelihood)

@@ -94,7 +94,7 @@ impl Engine {
                 vantage.is_some_and(|vantage| self.evidence.rounds.complete_until(vantage).is_some());
             if self
                 .presence
-                .count_unheard(number, (answers && reported).then_some(heard))
+                .count_unheard(number, (answers && reported).then_some(heard), round)
             {
                 silenced.insert(number);
             }

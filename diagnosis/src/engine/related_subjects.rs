@@ -9,10 +9,7 @@ use parallax_model::{Round, TargetId};
 use super::Engine;
 use crate::{
     catalogue::facts,
-    evidence::{
-        block::{CellBlock, EvidenceKind},
-        cells::RoundCells,
-    },
+    evidence::block::{CellBlock, EvidenceKind},
     ids::NodeIx,
     inference::{
         comparison_data::ComparisonData,
@@ -20,6 +17,7 @@ use crate::{
         likelihood::Likelihood,
         prior::{FactScope, PriorFact, hypotheses},
         subject_pool::{OtherSubject, SubjectPool},
+        window::KnownSpans,
     },
     regions::{
         Region, RegionKind,
@@ -40,7 +38,8 @@ const MAX_HOSTS: usize = 3;
 
 /// Evidence of other subjects since a round, computed once for all subjects that are judged after the same round: if
 /// a node fails, dozens of fronts and hosts use the same others.
-pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round, UnhealthyNodes), Arc<OtherSubject>>;
+pub(super) type RelatedEvidence =
+    BTreeMap<(JudgementUnit, Round, UnhealthyNodes, KnownSpans), Arc<OtherSubject>>;
 
 impl Engine {
     /// Returns the pool of evidence from other subjects of the same kind since a round.
@@ -100,10 +99,10 @@ impl Engine {
         new
     }
 
-    /// Returns the facts about a subject, with those that hold in this round only.
-    pub(super) fn facts_of_round(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
+    /// Returns the facts about a subject, with those that hold only in the rounds since `start`.
+    pub(super) fn facts_since(&mut self, unit: &JudgementUnit, start: Round) -> Arc<[PriorFact]> {
         let lasting = self.prior_facts(unit);
-        let silence = self.silence_facts();
+        let silence = self.silence_facts(start);
         if silence.is_empty() {
             return lasting;
         }
@@ -112,8 +111,8 @@ impl Engine {
 
     /// Returns facts about nodes whose prober answers others while its reports do not arrive: what leaves these nodes gets lost.
     /// A silence that another open incident explains says nothing.
-    fn silence_facts(&self) -> Vec<PriorFact> {
-        let nodes = self.presence.unheard_nodes();
+    fn silence_facts(&self, start: Round) -> Vec<PriorFact> {
+        let nodes = self.presence.unheard_nodes(start);
         if nodes.is_empty() {
             return Vec::new();
         }
@@ -126,13 +125,18 @@ impl Engine {
         };
         nodes
             .into_iter()
-            .filter(|node| !explained(*node))
-            .map(|node| PriorFact {
+            .filter(|(node, _)| !explained(*node))
+            .map(|(node, is_silent)| PriorFact {
                 scope: FactScope::Node(RegionKind::Client, node),
                 fact: Fact {
                     text: format!(
-                        "the prober on {} answers other probers, but its reports do not arrive",
-                        self.registry.nodes.name(node)
+                        "the prober on {} {}",
+                        self.registry.nodes.name(node),
+                        if is_silent {
+                            "answers other probers, but its reports do not arrive"
+                        } else {
+                            "answered other probers while its reports did not arrive"
+                        }
                     ),
                     multiplier: UNHEARD_MULTIPLIER,
                     cause: None,
@@ -237,20 +241,22 @@ impl Engine {
         // One cause has the same effect on every balancer.
         let unhealthy_nodes = self.judgement.units.get(unit).map(|state| state.unhealthy_nodes);
         let unhealthy_nodes = unhealthy_nodes.unwrap_or_default();
+        let mut spans = self.known_spans(unit);
+        spans.retain(|_, span| span.first > start || span.last.is_some());
         let mut others = Vec::new();
         for other in beside {
             let blocks = self.blocks_of(&other).0;
             if blocks.iter().any(|block| own.contains(block)) {
                 let apart: Vec<CellBlock> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
-                let new = self.related_subject(&other, &apart, start, unhealthy_nodes);
+                let new = self.related_subject(&other, &apart, start, unhealthy_nodes, &spans);
                 others.push(Arc::new(new));
                 continue;
             }
-            let key = (other, start, unhealthy_nodes);
+            let key = (other, start, unhealthy_nodes, spans.clone());
             if let Some(known) = self.judgement.related.get(&key) {
                 others.push(Arc::clone(known));
             } else {
-                let new = Arc::new(self.related_subject(&key.0, &blocks, start, unhealthy_nodes));
+                let new = Arc::new(self.related_subject(&key.0, &blocks, start, unhealthy_nodes, &spans));
                 self.judgement.related.insert(key, Arc::clone(&new));
                 others.push(new);
             }
@@ -264,19 +270,15 @@ impl Engine {
         blocks: &[CellBlock],
         start: Round,
         unhealthy_nodes: UnhealthyNodes,
+        known: &KnownSpans,
     ) -> OtherSubject {
-        let mut cells = RoundCells::new();
         let start = self.start_beside(other, start);
-        for block in blocks {
-            if let Some(ring) = self.evidence.blocks.get(block) {
-                ring.sum_into(start, &mut cells);
-            }
-        }
-        let mut paths = self.subject_paths(other, &cells);
+        let window = self.cells_since((blocks, &[]), start, known, false);
+        let mut paths = self.subject_paths(other, &window.all);
         paths.unhealthy_nodes = unhealthy_nodes;
-        let channels = cells.keys().map(|key| key.channel).collect();
+        let channels = window.all.keys().map(|key| key.channel).collect();
         let facts = self.prior_facts(other);
-        let data = ComparisonData::new(&cells, &paths, |kind, status| {
+        let data = ComparisonData::new(&window, &paths, |kind, status| {
             self.registry.class_of(kind, status)
         });
         OtherSubject {

@@ -134,7 +134,7 @@ pub(super) struct ProberPresence {
     pub(super) present: BTreeMap<NodeIx, Round>,
     /// Nodes that were found dead since then.
     pub(super) dead: BTreeSet<NodeIx>,
-    /// Nodes whose prober answers others while its reports do not arrive.
+    /// Nodes whose prober answers, or answered, others while its reports do not arrive.
     unheard: BTreeMap<NodeIx, UnheardRounds>,
 }
 
@@ -144,6 +144,8 @@ struct UnheardRounds {
     unheard: u32,
     /// Since the last one without a report.
     heard: u32,
+    /// The last round of a silence that lasted long enough to be a fact.
+    last_silent: Option<Round>,
 }
 
 /// Rounds without reports of a prober that answers others, from which its silence is a fact: a report may be late.
@@ -154,15 +156,19 @@ const MIN_HEARD_ROUNDS: u32 = 2;
 impl ProberPresence {
     /// Counts a round for a prober: whether its reports arrived, or `None` if it does not answer others either. Returns whether
     /// its silence has just become a fact.
-    pub(super) fn count_unheard(&mut self, node: NodeIx, heard: Option<bool>) -> bool {
+    pub(super) fn count_unheard(&mut self, node: NodeIx, heard: Option<bool>, round: Round) -> bool {
         match (heard, self.unheard.get_mut(&node)) {
             (Some(false), _) => {
                 let rounds = self.unheard.entry(node).or_default();
                 rounds.unheard = rounds.unheard.saturating_add(1);
                 rounds.heard = 0;
+                if rounds.unheard >= MIN_UNHEARD_ROUNDS {
+                    rounds.last_silent = Some(round);
+                }
                 return rounds.unheard == MIN_UNHEARD_ROUNDS;
             }
             (Some(true), Some(rounds)) if rounds.heard + 1 < MIN_HEARD_ROUNDS => rounds.heard += 1,
+            (Some(true), Some(rounds)) if rounds.last_silent.is_some() => rounds.unheard = 0,
             (Some(true) | None, _) => {
                 self.unheard.remove(&node);
             }
@@ -170,13 +176,16 @@ impl ProberPresence {
         false
     }
 
-    /// Returns the nodes whose prober answers others while its reports do not arrive.
-    pub(super) fn unheard_nodes(&self) -> Vec<NodeIx> {
-        let unheard = self
-            .unheard
-            .iter()
-            .filter(|(_, rounds)| rounds.unheard >= MIN_UNHEARD_ROUNDS);
-        unheard.map(|(node, _)| *node).collect()
+    /// Returns the nodes whose prober answers others while its reports do not arrive, or did so in a round since `start`: what
+    /// failed in the silence still has the cause of the silence after it. Each with whether it is still silent.
+    pub(super) fn unheard_nodes(&self, start: Round) -> Vec<(NodeIx, bool)> {
+        let states = self.unheard.iter().map(|(node, rounds)| {
+            let is_silent = rounds.unheard >= MIN_UNHEARD_ROUNDS;
+            let was_silent = rounds.last_silent.is_some_and(|last| last >= start);
+            (*node, is_silent, was_silent)
+        });
+        let unheard = states.filter(|(_, is_silent, was_silent)| *is_silent || *was_silent);
+        unheard.map(|(node, is_silent, _)| (node, is_silent)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Front, TargetId};
+use parallax_model::{EventTime, Front, Round, TargetId};
 
 use super::{IncidentLog, Scope, TrackedIncident};
 use crate::{ids::VantageIx, inference::judgement_unit::JudgementUnit, regions::Region};
@@ -13,6 +13,15 @@ pub(crate) struct ExplainedSubject {
     pub(crate) targets: Vec<TargetId>,
     /// Clients with failures in the region.
     pub(crate) failing_clients: BTreeSet<VantageIx>,
+}
+
+/// When the cause of an open incident was there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CausePeriod {
+    /// Its first failure.
+    pub(crate) since: EventTime,
+    /// The last round with a failure, if the probes since then show that it is over or pauses.
+    pub(crate) last_failure: Option<Round>,
 }
 
 /// The cause of an open incident.
@@ -35,7 +44,8 @@ impl TrackedIncident {
         self.is_standing()
             && !self.units.is_empty()
             && lead != unit
-            && lead.depth() <= unit.depth()
+            // The network is nearer to the cause than any other subject, whichever subject showed that it fails.
+            && (lead.depth() <= unit.depth() || self.region.is_between_nodes())
             && (is_shared(self.region)
                 || !self.failing_endpoints.is_empty()
                 || self.region.is_of_front()
@@ -81,13 +91,12 @@ impl IncidentLog {
         causes
     }
 
-    /// Returns the regions of open incidents that may cause failures of a subject, which did not name them, each with its
-    /// first failure.
+    /// Returns the regions of open incidents that may cause failures of a subject, which did not name them.
     pub(crate) fn known_causes(
         &self,
         unit: &JudgementUnit,
         front: Option<Front>,
-    ) -> BTreeMap<Region, EventTime> {
+    ) -> BTreeMap<Region, CausePeriod> {
         if unit.is_latency() || matches!(unit, JudgementUnit::Mesh | JudgementUnit::SingleTarget(_)) {
             return BTreeMap::new();
         }
@@ -95,12 +104,22 @@ impl IncidentLog {
             .tracked
             .iter()
             .filter(|tracked| tracked.is_cause_for(unit, front));
-        let regions = |tracked: &TrackedIncident| {
-            let since = tracked.incident.since;
-            let regions: Vec<Region> = tracked.possible_regions().collect();
-            regions.into_iter().map(move |region| (region, since))
-        };
-        causes.flat_map(regions).collect()
+        let mut known = BTreeMap::new();
+        for tracked in causes {
+            let period = CausePeriod {
+                since: tracked.incident.since,
+                last_failure: tracked.recovery.last_failure_before_successes(),
+            };
+            for region in tracked.possible_regions() {
+                let both = known.entry(region).or_insert(period);
+                both.since = both.since.min(period.since);
+                both.last_failure = match (both.last_failure, period.last_failure) {
+                    (Some(one), Some(other)) => Some(one.max(other)),
+                    _ => None,
+                };
+            }
+        }
+        known
     }
 
     /// Makes a subject a member of the incidents that explain its failures, and of no other that it did not name. `explained`

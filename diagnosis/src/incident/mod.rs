@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, EventTime, Micros, Round};
 
-pub(crate) use membership::{ExplainedSubject, OpenCause};
+pub(crate) use membership::{CausePeriod, ExplainedSubject, OpenCause};
 pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 pub(crate) use tracked::{RestoredIncident, TrackedIncident};

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     kind_profiles::{BACKGROUND, DNS, GATEWAY, KindProfile, ln_kinds, region_profile},
     likelihood::{PairGroups, ShareGroups},
+    window::{KnownSpans, WindowCells},
 };
 use crate::{
     evidence::{
-        cells::{CellKey, Destination, RoundCells},
+        cells::{CellCounts, CellKey, Destination},
         weights::to_probes,
     },
     ids::{KindIx, NodeIx, PodIx, class_index},
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-use parallax_model::{Channel, KindClass};
+use parallax_model::{Channel, KindClass, Round};
 
 /// Groups of channels with similar failure kinds, independent of the cause.
 const CHANNEL_GROUPS: usize = 4;
@@ -36,10 +37,12 @@ const fn channel_group(channel: Channel) -> usize {
     }
 }
 
-/// A cell summed over the window.
+/// A cell summed over a part of the window.
 #[derive(Debug, Clone)]
 pub(crate) struct DataCell {
     pub(crate) key: CellKey,
+    /// First round of the part.
+    begin: Round,
     pub(crate) probes: u64,
     pub(crate) failures: u64,
     /// Failures by class, in probes.
@@ -61,46 +64,76 @@ pub(crate) struct ComparisonData {
     unknown_entry: Vec<usize>,
     /// Cells of questions to the resolvers.
     questions: Vec<usize>,
+    /// When each known cause was there.
+    known: KnownSpans,
 }
 
 impl ComparisonData {
-    /// Sums the cells; `class_of` maps a kind of failure to its class.
+    /// Takes the cells of a window; `class_of` maps a kind of failure to its class.
     pub(crate) fn new(
-        cells: &RoundCells,
+        window: &WindowCells,
         paths: &SubjectPaths,
         class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
     ) -> Self {
-        let mut data = Self::default();
-        for (key, counts) in cells.iter().filter(|(_, c)| c.probes > 0) {
-            let index = data.cells.len();
-            data.failures += counts.failures;
-            data.successes += counts.probes - counts.failures;
-            if let Some(node) = paths.node_of_client(key.client) {
-                data.by_client.entry(node).or_default().push(index);
+        let mut data = Self {
+            known: window.known().clone(),
+            ..Self::default()
+        };
+        for (begin, cells) in window.parts() {
+            for (key, counts) in cells.iter().filter(|(_, c)| c.probes > 0) {
+                data.push(begin, *key, counts, paths, &class_of);
             }
-            match key.dest {
-                Destination::Entry(pod) => {
-                    data.by_pod.entry(pod).or_default().push(index);
-                    if let Some(node) = paths.mesh.pod_nodes.get(&pod) {
-                        data.by_node.entry(*node).or_default().push(index);
-                    }
-                }
-                Destination::Peer(node) => data.by_node.entry(node).or_default().push(index),
-                Destination::Unknown => data.unknown_entry.push(index),
-                Destination::Name(_) => data.questions.push(index),
-            }
-            let mut kinds = KindProfile::default();
-            for ((kind, status), (weight, _)) in &counts.kinds {
-                kinds[class_index(class_of(*kind, *status))] += to_probes(*weight);
-            }
-            data.cells.push(DataCell {
-                key: *key,
-                probes: counts.probes,
-                failures: counts.failures,
-                kinds,
-            });
         }
         data
+    }
+
+    fn push(
+        &mut self,
+        begin: Round,
+        key: CellKey,
+        counts: &CellCounts,
+        paths: &SubjectPaths,
+        class_of: &impl Fn(KindIx, Option<u16>) -> KindClass,
+    ) {
+        let index = self.cells.len();
+        self.failures += counts.failures;
+        self.successes += counts.probes - counts.failures;
+        if let Some(node) = paths.node_of_client(key.client) {
+            self.by_client.entry(node).or_default().push(index);
+        }
+        match key.dest {
+            Destination::Entry(pod) => {
+                self.by_pod.entry(pod).or_default().push(index);
+                if let Some(node) = paths.mesh.pod_nodes.get(&pod) {
+                    self.by_node.entry(*node).or_default().push(index);
+                }
+            }
+            Destination::Peer(node) => self.by_node.entry(node).or_default().push(index),
+            Destination::Unknown => self.unknown_entry.push(index),
+            Destination::Name(_) => self.questions.push(index),
+        }
+        let mut kinds = KindProfile::default();
+        for ((kind, status), (weight, _)) in &counts.kinds {
+            kinds[class_index(class_of(*kind, *status))] += to_probes(*weight);
+        }
+        self.cells.push(DataCell {
+            key,
+            begin,
+            probes: counts.probes,
+            failures: counts.failures,
+            kinds,
+        });
+    }
+
+    /// Returns those of `regions` that may have caused failures in a round: a known cause explains nothing from before it began
+    /// and after it was over.
+    pub(crate) fn present(&self, regions: &[Region], round: Round) -> Vec<Region> {
+        let present = |region: &&Region| self.is_present(**region, round);
+        regions.iter().filter(present).copied().collect()
+    }
+
+    fn is_present(&self, region: Region, round: Round) -> bool {
+        self.known.get(&region).is_none_or(|span| span.contains(round))
     }
 
     pub(crate) const fn failures(&self) -> u64 {
@@ -189,6 +222,7 @@ impl ComparisonData {
     pub(crate) fn shares(&self, region: Region, paths: &SubjectPaths) -> RegionShares {
         self.candidate_cells(region, paths)
             .into_iter()
+            .filter(|i| self.is_present(region, self.cells[*i].begin))
             .map(|i| (i, alpha(&[region], &self.cells[i].key, paths)))
             .filter(|(_, alpha)| !alpha.is_zero())
             .collect()
@@ -226,7 +260,7 @@ impl ComparisonData {
                 (_, Some(b)) if b.is_full() => b,
                 (Some(a), None) if !coupled => a,
                 (None, Some(b)) if !coupled => b,
-                _ => alpha(&all, key, paths),
+                _ => alpha(&self.present(&all, self.cells[cell].begin), key, paths),
             };
             union.push((cell, share));
         }

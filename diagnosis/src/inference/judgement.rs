@@ -15,6 +15,7 @@ use super::{
     prior::{Hypothesis, PriorFact, hypotheses},
     sequential_tests::{Cusum, hard_steps, partial_loss_steps},
     subject_pool::SubjectPool,
+    window::WindowCells,
 };
 use crate::{
     evidence::{
@@ -78,6 +79,12 @@ impl ChangeDetectors {
         !self.cusums.is_empty()
     }
 
+    /// Returns the start of the earliest rise.
+    pub(crate) fn rising_since(&self) -> Option<Round> {
+        let pairs = self.cusums.values().flatten();
+        pairs.filter_map(Cusum::rising_since).min()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.cusums.clear();
     }
@@ -114,13 +121,14 @@ impl JudgementInput {
     pub(crate) fn new(
         unit: &JudgementUnit,
         start: Round,
-        cells: RoundCells,
+        window: WindowCells,
         paths: SubjectPaths,
         world: &NameRegistry,
         kinds: &BTreeSet<RegionKind>,
         facts: &[PriorFact],
     ) -> Self {
-        let data = ComparisonData::new(&cells, &paths, |kind, status| world.class_of(kind, status));
+        let data = ComparisonData::new(&window, &paths, |kind, status| world.class_of(kind, status));
+        let cells = window.all;
         let mut kinds = kinds.clone();
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
@@ -381,8 +389,10 @@ fn finding(
     union.push(head);
     let mut client_rounds = BTreeSet::new();
     for (round, keys) in failing.range(start..) {
+        let present = [others, union.as_slice()].map(|regions| problem.data.present(regions, *round));
         for key in keys {
-            if alpha(&union, key, paths).permille() > alpha(others, key, paths).permille() {
+            let [others, union] = present.each_ref().map(|regions| alpha(regions, key, paths));
+            if union.permille() > others.permille() {
                 client_rounds.insert((*round, key.client));
             }
         }

@@ -17,6 +17,7 @@ pub(crate) mod prior;
 pub(crate) mod recovery;
 pub(crate) mod sequential_tests;
 pub(crate) mod subject_pool;
+pub(crate) mod window;
 
 #[cfg(test)]
 mod worked_example;

@@ -199,6 +199,12 @@ impl RecoveryProgress {
             && self.log_likelihood_ratio <= healthy_bound()
     }
 
+    /// Returns the last round with a failure if enough probes have passed since then. A pause of the fault looks the same.
+    pub(crate) fn last_failure_before_successes(&self) -> Option<Round> {
+        self.last_failure
+            .filter(|_| self.log_likelihood_ratio <= healthy_bound())
+    }
+
     /// Reports whether a probe has passed since the last failure.
     pub(crate) fn has_successes_since_failure(&self) -> bool {
         self.log_likelihood_ratio < 0.0

@@ -12,6 +12,7 @@ use super::{
     posterior::{Comparison, Posterior},
     prior::{Hypothesis, hypotheses},
     sequential_tests::{Cusum, broken_bound, hard_steps, healthy_bound, ln_beta_binomial},
+    window::WindowCells,
 };
 use crate::{
     evidence::{
@@ -122,14 +123,18 @@ fn cells(stage: ExampleStage) -> RoundCells {
 
 fn posterior(cells: &RoundCells, likelihood: &mut Likelihood) -> Posterior {
     let paths = scene();
-    let data = ComparisonData::new(cells, &paths, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(&WindowCells::undivided(cells.clone()), &paths, |_, _| {
+        KindClass::Timeout
+    });
     let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
     Comparison::new(&data, &paths, &hypotheses).posterior_given(&[], likelihood)
 }
 
 fn with_problem<R>(stage: ExampleStage, check: impl FnOnce(Comparison<'_>, &mut Likelihood) -> R) -> R {
     let paths = scene();
-    let data = ComparisonData::new(&cells(stage), &paths, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(&WindowCells::undivided(cells(stage)), &paths, |_, _| {
+        KindClass::Timeout
+    });
     let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
     let problem = Comparison::new(&data, &paths, &hypotheses).with_common_rate();
     check(problem, &mut Likelihood::default())
@@ -319,7 +324,7 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
     }
     let (pair, client) = (Region::Pair(NodeIx(2), NodeIx(0)), Region::Client(NodeIx(2)));
     let paths = scene();
-    let data = ComparisonData::new(&cells, &paths, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(&WindowCells::undivided(cells), &paths, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
     let problem = Comparison::new(&data, &paths, &hypotheses);
     let posterior = problem.posterior_given(&[], &mut Likelihood::default());

@@ -33,9 +33,9 @@ impl Engine {
     ) {
         let start = judgement.input.start;
         let (own, controls) = self.blocks_of(unit);
-        let cells = self.cells_since(&own, &controls, start, true);
+        let cells = self.cells_since((&own, &controls), start, &self.known_spans(unit), true);
         for (key, all) in &judgement.input.cells {
-            let base = cells.get(key).cloned().unwrap_or_default();
+            let base = cells.all.get(key).cloned().unwrap_or_default();
             if all.unweighted_probes > base.unweighted_probes {
                 let f = all.failures.saturating_sub(base.failures);
                 let counts = CellCounts {
