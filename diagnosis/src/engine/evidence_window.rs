@@ -24,6 +24,9 @@ use crate::{
 /// Failures from which the grid of failure rates is dense.
 const MANY_FAILURES: u64 = 100 * ONE_PROBE;
 
+/// How many rounds before the first failure of an incident its cause may show in other subjects.
+const MAX_ONSET_ROUNDS: i64 = 2;
+
 /// Rounds with failures from which a partial loss has lasted.
 const MIN_LASTING_ROUNDS: usize = 6;
 
@@ -121,8 +124,8 @@ impl Engine {
     pub(super) fn known_spans(&self, unit: &JudgementUnit) -> KnownSpans {
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
         let span = |period: CausePeriod| KnownSpan {
-            first: period.since.round(self.settings.interval),
-            last: period.last_failure,
+            first: Round(period.since.round(self.settings.interval).0 - MAX_ONSET_ROUNDS),
+            last: period.last_failure.map(|last| Round(last.0 + 1)),
         };
         known
             .into_iter()
