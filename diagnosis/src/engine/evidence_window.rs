@@ -125,7 +125,7 @@ impl Engine {
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
         let span = |period: CausePeriod| KnownSpan {
             first: Round(period.since.round(self.settings.interval).0 - MAX_ONSET_ROUNDS),
-            last: period.last_failure.map(|last| Round(last.0 + 1)),
+            last: period.last_failure,
         };
         known
             .into_iter()
