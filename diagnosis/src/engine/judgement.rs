@@ -213,7 +213,7 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
         let spans = self.known_spans(unit);
-        let mut windows: Vec<(Round, WindowCells)> = windows
+        let windows: Vec<(Round, WindowCells)> = windows
             .into_iter()
             .map(|start| (start, self.cells_since((own, controls), start, &spans, false)))
             .collect();
@@ -227,7 +227,7 @@ impl Engine {
         let (start, cells) = risen.or(windows.last())?;
         self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
         let mut cases = Vec::new();
-        for (start, cells) in windows.drain(..) {
+        for (start, cells) in windows {
             cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);

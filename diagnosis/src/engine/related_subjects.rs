@@ -49,26 +49,26 @@ impl Engine {
         start: Round,
         likelihood: &mut Likelihood,
     ) -> SubjectPool {
-        let pool = self.unexplained_pool(unit, start);
+        let spans = self.known_spans(unit);
+        let pool = self.unexplained_pool(unit, start, &spans);
         if pool.is_empty() {
             return pool;
         }
-        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let known: Vec<Region> = known.into_keys().filter(|region| pool.shares(*region)).collect();
+        let known: Vec<Region> = spans.into_keys().filter(|region| pool.shares(*region)).collect();
         pool.with_known(&known, likelihood)
     }
 
-    fn unexplained_pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
+    fn unexplained_pool(&mut self, unit: &JudgementUnit, start: Round, known: &KnownSpans) -> SubjectPool {
         match unit.without_latency() {
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
-                self.related_subjects(unit, self.related_fronts(unit, start), start),
+                self.related_subjects(unit, self.related_fronts(unit, start), start, known),
                 |region| region.is_cluster_wide() || matches!(region, Region::Backend(_)),
                 |region| !region.is_global(),
             ),
             JudgementUnit::Target(_) => {
                 let beside = |region: Region| region != Region::Target;
                 SubjectPool::new(
-                    self.related_subjects(unit, self.related_hosts(unit, start), start),
+                    self.related_subjects(unit, self.related_hosts(unit, start), start, known),
                     beside,
                     |region| region == Region::Target,
                 )
@@ -236,12 +236,14 @@ impl Engine {
         unit: &JudgementUnit,
         beside: Vec<JudgementUnit>,
         start: Round,
+        known: &KnownSpans,
     ) -> Vec<Arc<OtherSubject>> {
         let own = self.blocks_of(unit).0;
         // One cause has the same effect on every balancer.
         let unhealthy_nodes = self.judgement.units.get(unit).map(|state| state.unhealthy_nodes);
         let unhealthy_nodes = unhealthy_nodes.unwrap_or_default();
-        let mut spans = self.known_spans(unit);
+        // Only these divide the window, and subjects with the same ones share the others' evidence.
+        let mut spans = known.clone();
         spans.retain(|_, span| span.first > start || span.last.is_some());
         let mut others = Vec::new();
         for other in beside {

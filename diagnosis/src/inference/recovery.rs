@@ -196,13 +196,17 @@ impl RecoveryProgress {
     pub(crate) fn accepts_healthy(&self) -> bool {
         self.passed_rounds() >= MIN_ROUNDS
             && self.rounds_with_success >= MIN_ROUNDS_WITH_SUCCESS
-            && self.log_likelihood_ratio <= healthy_bound()
+            && self.enough_passed()
+    }
+
+    /// Reports whether the probes since the last failure decide the test.
+    fn enough_passed(&self) -> bool {
+        self.log_likelihood_ratio <= healthy_bound()
     }
 
     /// Returns the last round with a failure if enough probes have passed since then. A pause of the fault looks the same.
     pub(crate) fn last_failure_before_successes(&self) -> Option<Round> {
-        self.last_failure
-            .filter(|_| self.log_likelihood_ratio <= healthy_bound())
+        self.last_failure.filter(|_| self.enough_passed())
     }
 
     /// Reports whether a probe has passed since the last failure.

@@ -63,16 +63,11 @@ impl Conditions<'_> {
     /// Returns the fault that breaks a hop at a time, if one does: of several, the one that a packet meets first.
     pub fn broken(&self, hop: &Hop, at: i64, rng: &mut Rng) -> Option<(usize, FailureMode)> {
         let plan = self.plan;
-        let mut found: Option<usize> = None;
-        for (index, fault) in plan.faults.iter().enumerate() {
-            if fault.is_active(at) && fault.part.touches(hop, &plan.cluster) && rng.chance(fault.theta) {
-                let is_met_before = |other: usize| fault.part.place() < plan.faults[other].part.place();
-                if found.is_none_or(is_met_before) {
-                    found = Some(index);
-                }
-            }
-        }
-        found.map(|index| (index, plan.faults[index].mode))
+        let striking = plan.faults.iter().enumerate().filter(|(_, fault)| {
+            fault.is_active(at) && fault.part.touches(hop, &plan.cluster) && rng.chance(fault.theta)
+        });
+        let first = striking.min_by_key(|(_, fault)| fault.part.place());
+        first.map(|(index, fault)| (index, fault.mode))
     }
 
     /// Reports whether the prober of a node is dead at a time.
