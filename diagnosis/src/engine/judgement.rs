@@ -225,10 +225,11 @@ impl Engine {
             .iter()
             .find(|(start, _)| rise.is_none_or(|rise| *start >= rise));
         let (start, cells) = risen.or(windows.last())?;
-        self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
+        let mut risen = self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
         let mut cases = Vec::new();
         for (start, cells) in windows {
-            cases.push(self.judgement_input(unit, start, cells, facts, likelihood));
+            let case = risen.take_if(|input| input.start == start);
+            cases.push(case.unwrap_or_else(|| self.judgement_input(unit, start, cells, facts, likelihood)));
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
         let doubt = self.residual_doubt(unit);
@@ -237,7 +238,7 @@ impl Engine {
     }
 
     /// Selects what fits the subject's evidence best where its paths are not known: how many questions a lookup asks, and
-    /// whether balancers avoid nodes that fail.
+    /// whether balancers avoid nodes that fail. Returns the input of the judgement if a choice was necessary.
     fn assume_paths(
         &mut self,
         unit: &JudgementUnit,
@@ -245,29 +246,39 @@ impl Engine {
         known: &[Region],
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
-    ) {
+    ) -> Option<JudgementInput> {
         self.judgement.questions = QuestionsPerLookup::One;
         let paths = self.subject_paths(unit, &cells.all);
-        let mut score = |engine: &mut Self| {
+        let mut scored = |engine: &mut Self| {
             let input = engine.judgement_input(unit, start, cells.clone(), facts, likelihood);
-            input.best_score(known, likelihood)
+            (input.best_score(known, likelihood), input)
         };
+        let mut chosen = None;
         if paths.resolver_pods.len() > 1 {
-            let one = score(self);
+            let one = scored(self);
             self.judgement.questions = QuestionsPerLookup::Two;
-            if score(self) <= one {
+            let two = scored(self);
+            chosen = Some(if two.0 > one.0 {
+                two.1
+            } else {
                 self.judgement.questions = QuestionsPerLookup::One;
-            }
+                one.1
+            });
         }
         let mut clients = cells.all.keys().map(|key| paths.node_of_client(key.client));
         if clients.any(|node| paths.is_balanced_over_nodes(node)) {
             self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
-            let used = score(self);
+            let used = scored(self);
             self.assume_unhealthy_nodes(unit, UnhealthyNodes::OutOfPool);
-            if score(self) <= used {
+            let avoided = scored(self);
+            chosen = Some(if avoided.0 > used.0 {
+                avoided.1
+            } else {
                 self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
-            }
+                used.1
+            });
         }
+        chosen
     }
 
     fn assume_unhealthy_nodes(&mut self, unit: &JudgementUnit, assumed: UnhealthyNodes) {

@@ -12,6 +12,7 @@ use crate::{
     evidence::block::{CellBlock, EvidenceKind},
     ids::NodeIx,
     inference::{
+        candidates::candidates,
         comparison_data::ComparisonData,
         judgement_unit::JudgementUnit,
         likelihood::Likelihood,
@@ -284,7 +285,11 @@ impl Engine {
             self.registry.class_of(kind, status)
         });
         OtherSubject {
-            hypotheses: hypotheses(&other.region_kinds(&paths, &channels), &paths, &data, &facts),
+            candidates: candidates(
+                &hypotheses(&other.region_kinds(&paths, &channels), &paths, &data, &facts),
+                &data,
+                &paths,
+            ),
             data,
             paths,
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::Round;
 
 use super::{
+    candidates::{CandidateHypothesis, candidates},
     comparison_data::ComparisonData,
     goodness_of_fit::{MAX_LACK_OF_FIT, ln_marginal_saturated},
     judgement_unit::JudgementUnit,
@@ -12,7 +13,7 @@ use super::{
     likelihood::{Likelihood, log_sum_exp},
     multiple_comparisons::ResidualDoubt,
     posterior::{Comparison, Posterior, ScoredRegion},
-    prior::{Hypothesis, PriorFact, hypotheses},
+    prior::{PriorFact, hypotheses},
     sequential_tests::{Cusum, hard_steps, partial_loss_steps},
     subject_pool::SubjectPool,
     window::WindowCells,
@@ -113,7 +114,7 @@ pub(crate) struct JudgementInput {
     pub(crate) paths: SubjectPaths,
     pub(crate) cells: RoundCells,
     pub(crate) data: ComparisonData,
-    pub(crate) hypotheses: Vec<Hypothesis>,
+    candidates: Vec<CandidateHypothesis>,
     pub(crate) pool: SubjectPool,
 }
 
@@ -147,7 +148,7 @@ impl JudgementInput {
         }
         Self {
             start,
-            hypotheses: hypotheses(&kinds, &paths, &data, facts),
+            candidates: candidates(&hypotheses(&kinds, &paths, &data, facts), &data, &paths),
             paths,
             data,
             cells,
@@ -157,14 +158,13 @@ impl JudgementInput {
 
     /// Adds the evidence of the other subjects to the hypotheses that would affect them too.
     pub(crate) fn with_pool(mut self, pool: SubjectPool, l: &mut Likelihood) -> Self {
-        let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
         if !pool.is_empty() {
             let base = pool.baseline(&[], l);
-            for hypothesis in global {
-                if self
-                    .data
-                    .has_failures(&self.data.shares(hypothesis.region, &self.paths))
-                {
+            for CandidateHypothesis {
+                hypothesis, failing, ..
+            } in &mut self.candidates
+            {
+                if pool.shares(hypothesis.region) && !failing.is_empty() {
                     hypothesis.ln_pooled = pool.ln_gain(&base, hypothesis.region, l);
                 }
             }
@@ -183,7 +183,7 @@ impl JudgementInput {
     }
 
     pub(crate) fn comparison(&self) -> Comparison<'_> {
-        Comparison::new(&self.data, &self.paths, &self.hypotheses).with_pool(&self.pool)
+        Comparison::new(&self.data, &self.paths, &self.candidates).with_pool(&self.pool)
     }
 }
 

@@ -5,6 +5,7 @@
 //! prior ───────────────────────┴▶ posterior (with pool: evidence of the other subjects) ─▶ judgement
 //! ```
 
+pub(crate) mod candidates;
 pub(crate) mod comparison_data;
 pub(crate) mod goodness_of_fit;
 pub(crate) mod judgement;

@@ -8,9 +8,9 @@ mod scores;
 use std::collections::BTreeMap;
 
 use super::{
+    candidates::CandidateHypothesis,
     comparison_data::{ComparisonData, RegionShares},
     likelihood::{Likelihood, log_sum_exp},
-    prior::Hypothesis,
     subject_pool::SubjectPool,
 };
 use crate::regions::{Region, paths::SubjectPaths, share::PathShare};
@@ -83,14 +83,6 @@ impl Posterior {
     }
 }
 
-/// A hypothesis with the cells it affects.
-#[derive(Debug)]
-struct CandidateHypothesis {
-    hypothesis: Hypothesis,
-    shares: RegionShares,
-    failing: Vec<usize>,
-}
-
 /// A fixed set of regions with the cells they affect.
 #[derive(Debug, Default)]
 struct FixedRegions {
@@ -104,35 +96,23 @@ struct FixedRegions {
 pub(crate) struct Comparison<'a> {
     pub(crate) data: &'a ComparisonData,
     pub(crate) paths: &'a SubjectPaths,
-    candidates: Vec<CandidateHypothesis>,
+    candidates: &'a [CandidateHypothesis],
     pool: Option<&'a SubjectPool>,
     /// Whether two faults may have separate rates; otherwise their union has one rate.
     separate_rates: bool,
 }
 
-/// Up to this many hypotheses all are compared; above it, only those whose region contains a failure. The others
-/// explain nothing and differ from "healthy" by less than their prior.
-const MAX_COMPARED_WITHOUT_FAILURES: usize = 400;
 /// ln of a Bayes factor of 100: pooled evidence that separates regions with equal signatures.
 const POOL_SEPARATION: f64 = 4.6;
 /// Distance to the best score, in nats, beyond which exact scores are not computed.
 const PRUNING_MARGIN: f64 = 10.0;
 
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(data: &'a ComparisonData, paths: &'a SubjectPaths, hypotheses: &[Hypothesis]) -> Self {
-        let all = hypotheses.len() <= MAX_COMPARED_WITHOUT_FAILURES;
-        let candidates = hypotheses
-            .iter()
-            .filter_map(|hypothesis| {
-                let shares = data.shares(hypothesis.region, paths);
-                let failing = data.failing_cells(&shares);
-                (all || !failing.is_empty()).then_some(CandidateHypothesis {
-                    hypothesis: *hypothesis,
-                    shares,
-                    failing,
-                })
-            })
-            .collect();
+    pub(crate) const fn new(
+        data: &'a ComparisonData,
+        paths: &'a SubjectPaths,
+        candidates: &'a [CandidateHypothesis],
+    ) -> Self {
         Self {
             data,
             paths,
@@ -158,11 +138,16 @@ impl<'a> Comparison<'a> {
     fn fixed_regions(&self, regions: &[Region]) -> FixedRegions {
         let mut fixed = FixedRegions::default();
         for region in regions {
-            let shares = self.data.shares(*region, self.paths);
-            fixed.failing.push(self.data.failing_cells(&shares));
+            let candidate = self.candidates.iter().find(|c| c.hypothesis.region == *region);
+            let computed = match candidate {
+                Some(_) => RegionShares::new(),
+                None => self.data.shares(*region, self.paths),
+            };
+            let shares = candidate.map_or(&computed, |candidate| &candidate.shares);
+            fixed.failing.push(self.data.failing_cells(shares));
             fixed.shares = self
                 .data
-                .union((&fixed.shares, &fixed.regions), (&shares, *region), self.paths);
+                .union((&fixed.shares, &fixed.regions), (shares, *region), self.paths);
             fixed.regions.push(*region);
         }
         fixed

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use super::{
+    candidates::CandidateHypothesis,
     comparison_data::{ComparisonData, RegionShares},
     likelihood::{Likelihood, log_sum_exp},
     posterior::Comparison,
@@ -30,7 +31,7 @@ const MAX_LOCAL: usize = 4;
 pub(crate) struct OtherSubject {
     pub(crate) data: ComparisonData,
     pub(crate) paths: SubjectPaths,
-    pub(crate) hypotheses: Vec<Hypothesis>,
+    pub(crate) candidates: Vec<CandidateHypothesis>,
 }
 
 /// Another subject of a pool.
@@ -107,10 +108,18 @@ impl OtherSubject {
         let mut terms = vec![none];
         let mut local = Vec::new();
         if self.data.failures() > 0 {
-            for hypothesis in self.hypotheses.iter().filter(|h| is_local(h.region)) {
-                let Some(union) = self.with_failing((&shares, &regions), hypothesis.region) else {
-                    continue;
-                };
+            let may_explain = |candidate: &&CandidateHypothesis| {
+                is_local(candidate.hypothesis.region) && !candidate.failing.is_empty()
+            };
+            for CandidateHypothesis {
+                hypothesis,
+                shares: own,
+                ..
+            } in self.candidates.iter().filter(may_explain)
+            {
+                let union = self
+                    .data
+                    .union((&shares, &regions), (own, hypothesis.region), &self.paths);
                 let term = hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&union));
                 terms.push(term);
                 if term > none {

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use parallax_model::{Channel, KindClass, Round};
 
 use super::{
+    candidates::candidates,
     comparison_data::ComparisonData,
     goodness_of_fit::ln_marginal_saturated,
     kind_profiles,
@@ -126,8 +127,8 @@ fn posterior(cells: &RoundCells, likelihood: &mut Likelihood) -> Posterior {
     let data = ComparisonData::new(&WindowCells::undivided(cells.clone()), &paths, |_, _| {
         KindClass::Timeout
     });
-    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
-    Comparison::new(&data, &paths, &hypotheses).posterior_given(&[], likelihood)
+    let candidates = candidates(&hypotheses(&kinds_in_play(), &paths, &data, &[]), &data, &paths);
+    Comparison::new(&data, &paths, &candidates).posterior_given(&[], likelihood)
 }
 
 fn with_problem<R>(stage: ExampleStage, check: impl FnOnce(Comparison<'_>, &mut Likelihood) -> R) -> R {
@@ -135,8 +136,8 @@ fn with_problem<R>(stage: ExampleStage, check: impl FnOnce(Comparison<'_>, &mut 
     let data = ComparisonData::new(&WindowCells::undivided(cells(stage)), &paths, |_, _| {
         KindClass::Timeout
     });
-    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
-    let problem = Comparison::new(&data, &paths, &hypotheses).with_common_rate();
+    let candidates = candidates(&hypotheses(&kinds_in_play(), &paths, &data, &[]), &data, &paths);
+    let problem = Comparison::new(&data, &paths, &candidates).with_common_rate();
     check(problem, &mut Likelihood::default())
 }
 
@@ -325,8 +326,8 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
     let (pair, client) = (Region::Pair(NodeIx(2), NodeIx(0)), Region::Client(NodeIx(2)));
     let paths = scene();
     let data = ComparisonData::new(&WindowCells::undivided(cells), &paths, |_, _| KindClass::Timeout);
-    let hypotheses = hypotheses(&kinds_in_play(), &paths, &data, &[]);
-    let problem = Comparison::new(&data, &paths, &hypotheses);
+    let candidates = candidates(&hypotheses(&kinds_in_play(), &paths, &data, &[]), &data, &paths);
+    let problem = Comparison::new(&data, &paths, &candidates);
     let posterior = problem.posterior_given(&[], &mut Likelihood::default());
     let (best, other) = (score_of(&posterior, pair), score_of(&posterior, client));
     assert!(best.0 - other.0 > libm::log(10.0), "{best:?} {other:?}");

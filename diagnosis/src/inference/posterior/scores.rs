@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{CandidateHypothesis, Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion};
+use super::{Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion};
 use crate::{
     evidence::weights::to_probes,
     inference::{
+        candidates::CandidateHypothesis,
         comparison_data::RegionShares,
         likelihood::{Likelihood, ShareGroups, log_sum_exp},
         prior::P_FAULT,
@@ -38,7 +39,7 @@ impl Comparison<'_> {
         };
         let mut scored: Vec<(ScoredRegion, &[(usize, PathShare)])> = vec![(none, &[])];
         let mut unions = Vec::new();
-        for candidate in &self.candidates {
+        for candidate in self.candidates {
             let region = candidate.hypothesis.region;
             // Next to other faults, a region without failures has nothing to explain.
             if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
