@@ -24,7 +24,8 @@ const MIN_ROUNDS: i64 = 5;
 /// Minimum number of rounds with a success among them.
 const MIN_ROUNDS_WITH_SUCCESS: u32 = 2;
 
-/// A fault that paused may pause again: the time without a failure is at least this multiple of its longest pause.
+/// A fault that pauses repeatedly is over after this multiple of its longest pause. After a single pause it is over once it
+/// has stayed away for [`MIN_ROUNDS`] longer: two faults of one region, one after the other, are no rhythm.
 const PAUSE_FACTOR: i64 = 2;
 /// A longer pause is not part of a rhythm.
 const MAX_PAUSE: i64 = 24;
@@ -73,7 +74,9 @@ pub(crate) struct RecoveryProgress {
     latest_round: Option<Round>,
     /// Most rounds between two failures, up to [`MAX_PAUSE`].
     longest_pause: i64,
-    /// How often the fault came back after a pause.
+    /// Number of pauses.
+    pauses: u32,
+    /// How often the fault came back after a pause of at least [`MIN_FLAPPING_PAUSE`].
     resumptions: u32,
     /// First round of the fault, and the number of rounds with failures.
     first_failure: Option<Round>,
@@ -131,7 +134,7 @@ impl RecoveryProgress {
         if pause > MAX_PAUSE || failures < MIN_RESUMED_SHARE * rate * (failures + passed) {
             return;
         }
-        self.longest_pause = self.longest_pause.max(pause);
+        self.count_pause(pause);
         if pause >= MIN_FLAPPING_PAUSE && rate >= MIN_FLAPPING_RATE {
             self.resumptions += 1;
         }
@@ -140,15 +143,21 @@ impl RecoveryProgress {
     /// Continues the rhythm of an earlier fault of the same region, which this one resumes.
     pub(crate) fn resuming(mut self, earlier: &Self) -> Self {
         self.longest_pause = earlier.longest_pause;
+        self.pauses = earlier.pauses;
         self.first_failure = earlier.first_failure.or(self.first_failure);
         self.failing_rounds += earlier.failing_rounds;
         if let (Some(before), Some(now)) = (earlier.last_failure, self.last_failure) {
             let pause = now.0 - before.0 - 1;
             if pause <= MAX_PAUSE {
-                self.longest_pause = self.longest_pause.max(pause);
+                self.count_pause(pause);
             }
         }
         self
+    }
+
+    fn count_pause(&mut self, pause: i64) {
+        self.longest_pause = self.longest_pause.max(pause);
+        self.pauses = self.pauses.saturating_add(1);
     }
 
     /// Returns how often the fault came back after a pause.
@@ -181,7 +190,13 @@ impl RecoveryProgress {
 
     /// Reports whether the region has proved healthy for longer than its fault pauses.
     pub(crate) fn is_over(&self) -> bool {
-        self.accepts_healthy() && self.passed_rounds() >= PAUSE_FACTOR * self.longest_pause
+        let rhythm = PAUSE_FACTOR * self.longest_pause;
+        let expected = if self.pauses > 1 {
+            rhythm
+        } else {
+            rhythm.min(self.longest_pause + MIN_ROUNDS)
+        };
+        self.accepts_healthy() && self.passed_rounds() >= expected
     }
 
     /// Returns the number of rounds since the last failure.
@@ -351,6 +366,25 @@ mod tests {
             rounds += 1;
         }
         assert_eq!(rounds, 16, "twice eight");
+    }
+
+    #[test]
+    fn a_fault_that_returned_once_is_over_after_a_little_more_than_its_pause() {
+        let healed = |failing: i64, pause: i64| {
+            let mut first = RecoveryProgress::default();
+            (0..failing).for_each(|round| first.step(Round(round), &crossing(10, 0)));
+            let again = Round(failing + pause);
+            let mut recovery = RecoveryProgress::after_failures(10.0, 10.0, again).resuming(&first);
+            let mut round = again.0;
+            while !recovery.is_over() {
+                round += 1;
+                recovery.step(Round(round), &crossing(0, 10));
+            }
+            round - again.0
+        };
+        assert_eq!(healed(4, 16), 16 + MIN_ROUNDS);
+        assert_eq!(healed(4, 3), 3 * PAUSE_FACTOR);
+        assert_eq!(healed(4, MAX_PAUSE + 1), MIN_ROUNDS, "not part of a rhythm");
     }
 
     #[test]
