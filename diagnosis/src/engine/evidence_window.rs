@@ -24,7 +24,8 @@ use crate::{
 /// Failures from which the grid of failure rates is dense.
 const MANY_FAILURES: u64 = 100 * ONE_PROBE;
 
-/// How many rounds before the first failure of an incident its cause may show in other subjects.
+/// How many rounds before the first failure of an incident the failures of other subjects may begin: causes do not show
+/// everywhere in the same round.
 const MAX_ONSET_ROUNDS: i64 = 2;
 
 /// Rounds with failures from which a partial loss has lasted.
@@ -123,9 +124,17 @@ impl Engine {
     /// Returns when each known cause of a subject's failures was there.
     pub(super) fn known_spans(&self, unit: &JudgementUnit) -> KnownSpans {
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let span = |period: CausePeriod| KnownSpan {
-            first: Round(period.since.round(self.settings.interval).0 - MAX_ONSET_ROUNDS),
-            last: period.last_failure,
+        let state = self.judgement.units.get(unit);
+        let rise = state.and_then(|state| state.detectors.rising_since());
+        let span = |period: CausePeriod| {
+            let since = period.since.round(self.settings.interval);
+            let earliest = Round(since.0 - MAX_ONSET_ROUNDS);
+            KnownSpan {
+                first: rise
+                    .filter(|rise| *rise >= earliest)
+                    .map_or(since, |rise| rise.min(since)),
+                last: period.last_failure,
+            }
         };
         known
             .into_iter()
