@@ -101,6 +101,13 @@ dashboards: cargo ## Regenerate alert rules, dashboards and docs/reference/metri
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --lib the_reference_page
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test generated what_is_committed
 
+.PHONY: manifests
+manifests: cargo ## Regenerate the CRDs from code, and deploy/install.yaml, overlays and components from the chart
+	@tests/install-tools helm
+	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --lib the_committed_definitions
+	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test cli chart::files
+	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test cli -- chart::committed chart::differences
+
 .PHONY: deny
 deny: ## Check licences, bans and sources of all dependencies
 	@tests/install-tools deny

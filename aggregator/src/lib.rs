@@ -31,8 +31,7 @@ mod topology;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
-pub use config::{Config, ConfigError, ConfigProblem, SourcePosition, YamlDocument, parse_receiver_url};
-pub use crd::{custom_resource_definitions, custom_resources};
+pub use config::{Config, ConfigError, ConfigProblem, SourcePosition};
 pub use identity::{IdentityOptions, REACH_LABEL, VANTAGE_LABEL};
 pub use prober_listener::ProberListenerError;
 pub use tls::{AuthorityError, TlsOptions};

@@ -34,8 +34,6 @@ enum Command {
     Prober(commands::prober::Args),
     /// Run the aggregator: correlate observations, name causes, serve page, API and metrics.
     Aggregator(commands::aggregator::Args),
-    /// Print the objects of a Kubernetes installation as YAML.
-    Manifests(commands::manifests::Args),
     /// Manage vantages outside the cluster.
     Vantage(commands::vantage::Args),
     /// Show whether all is well: the current state of the mesh in a few lines.
@@ -100,7 +98,6 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::Prober(args) => commands::prober::run(args),
         Command::Aggregator(args) => commands::aggregator::run(&args),
-        Command::Manifests(args) => commands::manifests::run(&args),
         Command::Vantage(args) => commands::vantage::run(args),
         Command::Status(args) => commands::query::status::run(&args),
         Command::Targets(args) => commands::query::targets::run(&args),

@@ -86,7 +86,7 @@ impl ChallengeExplainer {
                 CertManagerPlacement::locate(&ClusterReader(client.0.clone()), Some(namespace)).await
             }
             _ => CertManagerPlacement::unknown(
-                "challenges.certManagerNamespace is not set in the configuration (the value certManagerNamespace of `parallax manifests` sets it and grants the permissions)",
+                "challenges.certManagerNamespace is not set in the configuration (the value certManagerNamespace of the Helm chart sets it and grants the permissions)",
             ),
         }
     }

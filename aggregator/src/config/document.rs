@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A parsed YAML file. Errors about its values have line and column.
 #[derive(Debug, Clone)]
-pub struct YamlDocument {
+pub(super) struct YamlDocument {
     file: String,
     root: Node,
 }
@@ -25,7 +25,7 @@ impl YamlDocument {
     ///
     /// # Errors
     /// The file cannot be read, is too large, or is not YAML.
-    pub fn open(path: &Path, description: &str) -> Result<Self, ConfigError> {
+    pub(super) fn open(path: &Path, description: &str) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let unreadable = |reason: String| {
             ConfigError::new(vec![ConfigProblem {
@@ -63,7 +63,7 @@ impl YamlDocument {
     ///
     /// # Errors
     /// Returns everything that does not fit the type, each with its position.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         read::deserialize(&self.root).map_err(|found| {
             let complaints = found
                 .into_iter()
@@ -94,8 +94,7 @@ impl YamlDocument {
     }
 
     /// Creates an error about the value at a path.
-    #[must_use]
-    pub fn problem(&self, path: &str, message: String) -> ConfigProblem {
+    pub(super) fn problem(&self, path: &str, message: String) -> ConfigProblem {
         ConfigProblem {
             file: self.file.clone(),
             position: self.root.position_of(path),

@@ -48,8 +48,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// Creates an error from at least one problem.
-    #[must_use]
-    pub fn new(mut complaints: Vec<ConfigProblem>) -> Self {
+    pub(super) fn new(mut complaints: Vec<ConfigProblem>) -> Self {
         complaints.sort_by_key(|complaint| complaint.position);
         Self { problems: complaints }
     }

@@ -32,9 +32,8 @@ use std::{
 use parallax_diagnosis::topology::{ResolversSpec, Topology, TopologySpec};
 use parallax_model::{Micros, NodeName, Vantage};
 
-pub use document::YamlDocument;
+use document::YamlDocument;
 pub use error::{ConfigError, ConfigProblem};
-pub use notify::parse_receiver_url;
 pub use tree::SourcePosition;
 
 use parallax_api::links::ExternalLinks;

@@ -226,7 +226,7 @@ fn validate_name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut
 ///
 /// # Errors
 /// Says what was expected, without quoting the text, which may contain a secret.
-pub fn parse_receiver_url(text: &str, query: bool) -> Result<Url, &'static str> {
+fn parse_receiver_url(text: &str, query: bool) -> Result<Url, &'static str> {
     Url::parse(text)
         .ok()
         .filter(|url| {

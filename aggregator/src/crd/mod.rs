@@ -23,6 +23,8 @@ mod tenant_scope;
 mod types;
 
 #[cfg(test)]
+mod definitions;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use judgement::{TargetObjects, TargetReview, TargetRules, validate};
@@ -30,4 +32,4 @@ pub use resource::CustomResourceKind;
 pub(crate) use runs::watch_runs as follow_runs;
 pub(crate) use targets::TargetController;
 pub(crate) use tenant_options::{MAX_TARGETS, NamespaceException, TenantOptions};
-pub use types::{Condition, crds as custom_resources, crds_yaml as custom_resource_definitions};
+pub use types::Condition;

@@ -7,9 +7,9 @@ use parallax_model::{Scope, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{
-    TenantOptions,
+    TenantOptions, definitions,
     judgement::{TargetRules, TargetVerdict, validate},
-    preflights, types,
+    preflights,
 };
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yaml");
@@ -17,14 +17,14 @@ const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yam
 /// `PARALLAX_BLESS=1` regenerates the committed file.
 #[test]
 fn the_committed_definitions_are_what_the_types_say() {
-    let written = types::crds_yaml().unwrap();
+    let written = definitions::crds_yaml().unwrap();
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         std::fs::write(COMMITTED, &written).unwrap();
     }
     let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
     assert!(
         committed == written,
-        "deploy/crds.yaml is out of date; regenerate it with PARALLAX_BLESS=1 and review the diff"
+        "deploy/crds.yaml is out of date; regenerate it with `make manifests` and review the diff"
     );
 }
 
@@ -55,7 +55,7 @@ fn every_schema_is_structural() {
             holds(inner, &format!("{path}[]"));
         }
     }
-    let all = types::crds().into_iter().chain([preflights::crd()]);
+    let all = definitions::crds().into_iter().chain([preflights::crd()]);
     for definition in all {
         let definition = serde_json::to_value(definition).unwrap();
         let version = &definition["spec"]["versions"][0];

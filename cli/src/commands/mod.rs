@@ -2,7 +2,6 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod check;
-pub(crate) mod manifests;
 pub(crate) mod notify;
 pub(crate) mod preflight;
 pub(crate) mod prober;

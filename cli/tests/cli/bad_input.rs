@@ -1,8 +1,8 @@
 //! Invalid input: one clear error, an exit code that says whose fault it is, and nothing is started.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, process::Stdio};
 
-use crate::commands::{config, run, text};
+use crate::commands::{config, parallax, run, text};
 
 /// Asserts exit code 2 and an error with file, line and expectation.
 fn refused(yaml: &str, words: &[&str]) {
@@ -118,4 +118,17 @@ fn impossible_flags_are_usage_errors() {
             text(&output.stderr)
         );
     }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_failure() {
+    let mut child = parallax()
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

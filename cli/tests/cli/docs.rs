@@ -164,13 +164,3 @@ fn every_yaml_that_is_shown_can_be_read() {
     }
     assert!(shown > 5, "{shown}");
 }
-
-#[test]
-fn the_definitions_of_custom_resources_are_printed_as_they_are_committed() {
-    let output = parallax().args(["manifests", "--crds"]).output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(
-        text(&output.stdout),
-        fs::read_to_string(repository("deploy/crds.yaml")).unwrap()
-    );
-}

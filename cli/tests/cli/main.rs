@@ -9,7 +9,6 @@ mod commands;
 mod docs;
 mod faults;
 mod identity;
-mod manifests;
 mod notify;
 mod preflight;
 mod readme;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_saphyr::LitString;
 
-use super::{Alert, all, targets::NEVER_WORKED};
+use super::{Alert, all};
 use crate::{SerializationError, yaml};
 
 #[derive(Debug, Serialize)]
@@ -33,7 +33,7 @@ struct AlertRule {
 /// A `PrometheusRule` of `monitoring.coreos.com/v1`, with the fields used here.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PrometheusRule {
+struct PrometheusRule {
     api_version: &'static str,
     kind: &'static str,
     metadata: RuleMetadata,
@@ -42,29 +42,9 @@ pub struct PrometheusRule {
 
 #[derive(Debug, Serialize)]
 struct RuleMetadata {
-    labels: BTreeMap<String, String>,
+    labels: BTreeMap<&'static str, &'static str>,
     name: &'static str,
-    namespace: String,
-}
-
-impl PrometheusRule {
-    /// All alerts, as an object in the namespace of an installation, with the labels that the operator selects by. A
-    /// target that has never worked raises an alert after `never_worked_minutes`; zero removes that alert.
-    #[must_use]
-    pub fn new(namespace: &str, labels: &BTreeMap<String, String>, never_worked_minutes: u32) -> Self {
-        let mut labels = labels.clone();
-        labels.insert("app.kubernetes.io/name".to_owned(), "parallax".to_owned());
-        Self {
-            api_version: "monitoring.coreos.com/v1",
-            kind: "PrometheusRule",
-            metadata: RuleMetadata {
-                labels,
-                name: "parallax",
-                namespace: namespace.to_owned(),
-            },
-            spec: rule_groups(never_worked_minutes),
-        }
-    }
+    namespace: &'static str,
 }
 
 /// The header of both files.
@@ -73,16 +53,8 @@ const HEADER: &str = "\
 # and inhibited: docs/use/alerts.md.
 ";
 
-/// Default time after which a target that has never worked raises an alert, in minutes.
-pub const NEVER_WORKED_MINUTES: u32 = 30;
-
-fn rule_groups(never_worked_minutes: u32) -> RuleGroups {
-    let mut alerts = all();
-    alerts.retain(|alert| never_worked_minutes > 0 || alert.name != NEVER_WORKED);
-    for alert in alerts.iter_mut().filter(|alert| alert.name == NEVER_WORKED) {
-        alert.for_seconds = never_worked_minutes * 60;
-    }
-    let rules = alerts.iter().map(AlertRule::from_alert).collect();
+fn rule_groups() -> RuleGroups {
+    let rules = all().iter().map(AlertRule::from_alert).collect();
     RuleGroups {
         groups: vec![RuleGroup {
             name: "parallax",
@@ -120,11 +92,20 @@ pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
 
 /// The file for `rule_files`.
 pub fn rule_file() -> Result<String, SerializationError> {
-    Ok(format!("{HEADER}{}", yaml(&rule_groups(NEVER_WORKED_MINUTES))?))
+    Ok(format!("{HEADER}{}", yaml(&rule_groups())?))
 }
 
 /// The object for the Prometheus operator, for an installation with default values.
 pub fn rule_object_file() -> Result<String, SerializationError> {
-    let object = PrometheusRule::new("parallax", &BTreeMap::new(), NEVER_WORKED_MINUTES);
+    let object = PrometheusRule {
+        api_version: "monitoring.coreos.com/v1",
+        kind: "PrometheusRule",
+        metadata: RuleMetadata {
+            labels: BTreeMap::from([("app.kubernetes.io/name", "parallax")]),
+            name: "parallax",
+            namespace: "parallax",
+        },
+        spec: rule_groups(),
+    };
     Ok(format!("{HEADER}{}", yaml(&object)?))
 }

@@ -1,10 +1,7 @@
 //! Alerts about failures that users notice.
 
-use super::{Alert, Severity, rules::NEVER_WORKED_MINUTES};
+use super::{Alert, Severity};
 use crate::promql::{aggregate_of_leader, of_leader, ready_leader, surviving_restarts, targets_with_ratio};
-
-/// The alert whose duration is a setting of the installation.
-pub(super) const NEVER_WORKED: &str = "ParallaxTargetNeverWorked";
 
 pub(super) fn alerts() -> Vec<Alert> {
     let never = "parallax_target_never_ok{pending=\"no\"}";
@@ -39,14 +36,15 @@ pub(super) fn alerts() -> Vec<Alert> {
             description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
         },
         Alert {
-            name: NEVER_WORKED,
+            // The chart changes its time, or leaves it out: podMonitor.neverWorkedMinutes.
+            name: "ParallaxTargetNeverWorked",
             severity: Severity::Warning,
             expression: format!(
                 "max by (cluster, job, target) (last_over_time({never}[10m])) unless on (cluster, job) {}\nor on (cluster, job, target)\n{}",
                 ready_leader(),
                 aggregate_of_leader("max", "cluster, job, target", never)
             ),
-            for_seconds: NEVER_WORKED_MINUTES * 60,
+            for_seconds: 30 * 60,
             summary: "{{ $labels.target }} has never worked",
             description: "No probe of it has succeeded since it appeared. If it is not in service yet, mark it: with the annotation parallax.dev/pending: \"true\" of its Service, Ingress or HTTPRoute, or the field pending of the target.",
         },

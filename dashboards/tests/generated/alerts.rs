@@ -1,11 +1,8 @@
 //! Rules, their object, Grafana's file, inhibition rules, runbooks and test cases agree.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::{collections::BTreeSet, fs};
 
-use parallax_dashboards::alerts::{all, rules::PrometheusRule};
+use parallax_dashboards::alerts::all;
 use serde_json::Value;
 
 use crate::{read, repository, words};
@@ -27,24 +24,6 @@ fn the_plain_file_and_the_object_of_the_operator_have_the_same_rules() {
     assert_eq!(object["apiVersion"], "monitoring.coreos.com/v1");
     assert_eq!(object["kind"], "PrometheusRule");
     assert_eq!(object["metadata"]["namespace"], "parallax");
-}
-
-#[test]
-fn an_installation_chooses_when_what_never_worked_raises_an_alert_and_whether() {
-    let rules = |minutes| {
-        let object = PrometheusRule::new("parallax", &BTreeMap::new(), minutes);
-        let object = serde_json::to_value(object).unwrap();
-        object["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
-    };
-    let never = |rules: &[Value]| {
-        let mut found = rules
-            .iter()
-            .filter(|rule| rule["alert"] == "ParallaxTargetNeverWorked");
-        found.next().map(|rule| rule["for"].clone())
-    };
-    assert_eq!(never(&rules(45)), Some("45m".into()));
-    assert_eq!(never(&rules(0)), None);
-    assert_eq!(rules(0).len() + 1, rules(45).len());
 }
 
 #[test]

@@ -55,7 +55,7 @@ customResources: true
 {{- $links := list -}}
 {{- range $name := list "grafana" "page" -}}
 {{- with dig $name "" ($.Values.links | default dict) -}}
-{{- $links = append $links (printf "%s: '%s'" $name (include "parallax.url" .)) -}}
+{{- $links = append $links (printf "%s: %s" $name (include "parallax.quotedUrl" .)) -}}
 {{- end -}}
 {{- end -}}
 {{- with $links }}
@@ -94,13 +94,13 @@ notify:
 {{- with .Values.notify.webhooks }}
   webhooks:
 {{- range . }}
-  - {name: '{{ .name }}', url: '{{ include "parallax.url" .url }}', secretFile: '/etc/parallax-secrets/{{ .name }}'}
+  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, secretFile: '/etc/parallax-secrets/{{ .name }}'}
 {{- end }}
 {{- end }}
 {{- with .Values.notify.alertmanagers }}
   alertmanagers:
 {{- range . }}
-  - {name: '{{ .name }}', url: '{{ include "parallax.url" .url }}', job: {{ $namespace }}/parallax-aggregator}
+  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, job: {{ $namespace }}/parallax-aggregator}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -63,6 +63,11 @@ parallax-aggregator.{{ .Release.Namespace }}.svc
 {{- $origin | lower | trimSuffix $defaultPort }}{{ if not (hasPrefix "/" $rest) }}/{{ end }}{{ $rest }}
 {{- end }}
 
+{{/* A URL between single quotes, for the configuration. */}}
+{{- define "parallax.quotedUrl" -}}
+'{{ include "parallax.url" . | replace "'" "''" }}'
+{{- end }}
+
 {{/* Port of a URL. */}}
 {{- define "parallax.urlPort" -}}
 {{- $port := regexFind "^https?://[^/?]+" . | regexFind ":[0-9]+$" | trimPrefix ":" -}}

@@ -1,4 +1,5 @@
-//! What the lab and the tests on a real cluster share: escaped HTML, a Prometheus process.
+//! What the suites share: escaped HTML, a Prometheus process, and Helm with the chart.
 
+pub mod helm;
 pub mod html;
 pub mod prometheus;

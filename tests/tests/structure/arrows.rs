@@ -55,7 +55,6 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-aggregator",
             "parallax-api",
             "parallax-check",
-            "parallax-dashboards",
             "parallax-diagnosis",
             "parallax-history",
             "parallax-kubernetes",
@@ -151,7 +150,11 @@ const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
         &["parallax-api-server", "parallax-fixtures"],
     ),
     ("parallax-api", &["parallax-fixtures"]),
-    ("parallax-cli", &["parallax-api-server", "parallax-skip"]),
+    (
+        "parallax-cli",
+        &["parallax-api-server", "parallax-skip", "parallax-test-support"],
+    ),
+    ("parallax-control-plane", &["parallax-test-support"]),
     (
         "parallax-dashboards",
         &["parallax-control-plane", "parallax-skip"],

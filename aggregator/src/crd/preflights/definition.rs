@@ -18,8 +18,7 @@ const MAX_NAME_LENGTH: i64 = 253;
 const ISSUER_FIELDS: &str = "[has(self.issuerRef), has(self.class), has(self.gatewayRef), has(self.certificateRef), has(self.ingressRef)]";
 
 /// Returns the CRD of Preflight.
-#[must_use]
-pub fn crd() -> CustomResourceDefinition {
+pub(in crate::crd) fn crd() -> CustomResourceDefinition {
     let mut definition = Preflight::crd();
     for version in &mut definition.spec.versions {
         let schema = version

@@ -2,6 +2,7 @@
 //!
 //! The aggregator does not watch these objects: a preflight creates objects for which the aggregator has no permission.
 
+#[cfg(test)]
 mod definition;
 mod status;
 mod summary;
@@ -13,7 +14,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use definition::crd;
+#[cfg(test)]
+pub(super) use definition::crd;
 pub use status::{CauseStatus, GroupStatus, HostStatus, PreflightStatus, VerdictStatus};
 pub use summary::{ConditionSummary, MAX_HOSTS, check_conditions, host_status, ready_condition};
 

@@ -14,10 +14,10 @@ use url::Url;
 
 use super::{
     account::{self, EnrolledVantage},
-    call_api,
+    call_api, external_access,
     ttl::BoundedTtl,
 };
-use crate::{commands::manifests::outside, exit::Failure};
+use crate::exit::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -137,12 +137,12 @@ async fn request_token(client: &Client, args: &Args, name: &str) -> Result<(Stri
 /// Returns the URL for machines outside, as configured in the installation.
 async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure> {
     let services = Api::<Service>::namespaced(client.clone(), namespace);
-    let action = format!("read the Service {namespace}/{}", outside::SERVICE);
-    let found = call_api(&action, services.get_opt(outside::SERVICE)).await?;
+    let action = format!("read the Service {namespace}/{}", external_access::SERVICE);
+    let found = call_api(&action, services.get_opt(external_access::SERVICE)).await?;
     found
         .as_ref()
-        .and_then(|service| service.metadata.annotations.as_ref()?.get(outside::HOST))
-        .map(|host| outside::url(host))
+        .and_then(|service| service.metadata.annotations.as_ref()?.get(external_access::HOST_ANNOTATION))
+        .map(|host| external_access::url(host))
         .ok_or_else(|| {
             Failure::Indeterminate(
                 "the installation does not expose the aggregator outside the cluster: set externalHosts in the values, or give --aggregator URL"
@@ -154,16 +154,16 @@ async fn outside_url(client: &Client, namespace: &str) -> Result<String, Failure
 /// Returns the CA that the machine must trust.
 async fn fetch_ca(client: &Client, namespace: &str) -> Result<String, Failure> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let action = format!("read the ConfigMap {namespace}/{}", outside::CA_MAP);
-    let found = call_api(&action, maps.get(outside::CA_MAP)).await?;
+    let action = format!("read the ConfigMap {namespace}/{}", external_access::CA_MAP);
+    let found = call_api(&action, maps.get(external_access::CA_MAP)).await?;
     found
         .data
-        .and_then(|mut data| data.remove(outside::CA_FILE))
+        .and_then(|mut data| data.remove(external_access::CA_KEY))
         .filter(|pem| pem.contains("BEGIN CERTIFICATE"))
         .ok_or_else(|| {
             Failure::Indeterminate(format!(
                 "the aggregator has not published its CA in {namespace}/{} yet; check that it is running",
-                outside::CA_MAP
+                external_access::CA_MAP
             ))
         })
 }

@@ -3,6 +3,7 @@
 
 mod account;
 mod enroll;
+mod external_access;
 mod ttl;
 
 use std::fmt::Write as _;

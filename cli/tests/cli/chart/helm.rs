@@ -1,56 +1,53 @@
-//! The `helm` command.
+//! The installed Helm.
 
 use std::{
-    path::PathBuf,
-    process::{Command, Output},
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
 };
 
 use parallax_skip::skip;
+use parallax_test_support::helm::{Helm, INSTALL_COMMAND};
 
+use super::{Objects, objects};
 use crate::commands::{repository, text};
 
-/// Helm, and the release that it renders.
-pub(crate) struct Helm(PathBuf);
-
-impl Helm {
-    /// Returns the installed Helm. Without one, the test is reported as not run.
-    pub(crate) fn installed(test: &str) -> Option<Self> {
-        let installed = repository("target/tools/bin/helm");
-        for command in [installed, PathBuf::from("helm")] {
-            let version = Command::new(&command).arg("version").output();
-            if version.is_ok_and(|output| output.status.success()) {
-                return Some(Self(command));
-            }
-        }
+/// Returns the installed Helm. Without one, the test is reported as not run.
+pub(super) fn installed(test: &str) -> Option<Helm> {
+    let helm = Helm::find();
+    if helm.is_none() {
         skip(
             test,
             "helm is not installed",
-            "tests/install-tools helm && cargo test --workspace --locked --test cli chart",
+            &format!("{INSTALL_COMMAND} && cargo test --workspace --locked --test cli chart"),
         );
-        None
     }
-
-    pub(crate) fn run(&self, args: &[&str]) -> Output {
-        Command::new(&self.0)
-            .args(args)
-            .current_dir(repository(""))
-            // A kubeconfig of this machine must not matter.
-            .env("KUBECONFIG", "there-is-no-cluster")
-            .output()
-            .unwrap()
-    }
-
-    /// Renders the chart for a release in a namespace, without the objects of its test.
-    pub(crate) fn template(&self, (release, namespace): (&str, &str), further: &[&str]) -> Output {
-        let mut args = vec!["template", release, "deploy/chart"];
-        args.extend(["--namespace", namespace, "--skip-tests"]);
-        args.extend(further);
-        self.run(&args)
-    }
+    helm
 }
 
 /// Returns what a successful command printed.
-pub(crate) fn printed(output: &Output) -> String {
+pub(super) fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Renders a whole installation with the values next to overlays.
+pub(super) fn with_values_of(helm: &Helm, overlays: &[&str]) -> String {
+    let files: Vec<PathBuf> = overlays
+        .iter()
+        .map(|name| repository(&format!("deploy/overlays/{name}/values.yaml")))
+        .collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    helm.installation("parallax", &files).unwrap()
+}
+
+/// Renders a whole installation with given values.
+pub(super) fn with_values(helm: &Helm, namespace: &str, values: &str) -> Objects {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("values.yaml");
+    fs::write(&path, values).unwrap();
+    let rendered = helm
+        .installation(namespace, &[&path])
+        .unwrap_or_else(|error| panic!("{values}: {error:#}"));
+    objects(&rendered)
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Deserialize;
 
-use super::{cases, helm::Helm};
+use super::{cases, helm};
 use crate::commands::text;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ struct Case {
 
 #[test]
 fn wrong_values_are_refused_with_their_path() {
-    let Some(helm) = Helm::installed("wrong_values_are_refused_with_their_path") else {
+    let Some(helm) = helm::installed("wrong_values_are_refused_with_their_path") else {
         return;
     };
     let cases: Vec<Case> = cases("refused");
@@ -27,7 +27,9 @@ fn wrong_values_are_refused_with_their_path() {
     for case in cases {
         fs::write(&values, &case.values).unwrap();
         let release = ("parallax", "parallax");
-        let output = helm.template(release, &["--values", values.to_str().unwrap()]);
+        let output = helm
+            .template(release, &["--values", values.to_str().unwrap()])
+            .unwrap();
         let message = text(&output.stderr);
         assert!(!output.status.success(), "accepted: {}", case.values);
         for word in &case.message {
@@ -42,12 +44,12 @@ fn wrong_values_are_refused_with_their_path() {
 
 #[test]
 fn a_namespace_that_leaves_no_room_for_the_host_probers_is_refused() {
-    let Some(helm) = Helm::installed("a_namespace_that_leaves_no_room_for_the_host_probers_is_refused")
+    let Some(helm) = helm::installed("a_namespace_that_leaves_no_room_for_the_host_probers_is_refused")
     else {
         return;
     };
     for namespace in ["Parallax", "-a", &"a".repeat(59)] {
-        let output = helm.template(("parallax", namespace), &[]);
+        let output = helm.template(("parallax", namespace), &[]).unwrap();
         let message = text(&output.stderr);
         assert!(
             !output.status.success() && message.contains("--namespace: expected"),

@@ -108,7 +108,9 @@ async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_
         return;
     };
     let admin = plane.admin().await.unwrap();
-    let installation = overlay("host-vantage");
+    let Some(installation) = overlay("probers in the host network", "host-vantage") else {
+        return;
+    };
     installation.apply(&admin).await.unwrap();
     node(&admin, "n1", "192.0.2.1", json!({}), json!([])).await;
     let mut probers = Vec::new();

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::{
     lock,
+    objects::installation,
     parallax::{binary, installed},
     plane,
 };
@@ -43,7 +44,7 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
         return;
     };
     let admin = plane.admin().await.unwrap();
-    installed("{}").apply(&admin).await.unwrap();
+    installation().apply(&admin).await.unwrap();
     let account = TokenHolder {
         namespace: "parallax",
         account: "parallax-aggregator",
@@ -60,7 +61,10 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
         "{text}"
     );
 
-    installed("notify: {events: true}").apply(&admin).await.unwrap();
+    let Some(with_events) = installed("Events with the permission", "notify: {events: true}") else {
+        return;
+    };
+    with_events.apply(&admin).await.unwrap();
     // A permission takes effect a moment after it is granted.
     crate::parallax::until("the permission is effective", async || {
         let (code, _) = tokio::task::block_in_place(|| tried(&plane, &kubeconfig));

@@ -4,13 +4,14 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
 use parallax_control_plane::{ControlPlane, Manifest, RunningProgram, TokenHolder};
+use parallax_skip::skip;
+use parallax_test_support::helm::{Helm, INSTALL_COMMAND};
 use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -62,28 +63,36 @@ pub(crate) fn overlay_folder(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the binary's output for the values of an overlay.
-pub(crate) fn overlay(name: &str) -> Manifest {
-    printed(&overlay_folder(name).join("values.yaml"))
+/// Returns Helm; `None`, with a message, if there is none.
+pub(crate) fn helm(test: &str) -> Option<Helm> {
+    let helm = Helm::find();
+    if helm.is_none() {
+        skip(
+            test,
+            "helm is not installed",
+            &format!("{INSTALL_COMMAND} && cargo test --workspace --locked --test control-plane"),
+        );
+    }
+    helm
 }
 
-/// Returns the binary's output for given values.
-pub(crate) fn installed(values: &str) -> Manifest {
+/// Renders the chart with the values of an overlay; `None`, with a message, without Helm.
+pub(crate) fn overlay(test: &str, name: &str) -> Option<Manifest> {
+    let values = overlay_folder(name).join("values.yaml");
+    helm(test).map(|helm| rendered(&helm, &values))
+}
+
+/// Renders the chart with given values; `None`, with a message, without Helm.
+pub(crate) fn installed(test: &str, values: &str) -> Option<Manifest> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("values.yaml");
     fs::write(&path, values).unwrap();
-    printed(&path)
+    helm(test).map(|helm| rendered(&helm, &path))
 }
 
-fn printed(values: &Path) -> Manifest {
-    let printed = Command::new(binary())
-        .args(["manifests", "--values"])
-        .arg(values)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&printed.stderr);
-    assert!(printed.status.success(), "{stderr}");
-    Manifest::read(std::str::from_utf8(&printed.stdout).unwrap()).unwrap()
+fn rendered(helm: &Helm, values: &Path) -> Manifest {
+    let text = helm.installation("parallax", &[values]).unwrap();
+    Manifest::read(&text).unwrap()
 }
 
 fn free_port() -> u16 {

@@ -19,7 +19,9 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         return;
     };
     let admin = plane.admin().await.unwrap();
-    let installation = installed("aggregator: {replicas: 2}\n");
+    let Some(installation) = installed("two aggregators", "aggregator: {replicas: 2}\n") else {
+        return;
+    };
     installation.apply(&admin).await.unwrap();
     let start = async |name| InstalledAggregator::with_name(&plane, &installation, (name, "")).await;
     let (mut one, mut other) = (start("parallax-a").await, start("parallax-b").await);

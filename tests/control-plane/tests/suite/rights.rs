@@ -47,7 +47,9 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
         return;
     };
     let admin = plane.admin().await.unwrap();
-    let installation = overlay("custom-resources");
+    let Some(installation) = overlay("the aggregator's permissions", "custom-resources") else {
+        return;
+    };
     installation.apply(&admin).await.unwrap();
     define_gateways(&admin).await;
     define_cert_manager(&admin).await;

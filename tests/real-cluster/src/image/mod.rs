@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 pub use archive::{Archive, File};
 pub use program::link_statically;
 
-/// Name and tag of the product's image if it is built here; the default of the manifests.
+/// Name and tag of the product's image if it is built here; the default of the chart.
 pub const PRODUCT: &str = "parallax:0.1.0";
 /// The same content with another tag, for an upgrade.
 pub const UPGRADE: &str = "parallax:0.1.0-again";
@@ -83,8 +83,8 @@ fn canonical(name: &str) -> String {
     format!("docker.io/library/{name}")
 }
 
-/// Returns the product's binary for this machine, which prints manifests and queries the status: the given one, or the
-/// one next to this program.
+/// Returns the product's binary for this machine, which queries the status: the given one, or the one next to this
+/// program.
 ///
 /// # Errors
 /// No such file.

@@ -1,12 +1,13 @@
-//! Parallax as users install it: the output of `parallax manifests` passed to `kubectl apply`.
+//! Parallax as users install it: the chart, rendered by Helm and passed to `kubectl apply`.
 
 use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use k8s_openapi::api::{core::v1::Namespace, storage::v1::StorageClass};
 use kube::{Api, ResourceExt, api::ListParams};
+use parallax_test_support::helm::{Helm, INSTALL_COMMAND};
 use serde_json::{Value, json};
-use tokio::{process::Command, time::sleep};
+use tokio::{task::spawn_blocking, time::sleep};
 
 use super::SUITE_LABEL;
 use crate::{
@@ -76,10 +77,11 @@ impl ParallaxInstallation {
         more: &Value,
         upgrade: bool,
     ) -> anyhow::Result<()> {
-        let mut values = json!({"image": self.image});
+        let mut image = &self.image;
         if upgrade {
-            values["image"] = json!(self.upgrade.as_ref().context("the image has only one name")?);
+            image = self.upgrade.as_ref().context("the image has only one name")?;
         }
+        let mut values = json!({"image": image_values(image)});
         match kind {
             Installation::Plain => {}
             Installation::Store => values["aggregator"] = json!({"volume": {"size": "1Gi"}}),
@@ -172,7 +174,7 @@ impl ParallaxInstallation {
         Ok(())
     }
 
-    /// Returns the `PodMonitors` that the product prints for the Prometheus operator.
+    /// Returns the `PodMonitors` of the chart for the Prometheus operator.
     ///
     /// # Errors
     /// Rejected values.
@@ -191,17 +193,24 @@ impl ParallaxInstallation {
         let path = self.folder.join("values.yaml");
         // JSON is YAML.
         fs::write(&path, values.to_string()).with_context(|| format!("writing {}", path.display()))?;
-        let output = Command::new(&self.binary)
-            .args(["manifests", "--values"])
-            .arg(&path)
-            .output()
+        let helm =
+            Helm::find().with_context(|| format!("helm is missing; install it with: {INSTALL_COMMAND}"))?;
+        // The observers of this thread measure times.
+        spawn_blocking(move || helm.installation(NAMESPACE, &[&path]))
             .await
-            .with_context(|| format!("starting {}", self.binary.display()))?;
-        if !output.status.success() {
-            bail!("parallax manifests: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        String::from_utf8(output.stdout).context("the manifests are not valid UTF-8")
+            .context("rendering the chart")?
     }
+}
+
+/// Splits the name of an image into the values of the chart.
+fn image_values(image: &str) -> Value {
+    let (name, digest) = image.split_once('@').unwrap_or((image, ""));
+    let (registry, path) = match name.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => (host, path),
+        _ => ("", name),
+    };
+    let (repository, tag) = path.split_once(':').unwrap_or((path, ""));
+    json!({"registry": registry, "repository": repository, "tag": tag, "digest": digest})
 }
 
 /// A component that a step needs is missing in the cluster.
@@ -301,14 +310,33 @@ mod tests {
 
     #[test]
     fn values_of_a_step_lie_over_those_of_the_installation() {
-        let mut values = json!({"image": "parallax:1", "aggregator": {"replicas": 2}});
+        let mut values = json!({"intervalMs": 1000, "aggregator": {"replicas": 2}});
         merge(
             &mut values,
             &json!({"aggregator": {"resources": {}}, "intervalMs": 2000}),
         );
-        let merged = json!({"image": "parallax:1", "aggregator": {"replicas": 2, "resources": {}}, "intervalMs": 2000});
+        let merged = json!({"aggregator": {"replicas": 2, "resources": {}}, "intervalMs": 2000});
         assert_eq!(values, merged);
         merge(&mut values, &Value::Null);
         assert_eq!(values, merged);
+    }
+
+    #[test]
+    fn the_name_of_an_image_is_split_into_values_of_the_chart() {
+        let values = |registry: &str, repository: &str, tag: &str, digest: &str| json!({"registry": registry, "repository": repository, "tag": tag, "digest": digest});
+        for (image, expected) in [
+            ("parallax:0.1.0", values("", "parallax", "0.1.0", "")),
+            (
+                "localhost:5000/net/parallax",
+                values("localhost:5000", "net/parallax", "", ""),
+            ),
+            ("net/parallax:1", values("", "net/parallax", "1", "")),
+            (
+                "r.example.com/parallax:1@sha256:00",
+                values("r.example.com", "parallax", "1", "sha256:00"),
+            ),
+        ] {
+            assert_eq!(image_values(image), expected, "{image}");
+        }
     }
 }

@@ -96,7 +96,7 @@ pub struct ContainerKill {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct InstallAction {
-    /// Values in addition to those of the step's installation, as for `parallax manifests --values`.
+    /// Values in addition to those of the step's installation, as for `helm template --values`.
     pub values: Value,
     /// Whether to use the image's other tag.
     pub upgrade: bool,

@@ -151,7 +151,9 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         return;
     };
     let client = plane.admin().await.unwrap();
-    let installation = overlay("preflight");
+    let Some(installation) = overlay("Preflights", "preflight") else {
+        return;
+    };
     define_gateways(&client).await;
     // Everything is on this machine, on a port that no host is published on.
     let more = "runs: {targets: any, allow: [127.0.0.0/8]}\n";

@@ -27,7 +27,10 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
         let spaces = Api::<Namespace>::all(client.clone());
         create(&spaces, json!({"metadata": {"name": name}})).await;
     }
-    let installation = installed("preflight: {namespaces: [shop]}\n");
+    let values = "preflight: {namespaces: [shop]}\n";
+    let Some(installation) = installed("Preflights of one namespace", values) else {
+        return;
+    };
     installation.apply(&client).await.unwrap();
     let account = TokenHolder {
         namespace: "parallax",
