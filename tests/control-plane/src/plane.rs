@@ -128,7 +128,7 @@ impl ControlPlane {
         };
         Ok(Some(Kubectl {
             program,
-            kubeconfig: self.kubeconfig("administrator", "default", ADMINISTRATOR)?,
+            kubeconfig: self.administrator_kubeconfig()?,
             home: self.folder.path().to_owned(),
         }))
     }
@@ -151,6 +151,11 @@ impl ControlPlane {
             .await
             .context("loading the generated kubeconfig")?;
         Ok(Client::try_from(config)?)
+    }
+
+    /// Writes a kubeconfig with all permissions.
+    pub fn administrator_kubeconfig(&self) -> anyhow::Result<PathBuf> {
+        self.kubeconfig("administrator", "default", ADMINISTRATOR)
     }
 
     /// Writes a kubeconfig that authenticates with a token.

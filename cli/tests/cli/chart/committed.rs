@@ -50,11 +50,7 @@ fn documents(rendered: &str) -> Vec<String> {
 }
 
 fn stream(comment: &str, documents: &[String]) -> String {
-    let documents: String = documents
-        .iter()
-        .map(|document| format!("---\n{document}"))
-        .collect();
-    format!("{comment}{documents}")
+    format!("{comment}---\n{}", documents.join("---\n"))
 }
 
 fn document_key(document: &str) -> Key {
@@ -117,13 +113,16 @@ fn overlays_replace_the_configuration_with_the_one_of_the_chart_and_roll_out_the
         let configuration = object("ConfigMap", "parallax-config")["data"]["parallax.yaml"]
             .as_str()
             .unwrap();
-        let indented: String = configuration
+        let indented: Vec<String> = configuration
             .lines()
             .map(|line| format!("    {line}\n"))
             .collect();
         assert_committed(
             &format!("deploy/overlays/{name}/configuration.yaml"),
-            &format!("{OVERLAY_COMMENT}- op: replace\n  path: /data/parallax.yaml\n  value: |\n{indented}"),
+            &format!(
+                "{OVERLAY_COMMENT}- op: replace\n  path: /data/parallax.yaml\n  value: |\n{}",
+                indented.concat()
+            ),
         );
         let digest = object("Deployment", "parallax-aggregator")["spec"]["template"]["metadata"]["annotations"]
             ["parallax.dev/configuration"]

@@ -46,11 +46,13 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeMap<String, String>) {
             let mut names: Vec<_> = items.iter().filter_map(name).collect();
             names.sort();
             names.dedup();
-            let named = names.len() == items.len();
+            let unique = names.len() == items.len();
             for (number, item) in items.iter().enumerate() {
-                let segment = name(item).filter(|_| named).unwrap_or_else(|| number.to_string());
+                let segment = name(item)
+                    .filter(|_| unique)
+                    .unwrap_or_else(|| number.to_string());
                 leaves(item, &format!("{path}/{segment}"), found);
-                if named {
+                if unique {
                     found.remove(&format!("{path}/{segment}/name"));
                 }
             }

@@ -66,13 +66,14 @@ fn combinations(folder: &Path) -> Vec<Kustomization> {
                 || "deploy/base".to_owned(),
                 |name| format!("deploy/overlays/{name}"),
             );
-            let used: String = used
+            let used: Vec<String> = used
                 .iter()
                 .map(|name| format!("- {}\n", relative(&folder, &format!("deploy/components/{name}"))))
                 .collect();
             let text = format!(
-                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- {}\ncomponents:\n{used}",
-                relative(&folder, &base)
+                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- {}\ncomponents:\n{}",
+                relative(&folder, &base),
+                used.concat()
             );
             fs::write(folder.join("kustomization.yaml"), text).unwrap();
             let overlays = overlay.iter().chain(components).map(|name| (*name).to_owned());

@@ -27,9 +27,9 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
         }
         for role in of(all, &["ClusterRole", "Role"]) {
             for rule in list(&role["rules"]) {
-                let text = rule.to_string();
+                let printed = rule.to_string();
                 assert!(
-                    !text.contains('*') && !text.contains("secrets"),
+                    !printed.contains('*') && !printed.contains("secrets"),
                     "{values}: {rule}"
                 );
                 let writes = list(&rule["verbs"])

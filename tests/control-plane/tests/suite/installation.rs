@@ -24,13 +24,13 @@ fn is_built_in(name: &str) -> bool {
     name.starts_with("Lease.coordination.k8s.io kube-")
 }
 
-async fn all(client: &Client) -> Vec<String> {
+pub(crate) async fn all(client: &Client) -> Vec<String> {
     let found = everything(client).await.unwrap();
     found.into_iter().filter(|name| !is_built_in(name)).collect()
 }
 
 /// Waits until the control plane's controllers have created their initial objects, before anything is counted.
-async fn wait_until_settled(client: &Client) {
+pub(crate) async fn wait_until_settled(client: &Client) {
     until("the default account", async || {
         let found = all(client).await;
         let own = |name: &&str| found.iter().any(|known| known == name);
@@ -172,7 +172,7 @@ fn overlays() -> Vec<String> {
 }
 
 /// Defines `PodMonitor` and `PrometheusRule` as far as they are used here.
-async fn define_what_the_operator_has(client: &Client) {
+pub(crate) async fn define_what_the_operator_has(client: &Client) {
     let definitions = Manifest::read(include_str!("prometheus-operator.yaml")).unwrap();
     definitions.apply(client).await.unwrap();
     for kind in ["PodMonitor", "PrometheusRule"] {

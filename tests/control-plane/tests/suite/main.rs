@@ -14,6 +14,7 @@ mod objects;
 mod parallax;
 mod preflights;
 mod reach;
+mod release;
 mod replicas;
 mod resources;
 mod rights;
