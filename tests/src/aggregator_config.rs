@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use parallax_diagnosis::topology::{BalancerSpec, NodeReadiness, PublishedSpec};
-use parallax_model::{HostName, ObjectName, PodName, TargetSpec};
+use parallax_model::{HostName, NodeName, ObjectName, PodName, TargetSpec};
 use serde::Serialize;
 
 use crate::{
@@ -83,6 +83,8 @@ struct Topology<'a> {
     published: Vec<PublishedSpec>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     targets: &'a [TargetSpec],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregator: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -193,8 +195,7 @@ impl<'a> Topology<'a> {
                 })
                 .collect(),
             services: cluster
-                .services
-                .iter()
+                .published_services()
                 .map(|service| Service {
                     namespace: service.key.namespace.as_str(),
                     name: service.key.name.as_str(),
@@ -255,6 +256,7 @@ impl<'a> Topology<'a> {
                 })
                 .collect(),
             targets: &cluster.targets,
+            aggregator: cluster.aggregator.as_ref().map(|pod| pod.node.as_str()),
         }
     }
 }
@@ -319,6 +321,14 @@ pub fn write(
     let path = run.file(CONFIG);
     replace(&path, &config_yaml(incident, cluster, listen)?)?;
     Ok(path)
+}
+
+/// Returns the node that the aggregator is told on its command line. A topology file names it instead.
+#[must_use]
+pub fn node_argument(incident: &Incident) -> Option<&NodeName> {
+    let topology = &incident.topology;
+    let watched = topology.published_by == PublishedBy::ApiServer;
+    topology.aggregator.as_ref().filter(|_| watched)
 }
 
 /// Returns the path of a run's configuration.

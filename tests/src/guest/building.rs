@@ -53,7 +53,7 @@ impl GuestMachine {
         let pods = cluster.pods().count();
         self.built = Some(BuiltCluster {
             cluster,
-            faults: incident.faults.clone(),
+            steps: incident.steps(),
             rules: BTreeMap::new(),
             folder,
             hook,
