@@ -379,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn the_resolvers_service_and_the_aggregators_node_are_published() {
+        let (_, topology) = published(include_str!("../incidents/aggregator-link.yaml"));
+        assert_eq!(topology.aggregator_node().map(NodeName::as_str), Some("n2"));
+        let service = topology
+            .service(&"kube-system/kube-dns".parse().unwrap())
+            .unwrap();
+        assert_eq!(service.endpoints.len(), 2);
+        // Its port is no target: nobody asks a resolver for a web page.
+        let dns = |target: &&parallax_model::TargetId| target.as_str().contains("10.96.0.10");
+        assert_eq!(topology.targets().keys().find(dns), None);
+    }
+
+    #[test]
     fn the_product_reads_every_topology_the_lab_publishes() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
         for id in crate::incident_file::list(&folder).unwrap() {

@@ -19,7 +19,6 @@ pub fn build(cluster: &Cluster) -> Vec<GuestCommand> {
     for pod in cluster.pods() {
         commands.extend(self::pod(cluster, pod));
     }
-    commands.extend(cluster.aggregator.iter().flat_map(report_path));
     for outside in &cluster.outside {
         commands.extend(self::outside(cluster, outside));
     }
@@ -125,12 +124,6 @@ fn nat_rules(cluster: &Cluster) -> Vec<String> {
         format!("-A POSTROUTING -s {underlay} -o eth0 -j MASQUERADE"),
         format!("-A POSTROUTING -s {outside} -o eth0 -j MASQUERADE"),
     ];
-    if cluster.aggregator.is_some() {
-        rules.push(format!(
-            "-A POSTROUTING -s {}/32 -o eth0 -j MASQUERADE",
-            addresses::AGGREGATOR_LINK
-        ));
-    }
     // Nodes reach public addresses through a NAT gateway: a public balancer never sees a node's own address.
     let public: BTreeSet<_> = cluster
         .services
@@ -309,33 +302,6 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
         ));
     }
     commands
-}
-
-/// Makes a Pod forward everything that it receives to the host, where the aggregator runs: reports cross the network of
-/// the nodes to this Pod and back. The Pod has a link of its own to the host, because the aggregator in it would need none.
-fn report_path(pod: &Pod) -> Vec<GuestCommand> {
-    let name = Some(pod.name.as_str());
-    let (address, host) = (pod.address, addresses::HOST);
-    let (near, far) = (addresses::AGGREGATOR_LINK, addresses::AGGREGATOR_LINK_GATEWAY);
-    let outside = [
-        format!("link add reports type veth peer name host netns {}", pod.name),
-        format!("addr add {far}/30 dev reports"),
-        "link set reports up".to_owned(),
-    ];
-    let inside = [
-        format!("addr add {near}/30 dev host"),
-        "link set host up".to_owned(),
-        format!("route add {host}/32 via {far}"),
-    ];
-    let rules = [
-        format!("-A PREROUTING -d {address}/32 -p tcp -j DNAT --to-destination {host}"),
-        "-A POSTROUTING -o host -j MASQUERADE".to_owned(),
-    ];
-    vec![
-        configure_namespace(None, &[], &outside),
-        configure_namespace(name, &[("net/ipv4/ip_forward", "1")], &inside),
-        iptables_restore(name, &rules),
-    ]
 }
 
 /// Deletes a Pod's link, as the network plugin does when a Pod is deleted: packets to its address then find no host.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
-use super::{IncidentRun, report::rounded};
+use super::{IncidentRun, report::rounded, setup::ground_truth};
 use crate::{
     incident::{Incident, Repair},
     judge::{self, OutcomeJudgement},
@@ -54,9 +54,12 @@ impl IncidentRun {
         let later = self
             .watch(interval * LATE_ROUNDS, |state| judge::judge_only(named, state))
             .await?;
-        Ok(match later {
-            OutcomeJudgement::Wrong(wrong) => Err(format!("after the incident closed: {wrong}")),
-            _ => Ok(seconds),
-        })
+        if let OutcomeJudgement::Wrong(wrong) = later {
+            return Ok(Err(format!("after the incident closed: {wrong}")));
+        }
+        let lab = self.lab.as_mut().context("the lab is not running")?;
+        let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
+        self.screen.line(&format!("after the repair, {truth}"));
+        Ok(Ok(seconds))
     }
 }
