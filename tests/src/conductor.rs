@@ -255,13 +255,12 @@ impl IncidentRun {
                 })
                 .await
             }
-            Outcome::Quiet { seconds, .. } => {
+            Outcome::Quiet { seconds } => {
                 let judgement = self
                     .watch(left(*seconds), |state| judge::judge_quiet(expected, state))
                     .await?;
-                // No verdict is open at the end; the expected findings and hazards must be shown then.
-                let state = self.state().await?;
-                let missing = judge::missing_notice(expected, &state).or_else(|| judge::judge_end(&state));
+                // No verdict until the end; the expected findings and hazards must be shown then.
+                let missing = judge::missing_notice(expected, &self.state().await?);
                 Ok(match (judgement, missing) {
                     (OutcomeJudgement::Waiting(_), Some(missing)) => OutcomeJudgement::Wrong(missing),
                     (judgement, _) => judgement,

@@ -12,8 +12,8 @@ mod topology;
 use serde::{Deserialize, Serialize};
 
 pub use expected::{
-    AllowedVerdict, ClientFamily, ClientSight, ExpectedEvidence, ExpectedNotice, ExpectedOutcome,
-    ExpectedPackets, ExpectedVerdict, Outcome, PacketLine, ProbeShare, ServiceApproach,
+    ClientFamily, ClientSight, ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedPackets,
+    ExpectedVerdict, Outcome, PacketLine, ProbeShare, ServiceApproach,
 };
 pub use fault::{FaultOperation, Repair, TimedFault};
 pub use hosts::IngressHosts;

@@ -278,23 +278,3 @@ fn after_the_repair_the_incident_must_be_closed_and_every_cell_ok() {
     state.vantages[0].state = "silent".to_owned();
     assert!(matches!(judge_closed("a", &state), OutcomeJudgement::Waiting(_)));
 }
-
-#[test]
-fn a_quiet_incident_may_allow_a_verdict_of_these_members_if_it_is_closed_at_the_end() {
-    let text = include_str!("../incidents/aggregator-outage.yaml");
-    let expected = parse(Path::new("x.yaml"), text).unwrap().expected;
-    let node = |name: &str| {
-        let region = serde_json::json!({"region": "client", "members": [name]});
-        of(&[serde_json::json!({"id": "a", "state": "open", "region": region})])
-    };
-    assert!(matches!(
-        judge_quiet(&expected, &node("n2")),
-        OutcomeJudgement::Waiting(_)
-    ));
-    assert!(matches!(
-        judge_quiet(&expected, &node("n1")),
-        OutcomeJudgement::Wrong(_)
-    ));
-    assert!(judge_end(&node("n2")).unwrap().starts_with("it is still open"));
-    assert_eq!(judge_end(&of(&[])), None);
-}

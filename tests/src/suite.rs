@@ -66,7 +66,7 @@ impl SuiteOptions {
     pub async fn run(&self) -> anyhow::Result<SuiteResult> {
         let mut incidents = self.incidents()?;
         for incident in &mut incidents {
-            if let (Some(seconds), crate::incident::Outcome::Quiet { seconds: written, .. }) =
+            if let (Some(seconds), crate::incident::Outcome::Quiet { seconds: written }) =
                 (self.quiet_seconds, &mut incident.expected.outcome)
             {
                 *written = seconds;

@@ -295,7 +295,7 @@ fn expected(incident: &Incident) -> String {
             vec![words]
         }
         Outcome::Shown { .. } => Vec::new(),
-        Outcome::Quiet { seconds, .. } => vec![format!("nothing for {seconds} s")],
+        Outcome::Quiet { seconds } => vec![format!("nothing for {seconds} s")],
     };
     words.extend(notices("finding", &incident.expected.findings));
     words.extend(notices("hazard", &incident.expected.hazards));

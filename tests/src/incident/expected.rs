@@ -43,20 +43,7 @@ pub enum Outcome {
     Quiet {
         /// Duration of probing without any verdict, in seconds.
         seconds: u64,
-        /// True verdicts for which the faults may or may not leave enough evidence. They must be closed at the end.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        besides: Vec<AllowedVerdict>,
     },
-}
-
-/// A verdict that may be named.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct AllowedVerdict {
-    /// The region's label.
-    pub region: String,
-    /// Members of the region, exactly these.
-    pub on: Vec<String>,
 }
 
 /// A finding or a hazard.

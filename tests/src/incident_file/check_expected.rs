@@ -29,7 +29,7 @@ impl Incident {
                     );
                 }
             }
-            Outcome::Quiet { seconds, .. } => {
+            Outcome::Quiet { seconds } => {
                 if *seconds == 0 {
                     return invalid("expected.outcome.quiet.seconds", "expected at least 1");
                 }
