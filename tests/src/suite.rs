@@ -83,7 +83,7 @@ impl SuiteOptions {
             let (one, other) = tokio::join!(self.worker(&work), self.worker(&work));
             one.and(other)?;
         } else {
-            self.worker(&work).await?;
+            Box::pin(self.worker(&work)).await?;
         }
         let mut reports = work.reports.into_inner();
         reports.sort_by(|a, b| a.id.cmp(&b.id));
