@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use parallax_diagnosis::topology::{BalancerSpec, NodeReadiness, PublishedSpec};
-use parallax_model::{HostName, ObjectName, PodName, TargetSpec};
+use parallax_model::{HostName, NodeName, ObjectName, PodName, TargetSpec};
 use serde::Serialize;
 
 use crate::{
@@ -83,6 +83,8 @@ struct Topology<'a> {
     published: Vec<PublishedSpec>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     targets: &'a [TargetSpec],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregator: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -193,8 +195,7 @@ impl<'a> Topology<'a> {
                 })
                 .collect(),
             services: cluster
-                .services
-                .iter()
+                .published_services()
                 .map(|service| Service {
                     namespace: service.key.namespace.as_str(),
                     name: service.key.name.as_str(),
@@ -255,6 +256,7 @@ impl<'a> Topology<'a> {
                 })
                 .collect(),
             targets: &cluster.targets,
+            aggregator: cluster.aggregator.as_ref().map(|pod| pod.node.as_str()),
         }
     }
 }
@@ -321,6 +323,14 @@ pub fn write(
     Ok(path)
 }
 
+/// Returns the node that the aggregator is told on its command line. A topology file names it instead.
+#[must_use]
+pub fn node_argument(incident: &Incident) -> Option<&NodeName> {
+    let topology = &incident.topology;
+    let watched = topology.published_by == PublishedBy::ApiServer;
+    topology.aggregator.as_ref().filter(|_| watched)
+}
+
 /// Returns the path of a run's configuration.
 #[must_use]
 pub fn config_path(run: &RunDir) -> PathBuf {
@@ -366,6 +376,19 @@ mod tests {
     #[test]
     fn what_the_lab_publishes_for_i1() {
         insta::assert_snapshot!(published(include_str!("../incidents/i1.yaml")).0);
+    }
+
+    #[test]
+    fn the_resolvers_service_and_the_aggregators_node_are_published() {
+        let (_, topology) = published(include_str!("../incidents/aggregator-link.yaml"));
+        assert_eq!(topology.aggregator_node().map(NodeName::as_str), Some("n2"));
+        let service = topology
+            .service(&"kube-system/kube-dns".parse().unwrap())
+            .unwrap();
+        assert_eq!(service.endpoints.len(), 2);
+        // Its port is no target: nobody asks a resolver for a web page.
+        let dns = |target: &&parallax_model::TargetId| target.as_str().contains("10.96.0.10");
+        assert_eq!(topology.targets().keys().find(dns), None);
     }
 
     #[test]

@@ -126,9 +126,19 @@ pub struct Incident {
     pub remedies: Vec<Remedy>,
     /// The targets that it explains.
     pub targets: Vec<String>,
+    /// What follows from its cause beside failures of targets.
+    pub consequences: Vec<Consequence>,
     /// The unparsed JSON: shown, never judged.
     #[serde(skip)]
     pub raw: serde_json::Value,
+}
+
+/// A consequence of a cause.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Consequence {
+    /// The vantage that does not report, if it is a silence.
+    pub vantage: Option<String>,
 }
 
 /// Subject of a verdict.

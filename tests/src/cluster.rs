@@ -8,6 +8,7 @@ mod change;
 mod conditions;
 mod derive;
 mod lifecycle;
+mod links;
 mod names;
 mod op_error;
 mod solver;
@@ -50,8 +51,12 @@ pub struct Cluster {
     pub targets: Vec<TargetSpec>,
     /// Balancers in the aggregator's configuration.
     pub balancers: Vec<BalancerSpec>,
-    /// The cluster's resolvers; the first one is behind the resolver's Service.
+    /// The cluster's resolvers.
     pub resolvers: Vec<Resolver>,
+    /// The Service of the resolvers that serve no node by their own address. Its port is open for UDP too.
+    pub resolver_service: Service,
+    /// The Pod through which reports reach the aggregator, if they cross the network of the nodes.
+    pub aggregator: Option<Pod>,
     /// Clients outside the cluster.
     pub outside: Vec<OutsideClient>,
     /// DNS records in addition to the Ingress hosts.
@@ -60,6 +65,8 @@ pub struct Cluster {
     overrides: Vec<NameRecord>,
     /// Deviating answers, by resolver.
     deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
+    /// Pairs of nodes between which all packets are lost, each in the order of the file.
+    cut_links: BTreeSet<(NodeName, NodeName)>,
     /// Nodes whose rules are no longer updated.
     frozen_nodes: BTreeSet<NodeName>,
     /// Number of the next workload Pod of a node. Addresses are never reused: a probe to a deleted Pod must not reach
@@ -243,11 +250,25 @@ impl Cluster {
             .any(|service| service.load_balancer_ip.is_some())
     }
 
-    /// Returns every Pod: resolvers, probers, endpoints.
+    /// Returns the Services that the API server shows.
+    pub fn published_services(&self) -> impl Iterator<Item = &Service> {
+        self.services.iter().chain([&self.resolver_service])
+    }
+
+    /// Returns the address at which the probers of the cluster reach the aggregator.
+    #[must_use]
+    pub fn aggregator_address(&self) -> Ipv4Addr {
+        self.aggregator
+            .as_ref()
+            .map_or(addresses::HOST, |pod| pod.address)
+    }
+
+    /// Returns every Pod: resolvers, the aggregator's, probers, endpoints.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.resolvers
             .iter()
             .map(|resolver| &resolver.pod)
+            .chain(&self.aggregator)
             .chain(self.nodes.iter().map(|node| &node.prober))
             .chain(self.workloads().map(|(_, pod)| pod))
     }

@@ -5,6 +5,7 @@ mod api_server;
 mod faults;
 mod node_controller;
 mod preflight;
+mod repair;
 mod report;
 mod restart;
 mod setup;
@@ -204,6 +205,18 @@ impl IncidentRun {
         report.preflights = std::mem::take(&mut self.preflights);
         if report.ok {
             self.capture_ground_truth(&incident, &mut report).await?;
+        }
+        if report.ok
+            && let Some(repair) = &incident.repair
+            && let Some(named) = report.named_id()
+        {
+            match self.repair(&incident, repair, &named).await? {
+                Ok(seconds) => report.seconds_to_close = Some(seconds),
+                Err(wrong) => {
+                    report.ok = false;
+                    report.problem = Some(wrong);
+                }
+            }
         }
         self.ended = Some(report.clone());
         self.screen.line(if report.ok {

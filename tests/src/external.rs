@@ -121,10 +121,10 @@ impl<'a> HookInput<'a> {
             resolver: Resolver {
                 cluster_ip: addresses::DNS_SERVICE,
                 endpoints: cluster
-                    .resolvers
-                    .first()
-                    .map(|first| first.pod.address)
-                    .into_iter()
+                    .resolver_service
+                    .usable_pods()
+                    .iter()
+                    .map(|pod| pod.address)
                     .collect(),
             },
         }

@@ -97,7 +97,8 @@ struct GuestMachine {
 
 struct BuiltCluster {
     cluster: Cluster,
-    faults: Vec<TimedFault>,
+    /// Faults and repair.
+    steps: Vec<TimedFault>,
     rules: BTreeMap<NodeName, NodeRules>,
     folder: PathBuf,
     /// Hook that implements the Services instead of the lab.

@@ -15,7 +15,7 @@ pub use expected::{
     ClientFamily, ClientSight, ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedPackets,
     ExpectedVerdict, Outcome, PacketLine, ProbeShare, ServiceApproach,
 };
-pub use fault::{FaultOperation, TimedFault};
+pub use fault::{FaultOperation, Repair, TimedFault};
 pub use hosts::IngressHosts;
 pub use preflight::{
     ExpectedCheck, ExpectedPreflight, ExpectedSight, KnownAuthority, PreflightRun, PreflightTime,
@@ -51,6 +51,9 @@ pub struct Incident {
     /// The faults, in order.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
+    /// The repair after the expected verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// Preflights and their expected results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preflight: Vec<PreflightRun>,
@@ -65,8 +68,17 @@ impl Incident {
         if !self.dataplane.is_iptables() {
             return Some("its data plane is IPVS, which the lab builds only in user-mode Linux");
         }
-        let mut ops = self.faults.iter().flat_map(|fault| &fault.ops);
-        ops.find_map(FaultOperation::needs_own_kernel)
+        self.steps()
+            .iter()
+            .flat_map(|step| &step.ops)
+            .find_map(FaultOperation::needs_own_kernel)
+    }
+
+    /// Returns everything that changes the cluster, in order: the faults, then the repair.
+    #[must_use]
+    pub fn steps(&self) -> Vec<TimedFault> {
+        let repair = self.repair.as_ref().map(Repair::step);
+        self.faults.iter().cloned().chain(repair).collect()
     }
 }
 

@@ -126,6 +126,28 @@ fn unexpected<'a>(expected: &ExpectedOutcome, state: &'a AggregatorState) -> Opt
         .find(|finding| !expected.findings.iter().any(|wanted| wanted.kind == finding.kind))
 }
 
+/// Judges that an incident is the only one so far, open or closed.
+#[must_use]
+pub fn judge_only(id: &str, state: &AggregatorState) -> OutcomeJudgement {
+    match state.incidents.iter().find(|named| named.id != id) {
+        Some(other) => OutcomeJudgement::Wrong(format!("a second incident: {}", summary(other))),
+        None => OutcomeJudgement::Waiting("the only incident".to_owned()),
+    }
+}
+
+/// Judges the time after the repair: the only incident closes, and every cell is ok.
+#[must_use]
+pub fn judge_closed(id: &str, state: &AggregatorState) -> OutcomeJudgement {
+    if let OutcomeJudgement::Wrong(wrong) = judge_only(id, state) {
+        return OutcomeJudgement::Wrong(wrong);
+    }
+    match state.open().next() {
+        Some(open) => OutcomeJudgement::Waiting(format!("still {}: {}", open.state, summary(open))),
+        None if state.is_all_ok() => OutcomeJudgement::Shown(Vec::new()),
+        None => OutcomeJudgement::Waiting(format!("not everything is ok: {}", state.describe_problems())),
+    }
+}
+
 /// Judges the time after the last fault: exactly the expected verdict must be named.
 #[must_use]
 pub fn judge_verdict(
@@ -149,6 +171,15 @@ pub fn judge_verdict(
             "an unexpected finding ({}): {}",
             finding.kind,
             sanitize(&finding.sentence)
+        ));
+    }
+    if incident.repair.is_some()
+        && let [first, second, ..] = state.incidents.as_slice()
+    {
+        return OutcomeJudgement::Wrong(format!(
+            "two incidents for one fault: {}; {}",
+            summary(first),
+            summary(second)
         ));
     }
     let open: Vec<&Named> = state.open().collect();
@@ -250,6 +281,13 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
     }
     if let Some(missing) = missing_coverage(incident, expected, named) {
         return Some(missing);
+    }
+    let silent = |vantage: &&String| {
+        let mut all = named.consequences.iter();
+        all.any(|consequence| consequence.vantage.as_ref() == Some(*vantage))
+    };
+    if let Some(vantage) = expected.silences.iter().find(|vantage| !silent(vantage)) {
+        return Some(format!("the silence of {vantage} is not among its consequences"));
     }
     if let Some(words) = expected
         .sentence

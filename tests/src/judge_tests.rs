@@ -219,3 +219,62 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
         incident.expected.findings[0].optional = false;
     }
 }
+
+/// A verdict about n2 and n4 that closes after a repair and explains the silence of n4.
+const WITH_REPAIR: &str = include_str!("../incidents/aggregator-link.yaml");
+
+fn link(id: &str, word: &str, silent: &str) -> serde_json::Value {
+    serde_json::json!({
+        "id": id, "state": word, "subject": {"type": "network"}, "region": {"region": "link", "members": ["n2", "n4"]},
+        "causes": [{"id": "P7"}], "consequences": [
+            {"type": "hazard", "id": "x", "sentence": "s"}, {"type": "silent_vantage", "vantage": silent},
+        ],
+    })
+}
+
+fn of(incidents: &[serde_json::Value]) -> AggregatorState {
+    let well = serde_json::json!([{"cells": [{"state": "ok"}]}]);
+    let vantages = serde_json::json!([{"vantage": "n2/pod", "state": "reporting"}]);
+    let state = serde_json::json!({"incidents": incidents, "matrix": well, "vantages": vantages});
+    serde_json::from_value(state).unwrap()
+}
+
+#[test]
+fn a_silence_that_the_verdict_does_not_explain_is_missing() {
+    let (incident, expected) = incident(WITH_REPAIR);
+    let judged = judge_verdict(&incident, &expected, &of(&[link("a", "open", "n4/pod")]));
+    assert!(matches!(judged, OutcomeJudgement::Named(_)), "{judged:?}");
+    let judged = judge_verdict(&incident, &expected, &of(&[link("a", "open", "n3/pod")]));
+    assert_eq!(
+        judged,
+        OutcomeJudgement::Waiting("the silence of n4/pod is not among its consequences".to_owned())
+    );
+}
+
+#[test]
+fn with_a_repair_a_second_incident_is_wrong_even_if_it_is_closed() {
+    let (incident, expected) = incident(WITH_REPAIR);
+    let two = of(&[link("a", "open", "n4/pod"), link("b", "closed", "n4/pod")]);
+    for judged in [
+        judge_verdict(&incident, &expected, &two),
+        judge_only("a", &two),
+        judge_closed("a", &two),
+    ] {
+        assert!(matches!(judged, OutcomeJudgement::Wrong(_)), "{judged:?}");
+    }
+}
+
+#[test]
+fn after_the_repair_the_incident_must_be_closed_and_every_cell_ok() {
+    for word in ["open", "recovering"] {
+        let judged = judge_closed("a", &of(&[link("a", word, "n4/pod")]));
+        assert!(
+            matches!(&judged, OutcomeJudgement::Waiting(why) if why.starts_with("still ")),
+            "{judged:?}"
+        );
+    }
+    let mut state = of(&[link("a", "closed", "n4/pod")]);
+    assert_eq!(judge_closed("a", &state), OutcomeJudgement::Shown(Vec::new()));
+    state.vantages[0].state = "silent".to_owned();
+    assert!(matches!(judge_closed("a", &state), OutcomeJudgement::Waiting(_)));
+}

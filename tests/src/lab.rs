@@ -7,7 +7,7 @@ use parallax_model::{NodeName, ServiceKey};
 
 use crate::{
     client::{ClientResult, Request, TimedRequest},
-    cluster::{ChallengeRoute, Cluster, SolverPod, addresses},
+    cluster::{ChallengeRoute, Cluster, SolverPod},
     control::{Event, HostCommand},
     guest_connection::{GuestAddress, GuestConnection},
     host,
@@ -149,13 +149,12 @@ impl Lab {
         }
     }
 
-    /// Applies a fault to the data plane and to this side's copy of the cluster.
+    /// Applies a step of the incident, a fault or the repair, to the data plane and to this side's copy of the cluster.
     pub async fn fault(&mut self, index: usize) -> anyhow::Result<()> {
-        let fault = self
-            .incident
-            .faults
+        let steps = self.incident.steps();
+        let fault = steps
             .get(index)
-            .with_context(|| format!("the incident has no fault {index}"))?;
+            .with_context(|| format!("the incident has no step {index}"))?;
         let mut cluster = self.cluster.clone();
         for op in &fault.ops {
             cluster.apply(op)?;
@@ -179,7 +178,7 @@ impl Lab {
     pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
         let order = HostCommand::StartProbers {
             parallax: parallax.display().to_string(),
-            aggregator: format!("http://{}:{aggregator_port}", addresses::HOST),
+            aggregator: format!("http://{}:{aggregator_port}", self.cluster.aggregator_address()),
             authority: crate::certificates::ca_path(&self.run, &self.incident),
         };
         self.done(&order).await

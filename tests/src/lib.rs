@@ -40,6 +40,7 @@ pub mod packets;
 pub mod parallax;
 pub mod preflight;
 pub mod publisher;
+pub mod report_path;
 pub mod resolvers;
 pub mod run_dir;
 pub mod screen;

@@ -37,7 +37,7 @@ pub fn from_cluster(cluster: &Cluster) -> BTreeMap<Key, Value> {
             add("pods", NAMESPACE, &name, host_prober(node));
         }
     }
-    let services = cluster.services.iter().map(|service| &service.key);
+    let services = cluster.published_services().map(|service| &service.key);
     let ingresses = cluster.ingresses.iter().map(|ingress| &ingress.ingress);
     let namespaces: BTreeSet<&str> = services
         .chain(ingresses)
@@ -47,7 +47,7 @@ pub fn from_cluster(cluster: &Cluster) -> BTreeMap<Key, Value> {
     for namespace in namespaces {
         add("namespaces", "", namespace, json!({}));
     }
-    for service in &cluster.services {
+    for service in cluster.published_services() {
         let (namespace, name) = (service.key.namespace.as_str(), service.key.name.as_str());
         add("services", namespace, name, self::service(cluster, service));
         add("endpointslices", namespace, &format!("{name}-1"), slice(service));

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use parallax_model::NodeName;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
@@ -62,6 +63,7 @@ impl RunningAggregator {
         config: &Path,
         address: SocketAddr,
         run: &RunDir,
+        node: Option<&NodeName>,
         record: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let log = run.file("aggregator.log");
@@ -71,6 +73,7 @@ impl RunningAggregator {
             .arg(parallax)
             .args(["aggregator", "--config"])
             .arg(config)
+            .args(node.into_iter().flat_map(|node| ["--node", node.as_str()]))
             .args(
                 record
                     .into_iter()

@@ -177,4 +177,17 @@ mod tests {
         assert!(front.files[0].1.contains("server=127.0.0.1#5353\nneg-ttl=30\n"));
         assert_eq!(cache(&of("i1").resolvers[0]), None);
     }
+
+    #[test]
+    fn a_resolver_is_behind_the_service_unless_it_serves_nodes_by_its_own_address() {
+        let behind = |id: &str| -> Vec<String> {
+            let pods = of(id).resolver_service.endpoints;
+            pods.iter()
+                .map(|pod| format!("{} {}", pod.name, pod.node))
+                .collect()
+        };
+        assert_eq!(behind("i1"), ["dns n1"]);
+        assert_eq!(behind("i3-missing"), ["dns n1"]);
+        assert_eq!(behind("dns-link"), ["coredns-1 n2", "coredns-2 n3"]);
+    }
 }

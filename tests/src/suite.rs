@@ -83,7 +83,7 @@ impl SuiteOptions {
             let (one, other) = tokio::join!(self.worker(&work), self.worker(&work));
             one.and(other)?;
         } else {
-            self.worker(&work).await?;
+            Box::pin(self.worker(&work)).await?;
         }
         let mut reports = work.reports.into_inner();
         reports.sort_by(|a, b| a.id.cmp(&b.id));
@@ -175,7 +175,10 @@ fn result(report: &Report) -> String {
     }
     let named = match (&report.cause, report.probability, report.seconds_after_fault) {
         (Some(cause), Some(probability), Some(after)) => {
-            format!("{cause} with {probability:.4}, {after:.1} s after the fault")
+            format!(
+                "{cause} with {probability:.4}, {after:.1} s after the fault{}",
+                report.closed()
+            )
         }
         (None, _, Some(after)) => format!("{}, after {after:.1} s", report.expected),
         _ => report.expected.clone(),

@@ -330,6 +330,11 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
         "f9",
         "bad-backend",
         "bad-link",
+        "dns-link",
+        "dns-node",
+        "far-ingress",
+        "aggregator-link",
+        "aggregator-node",
         "preflight-i1",
         "quiet-own-parts",
     ];

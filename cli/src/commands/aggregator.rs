@@ -20,7 +20,8 @@ pub(crate) struct Args {
     /// Address at which the other aggregators reach this one [default: the address of `listen`].
     #[arg(long, value_name = "ADDRESS", env = "PARALLAX_ADDRESS")]
     address: Option<IpAddr>,
-    /// Node on which this aggregator runs. A fault of the network between it and a silent vantage explains the silence.
+    /// Node of the watched cluster on which this aggregator runs; a topology file names it as `aggregator`. A fault of the
+    /// network between it and a silent vantage explains the silence.
     #[arg(long, value_name = "NODE", env = "PARALLAX_NODE")]
     node: Option<NodeName>,
     #[command(flatten)]

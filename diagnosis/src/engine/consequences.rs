@@ -77,7 +77,8 @@ impl Engine {
                 .any(|region| region.contains_connection_between((node, aggregator), paths))
     }
 
-    fn aggregator_node(&self) -> Option<NodeIx> {
+    /// Returns the node of the aggregator, if it is known.
+    pub(super) fn aggregator_node(&self) -> Option<NodeIx> {
         self.registry.nodes.get(self.cluster.topology.aggregator_node()?)
     }
 

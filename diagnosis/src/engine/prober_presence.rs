@@ -25,6 +25,9 @@ use crate::{
 /// Longest in-place restart of a container, including image pull and the back-off after a first crash.
 const MAX_RESTART_TIME: Micros = Micros::from_secs(30);
 
+/// Number of probers that are not absent in the same round because they restart.
+const MIN_ABSENT_PROBERS: usize = 2;
+
 /// Maximum number of rounds of which a prober's reports are forgotten when it falls silent.
 const MAX_UNFINISHED_ROUNDS: i64 = 4;
 
@@ -107,13 +110,15 @@ impl Engine {
             }
         }
         self.drop_unfinished_rounds(&silenced, round);
+        let is_alone = self.hears_itself_only(&absent, &unwatched);
+        self.presence.count_alone(is_alone, round);
         if absent.is_empty() && unwatched.is_empty() {
             return;
         }
         let (dead, away): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) = absent
             .iter()
             .copied()
-            .partition(|node| self.is_dead(*node, round, cells));
+            .partition(|node| self.is_dead(*node, round, is_alone, cells));
         let mut doubtful = unwatched;
         doubtful.extend(away);
         if let Some(mesh) = cells.get_mut(&CellBlock::failures(EvidenceKind::Mesh)) {
@@ -180,8 +185,26 @@ impl Engine {
         self.registry.vantages.get(&Vantage::pod(name))
     }
 
-    /// Reports whether the node itself is dead, rather than only its prober absent.
-    fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
+    /// Reports whether the aggregator hears from its own node only, and this node reaches no other prober. Several probers do
+    /// not restart in the same round: the node of the aggregator is cut off.
+    fn hears_itself_only(&self, absent: &BTreeSet<NodeIx>, unwatched: &BTreeSet<NodeIx>) -> bool {
+        let nodes = self.cluster.topology.nodes().keys();
+        let mut present = nodes
+            .filter_map(|name| self.registry.nodes.get(name))
+            .filter(|node| !absent.contains(node) && !unwatched.contains(node));
+        let only = (present.next(), present.next());
+        absent.len() >= MIN_ABSENT_PROBERS && only.0.is_some() && only == (self.aggregator_node(), None)
+    }
+
+    /// Reports whether the node itself is dead, rather than only its prober absent. All nodes count as dead for an aggregator
+    /// that is alone: what its node tells about them is evidence about its node.
+    fn is_dead(
+        &self,
+        node: NodeIx,
+        round: Round,
+        is_alone: bool,
+        cells: &BTreeMap<CellBlock, ClosedCells>,
+    ) -> bool {
         let evidence = self.node_evidence(node, cells);
         if evidence.passed || evidence.failed {
             return !evidence.passed;
@@ -194,6 +217,7 @@ impl Engine {
         let rounds = |last: &Round| u64::try_from(round.0 - last.0).unwrap_or(0);
         let away = self.presence.present.get(&node).map(rounds);
         not_ready
+            || is_alone
             || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > MAX_RESTART_TIME.0)
     }
 

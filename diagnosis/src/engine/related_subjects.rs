@@ -103,7 +103,8 @@ impl Engine {
     /// Returns the facts about a subject, with those that hold only in the rounds since `start`.
     pub(super) fn facts_since(&mut self, unit: &JudgementUnit, start: Round) -> Arc<[PriorFact]> {
         let lasting = self.prior_facts(unit);
-        let silence = self.silence_facts(start);
+        let mut silence = self.silence_facts(start);
+        silence.extend(self.isolation_fact(start));
         if silence.is_empty() {
             return lasting;
         }
@@ -144,6 +145,33 @@ impl Engine {
                 },
             })
             .collect()
+    }
+
+    /// Returns the fact that the aggregator hears from its own node only: what leaves this node gets lost, including what the
+    /// aggregator sends to the probers of others. It says nothing if other open incidents explain every silence.
+    fn isolation_fact(&self, start: Round) -> Option<PriorFact> {
+        let is_alone = self.presence.alone_since(start)?;
+        let own = self.aggregator_node()?;
+        let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
+        let causes = self.incidents.open_causes();
+        let explained = |node: NodeIx| {
+            let others = causes.iter().filter(|cause| cause.region.node() != Some(own));
+            let mut regions = others.flat_map(|cause| &cause.possible_regions);
+            regions.any(|region| self.may_silence(*region, node, &paths))
+        };
+        let mut silent = paths.mesh.node_set.iter().filter(|node| **node != own);
+        let verb = if is_alone { "hears" } else { "heard" };
+        silent.any(|node| !explained(*node)).then(|| PriorFact {
+            scope: FactScope::Node(RegionKind::Client, own),
+            fact: Fact {
+                text: format!(
+                    "the aggregator on {} {verb} from no other node",
+                    self.registry.nodes.name(own)
+                ),
+                multiplier: UNHEARD_MULTIPLIER,
+                cause: None,
+            },
+        })
     }
 
     /// Returns the round from which evidence of another subject counts: what an incident that is over has explained supports no

@@ -136,6 +136,10 @@ pub(super) struct ProberPresence {
     pub(super) dead: BTreeSet<NodeIx>,
     /// Nodes whose prober answers, or answered, others while its reports do not arrive.
     unheard: BTreeMap<NodeIx, UnheardRounds>,
+    /// Rounds in a row in which the aggregator heard from its own node only.
+    alone: u32,
+    /// The last round of such an isolation that lasted long enough to be a fact.
+    last_alone: Option<Round>,
 }
 
 /// Rounds in which a prober answered others, by whether its reports arrived.
@@ -174,6 +178,22 @@ impl ProberPresence {
             }
         }
         false
+    }
+
+    /// Counts a round in which the aggregator heard from its own node only, or not.
+    pub(super) fn count_alone(&mut self, is_alone: bool, round: Round) {
+        self.alone = if is_alone { self.alone.saturating_add(1) } else { 0 };
+        if self.alone >= MIN_UNHEARD_ROUNDS {
+            self.last_alone = Some(round);
+        }
+    }
+
+    /// Reports whether the aggregator hears from its own node only, or did so in a round since `start`: with whether it still
+    /// does.
+    pub(super) fn alone_since(&self, start: Round) -> Option<bool> {
+        let is_alone = self.alone >= MIN_UNHEARD_ROUNDS;
+        let was_alone = self.last_alone.is_some_and(|last| last >= start);
+        (is_alone || was_alone).then_some(is_alone)
     }
 
     /// Returns the nodes whose prober answers others while its reports do not arrive, or did so in a round since `start`: what

@@ -6,6 +6,7 @@ mod corpus;
 mod follow_up_probes;
 mod incident_one;
 mod incidents;
+mod lab_recordings;
 mod latency;
 mod load_balancer;
 mod ordinary_events;

@@ -15,7 +15,7 @@ use parallax_diagnosis::replay::Replay;
 use serde_json::Value;
 
 /// Returns what each incident of a recording was named, in order, as `region members (subject)`.
-fn incidents(recording: &[u8]) -> Vec<Vec<String>> {
+pub(super) fn incidents(recording: &[u8]) -> Vec<Vec<String>> {
     let mut replay = Replay::new();
     let mut out = Vec::new();
     for (i, line) in BufReader::new(GzDecoder::new(recording)).lines().enumerate() {

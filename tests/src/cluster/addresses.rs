@@ -16,6 +16,12 @@ pub const SERVICE_CIDR: &str = "10.96.0.0/12";
 /// `ClusterIP` of the cluster's resolver.
 pub const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
+/// The resolver's Service, as CoreDNS's manifests name it.
+pub const DNS_SERVICE_KEY: &str = "kube-system/kube-dns";
+
+/// Name of the Pod through which reports reach the aggregator.
+pub const AGGREGATOR_POD: &str = "aggregator";
+
 /// Name of the resolver's Pod.
 pub const DNS_POD: &str = "dns";
 
@@ -49,6 +55,12 @@ pub const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// The host's loopback as seen from inside.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
+/// Address of the aggregator's Pod on its own link to the host.
+pub const AGGREGATOR_LINK: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 2);
+
+/// The other end of that link.
+pub const AGGREGATOR_LINK_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 1);
+
 /// Port of every prober's echo.
 pub const ECHO_PORT: u16 = 9095;
 
@@ -57,6 +69,9 @@ pub const DNS: u8 = 3;
 
 /// Last byte of a prober Pod's address.
 pub const PROBER: u8 = 5;
+
+/// Last byte of the address of the aggregator's Pod.
+pub const AGGREGATOR: u8 = 6;
 
 /// Last byte of the first workload Pod's address on a node.
 pub const FIRST_WORKLOAD: u8 = 10;

@@ -135,6 +135,8 @@ impl Cluster {
             FaultOperation::RestartAggregator { .. }
             | FaultOperation::ApiServerAway {}
             | FaultOperation::ApiServerBack {} => Ok(ChangeEffect::Outside),
+            FaultOperation::CutLink { between } => self.cut_link(between),
+            FaultOperation::RestoreLink { between } => self.restore_link(between),
             FaultOperation::Hairpin { .. }
             | FaultOperation::BridgeNf { .. }
             | FaultOperation::BreakNode { .. }
@@ -227,7 +229,7 @@ impl Cluster {
         Ok(ChangeEffect::Prober(node.clone(), change))
     }
 
-    fn known(&self, node: &NodeName) -> Result<&Node, OpError> {
+    pub(super) fn known(&self, node: &NodeName) -> Result<&Node, OpError> {
         self.node(node).ok_or_else(|| OpError::NoNode(node.clone()))
     }
 

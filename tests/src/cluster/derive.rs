@@ -1,12 +1,16 @@
 //! Builds the healthy cluster of an incident.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
-use parallax_model::{NodeName, PodName, Vantage};
+use parallax_model::{NodeName, ObjectName, PodName, ServiceKey, Vantage};
 
 use super::{Cluster, Node, OpError, OutsideClient, Pod, Resolver, Service, addresses};
 use crate::incident::{
-    BackendPods, Incident, Resolver as WrittenResolver, ResolverSoftware, Service as Written,
+    BackendPods, BalancingMode, HealthChecks, Incident, IpMode, Resolver as WrittenResolver,
+    ResolverSoftware, ServerSpec, Service as Written, ServicePort, TrafficPolicy,
 };
 
 impl Cluster {
@@ -43,10 +47,13 @@ impl Cluster {
             targets: topology.targets.clone(),
             balancers: topology.balancers.clone(),
             resolvers: Vec::new(),
+            resolver_service: resolver_service(),
+            aggregator: None,
             outside: Vec::new(),
             records: topology.records.clone(),
             overrides: topology.overrides.clone(),
             deviations: BTreeMap::new(),
+            cut_links: BTreeSet::new(),
             frozen_nodes: BTreeSet::new(),
             next_pod: BTreeMap::new(),
             deleted_pods: BTreeSet::new(),
@@ -54,6 +61,14 @@ impl Cluster {
             routes: Vec::new(),
         };
         cluster.add_resolvers(incident)?;
+        if let Some(name) = &topology.aggregator {
+            let node = cluster.node(name).ok_or_else(|| OpError::NoNode(name.clone()))?;
+            cluster.aggregator = Some(Pod {
+                name: pod_name(addresses::AGGREGATOR_POD.to_owned()),
+                node: name.clone(),
+                address: addresses::pod_address(node.number, addresses::AGGREGATOR),
+            });
+        }
         for (number, vantage) in (1..).zip(&topology.vantages) {
             let Vantage::Outside { name, .. } = vantage else {
                 return Err(OpError::NoOutside(vantage.clone()));
@@ -97,12 +112,16 @@ impl Cluster {
             if *last >= addresses::PROBER {
                 return Err(OpError::Full(resolver.node.clone()));
             }
+            let pod = Pod {
+                name: resolver.pod.clone(),
+                node: resolver.node.clone(),
+                address: addresses::pod_address(number, *last),
+            };
+            if resolver.serves.is_empty() {
+                self.resolver_service.endpoints.push(pod.clone());
+            }
             self.resolvers.push(Resolver {
-                pod: Pod {
-                    name: resolver.pod.clone(),
-                    node: resolver.node.clone(),
-                    address: addresses::pod_address(number, *last),
-                },
+                pod,
                 software: resolver.software,
                 serves: resolver.serves.clone(),
                 cache_seconds: resolver.cache_seconds,
@@ -158,6 +177,38 @@ impl Cluster {
             node: node.clone(),
             address: addresses::pod_address(number, last),
         })
+    }
+}
+
+/// Builds the resolver's Service without endpoints. UDP is implied: the published port is that of TCP.
+fn resolver_service() -> Service {
+    #[expect(clippy::expect_used, reason = "constants")]
+    let (key, port) = (
+        ServiceKey::from_str(addresses::DNS_SERVICE_KEY).expect("a namespace and a name"),
+        ObjectName::new("dns-tcp").expect("a name of letters"),
+    );
+    Service {
+        key,
+        cluster_ip: Some(addresses::DNS_SERVICE),
+        load_balancer_ip: None,
+        ip_mode: IpMode::default(),
+        balancing: BalancingMode::default(),
+        health_checks: HealthChecks::default(),
+        policy: TrafficPolicy::default(),
+        internal_policy: TrafficPolicy::default(),
+        class: None,
+        ports: vec![ServicePort {
+            name: port,
+            port: 53,
+            target_port: 53,
+            node_port: None,
+        }],
+        server: ServerSpec::default(),
+        other_servers: BTreeMap::new(),
+        endpoints: Vec::new(),
+        states: BTreeMap::new(),
+        backend_pods: None,
+        network_policy: None,
     }
 }
 

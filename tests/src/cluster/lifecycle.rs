@@ -60,7 +60,7 @@ impl Cluster {
     /// Sets whether the node controller hears from a node: the conditions of the node and its Pods.
     pub fn set_heard(&mut self, name: &NodeName, heard: bool) -> Result<(), OpError> {
         self.node_mut(name)?.ready = heard;
-        for service in &mut self.services {
+        for service in self.services.iter_mut().chain([&mut self.resolver_service]) {
             let on_node = service.endpoints.iter().filter(|pod| pod.node == *name);
             let on_node: Vec<PodName> = on_node.map(|pod| pod.name.clone()).collect();
             for pod in on_node {

@@ -118,7 +118,10 @@ fn a_node_that_is_cut_off_is_ready_until_the_node_controller_takes_notice() {
     assert_eq!(cut, ChangeEffect::Run(None, "ip link set node1 down".to_owned()));
     assert!(cluster.node(&n1).unwrap().ready && cluster.is_kube_proxy_stopped(&n1));
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
+    let resolvers = |cluster: &Cluster| cluster.resolver_service.usable_pods().len();
+    assert_eq!(resolvers(&cluster), 1);
     cluster.set_heard(&n1, false).unwrap();
+    assert_eq!(resolvers(&cluster), 0);
     assert!(!cluster.node(&n1).unwrap().ready);
     assert!(led_to(&cluster, APP).unwrap().is_empty());
     assert_eq!(led_to(&cluster, ECHO).unwrap(), ["10.244.2.5"]);

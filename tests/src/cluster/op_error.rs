@@ -36,6 +36,9 @@ pub enum OpError {
         /// Its state.
         state: &'static str,
     },
+    /// The state of the link between two nodes contradicts the change.
+    #[error("the link between {0} and {1} is {2}")]
+    Link(NodeName, NodeName, &'static str),
     /// Unknown resolver.
     #[error("unknown resolver {0}; the one outside the cluster is called public")]
     NoResolver(PodName),

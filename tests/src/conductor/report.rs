@@ -41,6 +41,9 @@ pub struct Report {
     /// Seconds from the last fault to the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_after_fault: Option<f64>,
+    /// Seconds from the repair until the incident closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_to_close: Option<f64>,
     /// Region of the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -91,6 +94,7 @@ impl Report {
             substitute: None,
             seconds: rounded(elapsed),
             seconds_after_fault: None,
+            seconds_to_close: None,
             region: None,
             cause: None,
             probability: None,
@@ -148,6 +152,11 @@ impl Report {
         Self::new(incident, judgement, Duration::ZERO, Duration::ZERO)
     }
 
+    /// Returns the id of the named incident.
+    pub(super) fn named_id(&self) -> Option<String> {
+        self.named.as_ref().map(|named| named.id.clone())
+    }
+
     /// Prints it to stdout.
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
         let text = if json {
@@ -197,6 +206,14 @@ impl Report {
         ))
     }
 
+    /// Returns when it closed, as the end of a line.
+    #[must_use]
+    pub fn closed(&self) -> String {
+        self.seconds_to_close.map_or(String::new(), |seconds| {
+            format!(", closed {seconds:.1} s after the repair")
+        })
+    }
+
     fn outcome(&self) -> String {
         if let Some(problem) = &self.problem {
             return format!(
@@ -217,11 +234,12 @@ impl Report {
             .seconds_after_fault
             .map_or(String::new(), |after| format!(", {after:.1} s after the fault"));
         lines.push(format!(
-            "\n{}: as expected; region {}, probability {:.4}, named {:.1} s after the start{after}\n",
+            "\n{}: as expected; region {}, probability {:.4}, named {:.1} s after the start{after}{}\n",
             self.id,
             sanitize(&named.region.region),
             named.probability,
-            self.seconds
+            self.seconds,
+            self.closed()
         ));
         lines.join("\n")
     }

@@ -76,8 +76,9 @@ impl IncidentRun {
         self.aggregator_processes += 1;
         let folder = self.options.record.as_ref();
         let record = folder.map(|folder| folder.with_added_extension(self.aggregator_processes.to_string()));
+        let node = aggregator_config::node_argument(lab.incident());
         let aggregator =
-            RunningAggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
+            RunningAggregator::start(&parallax, &config, address, lab.run(), node, record.as_deref()).await?;
         self.aggregator = Some(aggregator);
         Ok(())
     }

@@ -31,9 +31,15 @@ impl IncidentRun {
         let cluster = crate::cluster::Cluster::derive(incident)?;
         self.publisher = Some(Publisher::start(&run, incident, &cluster).await?);
         let config = aggregator_config::write(&run, incident, &cluster, listen)?;
-        let aggregator =
-            RunningAggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref())
-                .await?;
+        let aggregator = RunningAggregator::start(
+            &parallax,
+            &config,
+            listen,
+            &run,
+            aggregator_config::node_argument(incident),
+            self.options.record.as_deref(),
+        )
+        .await?;
         self.screen
             .line(&format!("aggregator: {}", aggregator_config::page_url(listen)));
         self.aggregator = Some(aggregator);

@@ -56,12 +56,12 @@ impl NodeTables {
     pub(super) fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut tables = Self::default();
         tables.filter.push(format!(":{FIREWALL_CHAIN} - [0:0]"));
-        let resolver = cluster.resolvers.first();
+        let resolvers = cluster.resolver_service.usable_pods();
+        let to: Vec<String> = resolvers
+            .iter()
+            .map(|pod| format!("{}:53", pod.address))
+            .collect();
         for protocol in ["udp", "tcp"] {
-            let to: Vec<String> = resolver
-                .map(|resolver| format!("{}:53", resolver.pod.address))
-                .into_iter()
-                .collect();
             let chain = tables.balance_chain(protocol, &to);
             let matched = format!("-d {}/32 -p {protocol} --dport 53", addresses::DNS_SERVICE);
             tables.mark(&format!("! -s {} {matched} {MARK_RULE}", addresses::POD_CIDR));

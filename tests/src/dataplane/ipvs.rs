@@ -54,10 +54,10 @@ impl NodeRules {
             self.services.insert(
                 format!("{protocol} {}:53", addresses::DNS_SERVICE),
                 cluster
-                    .resolvers
-                    .first()
-                    .map(|resolver| format!("{}:53", resolver.pod.address))
-                    .into_iter()
+                    .resolver_service
+                    .usable_pods()
+                    .iter()
+                    .map(|pod| format!("{}:53", pod.address))
                     .collect(),
             );
         }

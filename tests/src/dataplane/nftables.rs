@@ -180,17 +180,18 @@ impl NodeTable {
     fn resolver(&mut self, cluster: &Cluster) {
         let ip = addresses::DNS_SERVICE;
         self.set(CLUSTER_IPS, ip.to_string());
+        let usable = cluster.resolver_service.usable_pods();
+        let pods: Vec<(Ipv4Addr, u16)> = usable.iter().map(|pod| (pod.address, 53)).collect();
         for protocol in ["udp", "tcp"] {
             let base = format!("kube-system/dns/{protocol}/dns");
-            let pods = cluster.resolvers.first().map(|resolver| resolver.pod.address);
             let key = format!("{ip} . {protocol} . 53");
-            let Some(pod) = pods else {
+            if pods.is_empty() {
                 self.map(NO_ENDPOINTS, key, REJECT);
                 continue;
-            };
+            }
             let chain = format!("service-{base}");
             let from_elsewhere = from_elsewhere(cluster.dataplane, ip, protocol, 53);
-            self.balance_chain(&chain, &base, protocol, from_elsewhere, &[(pod, 53)]);
+            self.balance_chain(&chain, &base, protocol, from_elsewhere, &pods);
             self.map(SERVICES, key, &format!("goto {chain}"));
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     external::{self, HookEvent, HookInput},
     incident::Incident,
     kernel::Kernel,
-    net, resolvers,
+    net, report_path, resolvers,
     workloads::{self, ProberSettings, WorkloadProcess},
 };
 
@@ -41,6 +41,9 @@ impl GuestMachine {
         let start = Instant::now();
         let cluster = Cluster::derive(incident)?;
         run_all(&net::build(&cluster)).context("building the network")?;
+        if let Some(pod) = &cluster.aggregator {
+            run_all(&report_path::commands(pod)).context("building the way to the aggregator")?;
+        }
         for node in &cluster.nodes {
             let prepare = match hook {
                 Some(_) => dataplane::prepare_plugin(&cluster, node),
@@ -53,7 +56,7 @@ impl GuestMachine {
         let pods = cluster.pods().count();
         self.built = Some(BuiltCluster {
             cluster,
-            faults: incident.faults.clone(),
+            steps: incident.steps(),
             rules: BTreeMap::new(),
             folder,
             hook,

@@ -26,9 +26,9 @@ impl GuestMachine {
     pub(super) fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("the cluster is not built yet")?;
         let fault = built
-            .faults
+            .steps
             .get(index)
-            .with_context(|| format!("the incident has no fault {index}"))?
+            .with_context(|| format!("the incident has no step {index}"))?
             .clone();
         let mut stopped = Vec::new();
         for op in &fault.ops {

@@ -98,6 +98,9 @@ pub struct ExpectedVerdict {
     /// Regions that must never be named.
     #[serde(default)]
     pub absent: Vec<String>,
+    /// Vantages whose silence it must show as a consequence, as the product names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silences: Vec<String>,
     /// Regions tied with it, exactly these; not checked if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie: Option<Vec<String>>,

@@ -19,6 +19,33 @@ pub struct TimedFault {
     pub ops: Vec<FaultOperation>,
 }
 
+/// The end of the faults. With a repair, the expected verdict must be the only incident from the first fault on, and
+/// close.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Repair {
+    /// What happens, for readers.
+    pub name: String,
+    /// Intervals between the expected verdict and the repair.
+    pub after_rounds: u32,
+    /// The changes.
+    pub ops: Vec<FaultOperation>,
+    /// Deadline in seconds from the repair, until the incident is closed and every cell is ok.
+    pub closed_within_seconds: u64,
+}
+
+impl Repair {
+    /// Returns its changes as a step of the incident.
+    #[must_use]
+    pub fn step(&self) -> TimedFault {
+        TimedFault {
+            name: self.name.clone(),
+            after_rounds: self.after_rounds,
+            ops: self.ops.clone(),
+        }
+    }
+}
+
 /// One change. What the API server would know of it is published too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
@@ -149,6 +176,16 @@ pub enum FaultOperation {
         from: NodeName,
         /// The receiver.
         to: NodeName,
+    },
+    /// All packets between two nodes are lost, in both directions. Both still reach every other node and the router.
+    CutLink {
+        /// The two nodes.
+        between: [NodeName; 2],
+    },
+    /// A cut link forwards again.
+    RestoreLink {
+        /// The two nodes.
+        between: [NodeName; 2],
     },
     /// Random packet loss between a node and the others, in both directions.
     Loss {

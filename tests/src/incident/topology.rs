@@ -33,8 +33,12 @@ pub struct Topology {
     /// Balancers in the aggregator's configuration (quota, client addresses).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub balancers: Vec<BalancerSpec>,
-    /// The cluster's resolvers; the first one serves all nodes that no other serves [default: one dnsmasq on the first
-    /// node].
+    /// Node that runs the aggregator: reports cross the network to it [default: they do not cross the network of the
+    /// nodes].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregator: Option<NodeName>,
+    /// The cluster's resolvers. Those without `serves` are behind the resolver's Service, which all other nodes query
+    /// [default: one dnsmasq on the first node].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolvers: Vec<Resolver>,
     /// Names in addition to the Ingress hosts, known to every resolver.

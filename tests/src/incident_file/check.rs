@@ -98,7 +98,12 @@ impl Incident {
                 ),
             );
         }
-        let mut taken = BTreeSet::from([addresses::PUBLIC_RESOLVER.to_owned(), "cloud".to_owned()]);
+        let mut taken = BTreeSet::from([
+            addresses::PUBLIC_RESOLVER.to_owned(),
+            addresses::AGGREGATOR_POD.to_owned(),
+            "cloud".to_owned(),
+        ]);
+        self.check_report_path()?;
         if self.topology.resolvers.is_empty() {
             taken.insert(addresses::DNS_POD.to_owned());
         }
@@ -142,6 +147,25 @@ impl Incident {
                     );
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that every prober has a way to the aggregator, and every node one to a resolver.
+    fn check_report_path(&self) -> CheckResult {
+        let topology = &self.topology;
+        if topology.aggregator.is_some() && !topology.vantages.is_empty() {
+            return invalid(
+                "topology.aggregator",
+                "expected no `vantages` with it: clients outside cannot reach a Pod's address",
+            );
+        }
+        let mut resolvers = topology.resolvers.iter();
+        if !topology.resolvers.is_empty() && resolvers.all(|resolver| !resolver.serves.is_empty()) {
+            return invalid(
+                "topology.resolvers",
+                "expected at least one without `serves`, behind the resolver's Service",
+            );
         }
         Ok(())
     }
@@ -195,31 +219,37 @@ impl Incident {
         let mut cluster =
             Cluster::derive(self).map_err(|error| InvalidIncident::new("topology", error.to_string()))?;
         let mut reachable = true;
-        for (i, fault) in self.faults.iter().enumerate() {
+        for (i, fault) in self.steps().iter().enumerate() {
+            let field = if i < self.faults.len() {
+                format!("faults[{i}]")
+            } else {
+                "repair".to_owned()
+            };
             if fault.ops.is_empty() {
-                return invalid(format!("faults[{i}].ops"), "expected at least one change");
+                return invalid(format!("{field}.ops"), "expected at least one change");
             }
             for (j, op) in fault.ops.iter().enumerate() {
+                let field = format!("{field}.ops[{j}]");
                 if let FaultOperation::SetServer { service, server, .. } = op
                     && let Some(written) = self.topology.services.iter().find(|s| s.service == *service)
                 {
-                    check_server(&format!("faults[{i}].ops[{j}].server"), written, server)?;
+                    check_server(&format!("{field}.server"), written, server)?;
                 }
-                self.check_api_server(&format!("faults[{i}].ops[{j}]"), op, &mut reachable)?;
+                self.check_api_server(&field, op, &mut reachable)?;
                 if self.dataplane.is_nftables()
                     && let Some(needs) = op.needs_own_kernel()
                 {
                     return invalid(
-                        format!("faults[{i}].ops[{j}]"),
+                        field,
                         format!(
                             "{needs}, which requires the lab's own kernel: expected a data plane other \
                              than those of nftables"
                         ),
                     );
                 }
-                cluster.apply(op).map_err(|error| {
-                    InvalidIncident::new(format!("faults[{i}].ops[{j}]"), error.to_string())
-                })?;
+                cluster
+                    .apply(op)
+                    .map_err(|error| InvalidIncident::new(field, error.to_string()))?;
             }
         }
         Ok(())

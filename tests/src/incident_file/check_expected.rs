@@ -35,6 +35,9 @@ impl Incident {
                 }
             }
         }
+        if self.repair.is_some() && !matches!(expected.outcome, Outcome::Verdict(_)) {
+            return invalid("repair", "expected only with the outcome `verdict`");
+        }
         for (i, finding) in expected.findings.iter().enumerate() {
             known(
                 &format!("expected.findings[{i}].kind"),

@@ -140,3 +140,36 @@ fn a_contradiction_names_file_and_field() {
         assert!(error.contains(expected), "{from} -> {to}: {error}");
     }
 }
+
+#[test]
+fn every_prober_needs_a_way_to_the_aggregator_and_every_node_one_to_a_resolver() {
+    let text = include_str!("../../incidents/aggregator-link.yaml");
+    for (from, to, expected) in [
+        (
+            "  aggregator: n2",
+            "  aggregator: n9",
+            "topology: unknown node n9",
+        ),
+        (
+            "  aggregator: n2",
+            "  aggregator: n2\n  vantages: [\"internet:home\"]",
+            "topology.aggregator: expected no `vantages` with it",
+        ),
+        (
+            "node: n1}\n  - {pod: coredns-2, node: n3}",
+            "node: n1, serves: [n1]}\n  - {pod: coredns-2, node: n3, serves: [n2]}",
+            "topology.resolvers: expected at least one without `serves`",
+        ),
+        (
+            "  - restore-link: {between: [n2, n4]}",
+            "  - restore-link: {between: [n2, n3]}",
+            "repair.ops[0]: the link between n2 and n3 is not cut",
+        ),
+        ("pod: coredns-1", "pod: aggregator", "is already in use"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(text, changed, "{from}");
+        let error = error_of(&changed);
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+}

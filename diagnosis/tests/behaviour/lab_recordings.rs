@@ -1,0 +1,11 @@
+//! Recordings of incidents of the lab: real packets, real probers, a real aggregator.
+
+use super::real_cluster::incidents;
+
+/// The node of the aggregator was disconnected. Only its own prober reported, and what it lost on the way to nodes without Pods
+/// counted as restarts of their probers for half a minute. "The network between nodes" explained the rest best.
+#[test]
+fn a_node_that_is_cut_off_with_the_aggregator_is_named_and_not_the_network() {
+    let named = incidents(include_bytes!("../fixtures/lab/aggregator-node.ndjson.gz"));
+    assert_eq!(named, [["client n2 (n2)"]]);
+}
