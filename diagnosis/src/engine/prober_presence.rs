@@ -25,8 +25,10 @@ use crate::{
 /// Longest in-place restart of a container, including image pull and the back-off after a first crash.
 const MAX_RESTART_TIME: Micros = Micros::from_secs(30);
 
-/// Number of probers that are not absent in the same round because they restart.
+/// Number of probers that do not fall silent together because they restart.
 const MIN_ABSENT_PROBERS: usize = 2;
+/// Rounds within which probers fall silent together: a cut in the middle of a round leaves some of them an answer in it.
+const MAX_SILENCE_SPREAD: i64 = 2;
 
 /// Maximum number of rounds of which a prober's reports are forgotten when it falls silent.
 const MAX_UNFINISHED_ROUNDS: i64 = 4;
@@ -110,7 +112,7 @@ impl Engine {
             }
         }
         self.drop_unfinished_rounds(&silenced, round);
-        let is_alone = self.hears_itself_only(&absent, &unwatched);
+        let is_alone = self.hears_itself_only(&absent, &unwatched, round);
         self.presence.count_alone(is_alone, round);
         if absent.is_empty() && unwatched.is_empty() {
             return;
@@ -185,15 +187,37 @@ impl Engine {
         self.registry.vantages.get(&Vantage::pod(name))
     }
 
-    /// Reports whether the aggregator hears from its own node only, and this node reaches no other prober. Several probers do
-    /// not restart in the same round: the node of the aggregator is cut off.
-    fn hears_itself_only(&self, absent: &BTreeSet<NodeIx>, unwatched: &BTreeSet<NodeIx>) -> bool {
+    /// Reports whether the aggregator hears from its own node only, this node reaches no other prober, and all others fell silent
+    /// together: the node of the aggregator is cut off. Probers that restart, or are being installed, are absent one by one.
+    fn hears_itself_only(
+        &self,
+        absent: &BTreeSet<NodeIx>,
+        unwatched: &BTreeSet<NodeIx>,
+        round: Round,
+    ) -> bool {
         let nodes = self.cluster.topology.nodes().keys();
         let mut present = nodes
             .filter_map(|name| self.registry.nodes.get(name))
             .filter(|node| !absent.contains(node) && !unwatched.contains(node));
         let only = (present.next(), present.next());
-        absent.len() >= MIN_ABSENT_PROBERS && only.0.is_some() && only == (self.aggregator_node(), None)
+        absent.len() >= MIN_ABSENT_PROBERS
+            && only.0.is_some()
+            && only == (self.aggregator_node(), None)
+            && self.fell_silent_together(absent, round)
+    }
+
+    /// Reports whether all absent probers were present until the same time, and the aggregator has been alone since then. If its
+    /// own prober was absent too, all of them restart.
+    fn fell_silent_together(&self, absent: &BTreeSet<NodeIx>, round: Round) -> bool {
+        let last = |node: &NodeIx| self.presence.present.get(node).copied();
+        let Some(last) = absent.iter().map(last).collect::<Option<BTreeSet<Round>>>() else {
+            return false;
+        };
+        let (Some(first), Some(last)) = (last.first(), last.last()) else {
+            return false;
+        };
+        last.0 - first.0 <= MAX_SILENCE_SPREAD
+            && round.0 - last.0 - 1 <= i64::from(self.presence.alone_rounds())
     }
 
     /// Reports whether the node itself is dead, rather than only its prober absent. All nodes count as dead for an aggregator

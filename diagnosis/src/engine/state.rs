@@ -188,6 +188,11 @@ impl ProberPresence {
         }
     }
 
+    /// Returns for how many rounds in a row the aggregator has heard from its own node only.
+    pub(super) const fn alone_rounds(&self) -> u32 {
+        self.alone
+    }
+
     /// Reports whether the aggregator hears from its own node only, or did so in a round since `start`: with whether it still
     /// does.
     pub(super) fn alone_since(&self, start: Round) -> Option<bool> {

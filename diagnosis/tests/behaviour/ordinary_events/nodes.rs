@@ -24,6 +24,40 @@ fn a_prober_that_restarts_in_place_is_away_and_its_node_is_not_broken() {
     }
 }
 
+/// Returns what is said if the prober beside the aggregator is away in the rounds `own`, and all others in `others`.
+fn incidents_if_others_are_away(own: std::ops::Range<i64>, others: std::ops::Range<i64>) -> Vec<String> {
+    const BESIDE_AGGREGATOR: usize = 3;
+    let mut named = Vec::new();
+    for kind in ["refused", "connect_timeout"] {
+        let mut spec = cluster(&nodes(NODES), &[(0, 0)]);
+        spec["aggregator"] = json!("n3");
+        let mut day = ScriptedMesh::new(spec);
+        for round in 0..60 {
+            let is_present = |node: &usize| {
+                let away = if *node == BESIDE_AGGREGATOR { &own } else { &others };
+                !away.contains(&round)
+            };
+            let present: Vec<usize> = ALL.into_iter().filter(is_present).collect();
+            day.mesh(round, &present, |_, to| {
+                (!is_present(&to)).then_some(("connect", kind))
+            });
+            named.extend(open_sentences(&day.close(round, &present)));
+        }
+    }
+    named
+}
+
+#[test]
+fn probers_that_start_after_the_one_beside_the_aggregator_are_no_fault_of_its_node() {
+    let never = 0..0;
+    assert_eq!(incidents_if_others_are_away(never, 0..6), [""; 0], "installation");
+    assert_eq!(
+        incidents_if_others_are_away(12..14, 12..18),
+        [""; 0],
+        "restart of all"
+    );
+}
+
 #[test]
 fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
     let dead = |pods: bool| {
