@@ -116,11 +116,21 @@ securityContext:
   readOnlyRootFilesystem: true
 {{- end }}
 
+{{/* User id and group id of all Pods; empty if the platform chooses them. */}}
+{{- define "parallax.userId" -}}
+{{- if ne (toString .Values.userId) "auto" }}{{ int64 .Values.userId }}{{ end }}
+{{- end }}
+
 {{/* Security context of all Pods. UID and GID can be any but root. */}}
 {{- define "parallax.podSecurityContext" -}}
-runAsGroup: 65532
+{{- $id := include "parallax.userId" . -}}
+{{- with $id -}}
+runAsGroup: {{ . }}
+{{ end -}}
 runAsNonRoot: true
-runAsUser: 65532
+{{- with $id }}
+runAsUser: {{ . }}
+{{- end }}
 seccompProfile:
   type: RuntimeDefault
 {{- end }}

@@ -1,8 +1,10 @@
 {{/* DNS to any address: resolvers may run in the cluster, on the node or outside. */}}
 {{- define "parallax.dnsEgress" -}}
 ports:
-  - {port: 53, protocol: UDP}
-  - {port: 53, protocol: TCP}
+  {{- range .Values.dnsPorts }}
+  - {port: {{ int64 . }}, protocol: UDP}
+  - {port: {{ int64 . }}, protocol: TCP}
+  {{- end }}
 {{- end }}
 
 {{/* The API server's address matches no selector; only its port is known. */}}

@@ -11,6 +11,7 @@ mod helm;
 mod installations;
 mod kustomize;
 mod overlays;
+mod platforms;
 mod privileges;
 mod prometheus;
 mod refused;

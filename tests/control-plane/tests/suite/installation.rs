@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     lock,
     objects::{installation, node},
-    parallax::{overlay, overlay_folder, until},
+    parallax::{installed, overlay, overlay_folder, until},
     plane,
 };
 
@@ -196,18 +196,45 @@ async fn every_overlay_is_accepted_and_its_pods_are_admitted() {
         let Some(manifest) = overlay("the overlays", &overlay_name) else {
             return;
         };
-        manifest
-            .apply(&client)
-            .await
-            .unwrap_or_else(|error| panic!("{overlay_name}: {error:#}"));
-        for object in manifest.objects() {
-            if let Some(template) = object.data.pointer("/spec/template") {
-                let namespace = object.namespace().unwrap();
-                let admitted = dry_run_pod(&client, &namespace, template.clone()).await;
-                admitted.unwrap_or_else(|error| panic!("{overlay_name}: {}: {error}", object.name_any()));
-            }
+        assert_admitted(&client, &overlay_name, &manifest).await;
+    }
+}
+
+/// Asserts that the API server accepts the objects and admits the Pods of their templates.
+async fn assert_admitted(client: &Client, name: &str, manifest: &Manifest) {
+    manifest
+        .apply(client)
+        .await
+        .unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    for object in manifest.objects() {
+        if let Some(template) = object.data.pointer("/spec/template") {
+            let namespace = object.namespace().unwrap();
+            let admitted = dry_run_pod(client, &namespace, template.clone()).await;
+            admitted.unwrap_or_else(|error| panic!("{name}: {}: {error}", object.name_any()));
         }
     }
+}
+
+/// Pod Security `restricted` applies in the namespace, so Pods without ids must be admitted, too.
+#[tokio::test]
+async fn the_values_of_every_platform_are_accepted_and_their_pods_are_admitted() {
+    let _turn = lock().await;
+    let Some(plane) = plane("the platforms").await else {
+        return;
+    };
+    let client = plane.admin().await.unwrap();
+    let folder = overlay_folder("../chart/platforms");
+    let mut accepted = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let values = std::fs::read_to_string(&path).unwrap();
+        let Some(manifest) = installed("the platforms", &values) else {
+            return;
+        };
+        assert_admitted(&client, &path.display().to_string(), &manifest).await;
+        accepted += 1;
+    }
+    assert!(accepted > 0, "no values were found");
 }
 
 #[tokio::test]
