@@ -5,6 +5,7 @@ use std::{
     fs,
 };
 
+use parallax_test_support::helm::Helm;
 use serde_json::{Value, json};
 
 use super::{
@@ -94,7 +95,7 @@ fn each_file_differs_from_the_defaults() {
 }
 
 /// Renders everything that has Pods or opens DNS with the values of a platform.
-fn with_all_workloads(helm: &parallax_test_support::helm::Helm, platform: &str) -> Objects {
+fn with_all_workloads(helm: &Helm, platform: &str) -> Objects {
     let further = "aggregator: {volume: {size: 1Gi}}\nhostVantage: true\npreflight: {}\nresponder: true\n";
     with_values(helm, "parallax", &format!("{}{further}", read(&path(platform))))
 }
