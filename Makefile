@@ -93,7 +93,7 @@ soak: cargo ## Diagnose 90 minutes of 1 000 vantages and 200 targets with replac
 	@cargo bench --locked -p parallax-diagnosis --bench soak
 
 .PHONY: diagnosis-report
-diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 10 minutes)
+diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 30 minutes)
 	@cargo --config 'profile.dev.package.parallax-diagnosis.opt-level=3' run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md
 
 .PHONY: dashboards
