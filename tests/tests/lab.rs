@@ -207,22 +207,27 @@ async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serve
     .await;
 }
 
+fn is_unanswered(result: &ClientResult) -> bool {
+    matches!(result, ClientResult::TimedOut | ClientResult::Other { .. })
+}
+
 #[tokio::test]
 async fn connections_go_to_a_node_that_is_cut_off_until_the_node_controller_takes_notice() {
     lab(incident("node-dies"), async |lab| {
         assert_seen(lab, false).await;
         lab.fault(0).await.unwrap();
         let looks = lab.incident().expected.packets.faulty.clone();
-        // About one connection in three is forwarded there.
-        let mut unanswered = false;
+        // About one connection in three is forwarded there. It times out, or ends with "no route to host" once the
+        // forwarding node has asked in vain for the MAC address of n3.
+        let mut results = Vec::new();
         for _ in 0..20 {
             let seen = lab.send_requests(&looks).await.unwrap();
-            unanswered = seen.iter().any(|seen| seen.result == ClientResult::TimedOut);
-            if unanswered {
+            results.extend(seen.into_iter().map(|seen| seen.result));
+            if results.iter().any(is_unanswered) {
                 break;
             }
         }
-        assert!(unanswered);
+        assert!(results.iter().any(is_unanswered), "{results:?}");
         lab.mark_node_unheard(&"n3".parse().unwrap()).await.unwrap();
         for _ in 0..3 {
             assert_seen(lab, true).await;
