@@ -323,7 +323,7 @@ pub fn write(
     Ok(path)
 }
 
-/// Returns the node that the aggregator is told on its command line. A topology file names it instead.
+/// Returns the value of the aggregator's option `--node`. A topology file contains the node itself.
 #[must_use]
 pub fn node_argument(incident: &Incident) -> Option<&NodeName> {
     let topology = &incident.topology;
@@ -386,7 +386,7 @@ mod tests {
             .service(&"kube-system/kube-dns".parse().unwrap())
             .unwrap();
         assert_eq!(service.endpoints.len(), 2);
-        // Its port is no target: nobody asks a resolver for a web page.
+        // Its port is not a target: a resolver serves no HTTP.
         let dns = |target: &&parallax_model::TargetId| target.as_str().contains("10.96.0.10");
         assert_eq!(topology.targets().keys().find(dns), None);
     }

@@ -11,6 +11,7 @@ use crate::{
     catalogue::facts,
     evidence::block::{CellBlock, EvidenceKind},
     ids::NodeIx,
+    incident::OpenCause,
     inference::{
         candidates::candidates,
         comparison_data::ComparisonData,
@@ -120,14 +121,9 @@ impl Engine {
         }
         let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
         let causes = self.incidents.open_causes();
-        let explained = |node: NodeIx| {
-            let others = causes.iter().filter(|cause| cause.region.node() != Some(node));
-            let mut regions = others.flat_map(|cause| &cause.possible_regions);
-            regions.any(|region| self.may_silence(*region, node, &paths))
-        };
         nodes
             .into_iter()
-            .filter(|(node, _)| !explained(*node))
+            .filter(|(node, _)| !self.is_silence_explained(*node, *node, &causes, &paths))
             .map(|(node, is_silent)| PriorFact {
                 scope: FactScope::Node(RegionKind::Client, node),
                 fact: Fact {
@@ -147,6 +143,19 @@ impl Engine {
             .collect()
     }
 
+    /// Reports whether an open cause other than those of the node `suspect` may silence a node.
+    fn is_silence_explained(
+        &self,
+        node: NodeIx,
+        suspect: NodeIx,
+        causes: &[OpenCause<'_>],
+        paths: &SubjectPaths,
+    ) -> bool {
+        let others = causes.iter().filter(|cause| cause.region.node() != Some(suspect));
+        let mut regions = others.flat_map(|cause| &cause.possible_regions);
+        regions.any(|region| self.may_silence(*region, node, paths))
+    }
+
     /// Returns the fact that the aggregator hears from its own node only: what leaves this node gets lost, including what the
     /// aggregator sends to the probers of others. It says nothing if other open incidents explain every silence.
     fn isolation_fact(&self, start: Round) -> Option<PriorFact> {
@@ -154,14 +163,10 @@ impl Engine {
         let own = self.aggregator_node()?;
         let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
         let causes = self.incidents.open_causes();
-        let explained = |node: NodeIx| {
-            let others = causes.iter().filter(|cause| cause.region.node() != Some(own));
-            let mut regions = others.flat_map(|cause| &cause.possible_regions);
-            regions.any(|region| self.may_silence(*region, node, &paths))
-        };
         let mut silent = paths.mesh.node_set.iter().filter(|node| **node != own);
         let verb = if is_alone { "hears" } else { "heard" };
-        silent.any(|node| !explained(*node)).then(|| PriorFact {
+        let unexplained = silent.any(|node| !self.is_silence_explained(*node, own, &causes, &paths));
+        unexplained.then(|| PriorFact {
             scope: FactScope::Node(RegionKind::Client, own),
             fact: Fact {
                 text: format!(

@@ -139,12 +139,14 @@ impl<'a> Comparison<'a> {
         let mut fixed = FixedRegions::default();
         for region in regions {
             let candidate = self.candidates.iter().find(|c| c.hypothesis.region == *region);
-            let computed = match candidate {
-                Some(_) => RegionShares::new(),
-                None => self.data.shares(*region, self.paths),
+            let computed;
+            let (shares, failing) = if let Some(candidate) = candidate {
+                (&candidate.shares, candidate.failing.clone())
+            } else {
+                computed = self.data.shares(*region, self.paths);
+                (&computed, self.data.failing_cells(&computed))
             };
-            let shares = candidate.map_or(&computed, |candidate| &candidate.shares);
-            fixed.failing.push(self.data.failing_cells(shares));
+            fixed.failing.push(failing);
             fixed.shares = self
                 .data
                 .union((&fixed.shares, &fixed.regions), (shares, *region), self.paths);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
     str::FromStr,
 };
 
@@ -180,6 +181,39 @@ impl Cluster {
     }
 }
 
+impl Service {
+    /// Creates a Service with a `ClusterIP`, one port with its name, and no endpoints.
+    pub(super) fn with_cluster_ip(
+        key: ServiceKey,
+        cluster_ip: Ipv4Addr,
+        (name, port): (ObjectName, u16),
+    ) -> Self {
+        Self {
+            key,
+            cluster_ip: Some(cluster_ip),
+            load_balancer_ip: None,
+            ip_mode: IpMode::default(),
+            balancing: BalancingMode::default(),
+            health_checks: HealthChecks::default(),
+            policy: TrafficPolicy::default(),
+            internal_policy: TrafficPolicy::default(),
+            class: None,
+            ports: vec![ServicePort {
+                name,
+                port,
+                target_port: port,
+                node_port: None,
+            }],
+            server: ServerSpec::default(),
+            other_servers: BTreeMap::new(),
+            endpoints: Vec::new(),
+            states: BTreeMap::new(),
+            backend_pods: None,
+            network_policy: None,
+        }
+    }
+}
+
 /// Builds the resolver's Service without endpoints. UDP is implied: the published port is that of TCP.
 fn resolver_service() -> Service {
     #[expect(clippy::expect_used, reason = "constants")]
@@ -187,29 +221,7 @@ fn resolver_service() -> Service {
         ServiceKey::from_str(addresses::DNS_SERVICE_KEY).expect("a namespace and a name"),
         ObjectName::new("dns-tcp").expect("a name of letters"),
     );
-    Service {
-        key,
-        cluster_ip: Some(addresses::DNS_SERVICE),
-        load_balancer_ip: None,
-        ip_mode: IpMode::default(),
-        balancing: BalancingMode::default(),
-        health_checks: HealthChecks::default(),
-        policy: TrafficPolicy::default(),
-        internal_policy: TrafficPolicy::default(),
-        class: None,
-        ports: vec![ServicePort {
-            name: port,
-            port: 53,
-            target_port: 53,
-            node_port: None,
-        }],
-        server: ServerSpec::default(),
-        other_servers: BTreeMap::new(),
-        endpoints: Vec::new(),
-        states: BTreeMap::new(),
-        backend_pods: None,
-        network_policy: None,
-    }
+    Service::with_cluster_ip(key, addresses::DNS_SERVICE, (port, 53))
 }
 
 fn pod_name(name: String) -> PodName {

@@ -4,8 +4,8 @@ use parallax_model::NodeName;
 
 use super::{ChangeEffect, Cluster, OpError, addresses};
 
-/// A MAC address that nobody has: the underlay's switch floods frames to it, and every node ignores them.
-const NOBODY: &str = "02:70:78:00:00:ff";
+/// A MAC address of no interface: the underlay's switch floods frames to it, and every node ignores them.
+const UNASSIGNED_MAC: &str = "02:70:78:00:00:ff";
 
 impl Cluster {
     /// Loses every packet that one of two nodes sends to the other, whatever connection it belongs to. What they send to
@@ -16,7 +16,7 @@ impl Cluster {
             return Err(OpError::Link(first, second, "cut already"));
         }
         self.neighbours(&first, &second, |address| {
-            format!("replace {address} lladdr {NOBODY} nud permanent")
+            format!("replace {address} lladdr {UNASSIGNED_MAC} nud permanent")
         })
     }
 

@@ -1,17 +1,12 @@
 //! Solvers of ACME challenges: the effect of a preflight's objects on the cluster.
 
-use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddrV4},
-};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use super::{Cluster, OpError, Pod, Service};
-use crate::incident::{
-    BalancingMode, HealthChecks, IpMode, ServerSoftware, ServerSpec, ServicePort, TrafficPolicy,
-};
+use crate::incident::ServerSoftware;
 
 /// Port of every solver.
 pub const PORT: u16 = 8089;
@@ -60,29 +55,9 @@ impl Cluster {
         let pod = self.new_pod(&name, &solver.node)?;
         // Name of the only port; any name will do.
         let port = ObjectName::new("http").map_err(|_| OpError::NoService(solver.key.clone()))?;
-        self.services.push(Service {
-            key: solver.key.clone(),
-            cluster_ip: Some(solver.cluster_ip),
-            load_balancer_ip: None,
-            ip_mode: IpMode::default(),
-            balancing: BalancingMode::default(),
-            health_checks: HealthChecks::default(),
-            policy: TrafficPolicy::default(),
-            internal_policy: TrafficPolicy::default(),
-            class: None,
-            ports: vec![ServicePort {
-                name: port,
-                port: PORT,
-                target_port: PORT,
-                node_port: None,
-            }],
-            server: ServerSpec::default(),
-            other_servers: BTreeMap::new(),
-            endpoints: vec![pod.clone()],
-            states: BTreeMap::new(),
-            backend_pods: None,
-            network_policy: None,
-        });
+        let mut service = Service::with_cluster_ip(solver.key.clone(), solver.cluster_ip, (port, PORT));
+        service.endpoints.push(pod.clone());
+        self.services.push(service);
         self.solvers.push(solver);
         Ok(pod)
     }
