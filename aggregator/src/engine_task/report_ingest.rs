@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use parallax_diagnosis::replay::RecordProgress;
+use parallax_diagnosis::{
+    ObservationResult,
+    replay::{RecordImplausible, RecordProgress},
+};
+use parallax_history::recording::RecordedReport;
 use parallax_model::{EventTime, Micros, Recorded, ReportAnswer};
 
 use super::EngineTask;
@@ -37,6 +41,7 @@ impl EngineTask {
         } = batch;
         let state = Arc::clone(&self.topology_state.borrow().topology);
         let mut kept = Vec::new();
+        let mut implausible = 0;
         let session = self.sessions.update(&header, received);
         let resend = self.startup_buffer.process_header(
             &header,
@@ -76,8 +81,9 @@ impl EngineTask {
             }
             // Probers start probes before they report them. A start in the future would keep a cell fresh until then.
             if recorded.observation.started > latest {
-                let result = self.engine.discard_implausible(&recorded);
-                self.counters.count_observation(&recorded, result, &state);
+                implausible += 1;
+                self.counters
+                    .count_observation(&recorded, ObservationResult::Implausible, &state);
                 continue;
             }
             let result = self.engine.observe(&recorded);
@@ -94,6 +100,15 @@ impl EngineTask {
                 kept.push(recorded);
             }
         }
+        let implausible = (implausible > 0).then(|| RecordImplausible {
+            vantage: header.vantage.clone(),
+            at: received,
+            observations: implausible,
+        });
+        if let Some(discarded) = &implausible {
+            self.engine
+                .discard_implausible(&discarded.vantage, discarded.observations);
+        }
         if let Some(facts) = &header.facts {
             self.facts.record(&header.vantage, facts, received);
         }
@@ -106,7 +121,12 @@ impl EngineTask {
             self.engine.record_progress(&progress.vantage, progress.complete);
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.record_report(received, &self.joined_topology, kept, progress);
+            let report = RecordedReport {
+                observations: kept,
+                implausible,
+                progress,
+            };
+            recorder.record_report(received, &self.joined_topology, report);
         }
         self.counters.count_report(receipt);
         IngestAnswer {

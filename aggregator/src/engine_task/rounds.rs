@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parallax_history::recording::RecordedReport;
 use parallax_model::EventTime;
 
 use super::EngineTask;
@@ -28,12 +29,11 @@ impl EngineTask {
         for progress in complete {
             self.engine.record_progress(&progress.vantage, progress.complete);
             if let Some(recorder) = &mut self.recorder {
-                recorder.record_report(
-                    self.clock.now(),
-                    &self.joined_topology,
-                    Vec::new(),
-                    Some(progress),
-                );
+                let report = RecordedReport {
+                    progress: Some(progress),
+                    ..RecordedReport::default()
+                };
+                recorder.record_report(self.clock.now(), &self.joined_topology, report);
             }
         }
         self.evidence_since.send_replace(from);

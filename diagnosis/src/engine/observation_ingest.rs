@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_model::{Channel, Outcome, Recorded};
+use parallax_model::{Channel, Outcome, Recorded, Vantage};
 
 use super::{Engine, ObservationResult, is_known, prober_presence};
 use crate::{
@@ -34,10 +34,12 @@ impl Engine {
         (booked, otherwise)
     }
 
-    /// Counts an observation that the caller discards because its start lies in the future.
-    pub fn discard_implausible(&mut self, recorded: &Recorded) -> ObservationResult {
-        let vantage = self.registry.vantages.intern(&recorded.vantage);
-        self.discard(vantage, RefusalReason::Implausible)
+    /// Counts observations of a vantage that the caller discards because they start in the future.
+    pub fn discard_implausible(&mut self, vantage: &Vantage, observations: u64) {
+        let vantage = self.registry.vantages.intern(vantage);
+        self.counters.implausible = self.counters.implausible.saturating_add(observations);
+        let now = self.evidence.rounds.now();
+        self.matrix.record_discarded(vantage, observations, now);
     }
 
     /// Counts an observation that enters no round.
@@ -49,7 +51,8 @@ impl Engine {
             RefusalReason::OverBudget => (&mut self.counters.over_budget, ObservationResult::OverBudget),
         };
         *counter += 1;
-        self.matrix.record_discarded(vantage, self.evidence.rounds.now());
+        self.matrix
+            .record_discarded(vantage, 1, self.evidence.rounds.now());
         result
     }
 

@@ -122,10 +122,10 @@ impl Matrix {
         self.changes += u64::from(before != after);
     }
 
-    /// Counts an observation that was discarded at `now`.
-    pub(crate) fn record_discarded(&mut self, vantage: VantageIx, now: Option<EventTime>) {
+    /// Counts observations that were discarded at `now`.
+    pub(crate) fn record_discarded(&mut self, vantage: VantageIx, observations: u64, now: Option<EventTime>) {
         let discarded = self.discarded.entry(vantage).or_default();
-        discarded.count += 1;
+        discarded.count = discarded.count.saturating_add(observations);
         discarded.last = discarded.last.max(now);
     }
 

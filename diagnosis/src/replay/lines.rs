@@ -8,6 +8,7 @@
 //! {"type":"restored", …}         the engine restored the checkpoint of another process
 //! {"type":"baseline_reset", …}   the baseline of a target was reset
 //! {"type":"observation", …}      one probe, in event time
+//! {"type":"implausible", …}      observations that the aggregator discarded because they start in the future
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
 //! {"type":"gap", …}              lines are missing here
@@ -155,6 +156,19 @@ pub struct RecordBaselineReset {
     pub target: TargetId,
 }
 
+/// Observations of a report that were discarded by
+/// [`Engine::discard_implausible`](crate::Engine::discard_implausible).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordImplausible {
+    /// The vantage that reported them.
+    pub vantage: Vantage,
+    /// When the report arrived.
+    #[serde(rename = "t_us")]
+    pub at: EventTime,
+    /// How many they are.
+    pub observations: u64,
+}
+
 /// A vantage has reported everything that it started before a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProgress {
@@ -183,6 +197,8 @@ pub enum RecordLine<'a> {
     BaselineReset(&'a RecordBaselineReset),
     /// An observation.
     Observation(&'a Recorded),
+    /// Discarded observations.
+    Implausible(&'a RecordImplausible),
     /// Progress of a vantage.
     Progress(&'a RecordProgress),
     /// Closed rounds.

@@ -3,7 +3,8 @@
 //! The `type` of a line tells the two formats apart:
 //! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number per file;
 //! * Parallax's own recordings, `settings` / `settings_changed` / `topology_spec` / `topology_unread` / `baseline_reset` /
-//!   `restored` / `observation` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
+//!   `restored` / `observation` / `implausible` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several
+//!   segments.
 //!
 //! Output is one JSON object per line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the
 //! end of each recording. A `next_probe` line requests one follow-up probe; a caller that can make it writes its
@@ -20,8 +21,8 @@ use serde_json::Value;
 use crate::view::View;
 
 pub use lines::{
-    RecordBaselineReset, RecordClock, RecordLine, RecordProgress, RecordRestored, RecordSettings,
-    RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
+    RecordBaselineReset, RecordClock, RecordImplausible, RecordLine, RecordProgress, RecordRestored,
+    RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
 };
 
 use output::{OutputLine, RecordCounts};
@@ -165,7 +166,7 @@ impl Replay {
                 Ok(())
             }
             "settings_changed" | "topology_spec" | "topology_unread" | "restored" | "baseline_reset"
-            | "observation" | "progress" | "advance" | "gap" => match &mut self.open {
+            | "observation" | "implausible" | "progress" | "advance" | "gap" => match &mut self.open {
                 OpenRecording::Recording(recording) => recording.read_entry(&kind, value, out),
                 _ => Err(format!("{kind:?} before any \"settings\"")),
             },

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{
     OutputLine, RecordCounts,
     lines::{
-        AdvanceLine, GapLine, RecordBaselineReset, RecordClock, RecordProgress, RecordRestored,
-        RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
+        AdvanceLine, GapLine, RecordBaselineReset, RecordClock, RecordImplausible, RecordProgress,
+        RecordRestored, RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
 };
 use crate::{engine::Engine, settings::Settings, topology::Topology, view::View};
@@ -99,6 +99,11 @@ impl RecordingReader {
                     "baseline_reset" => {
                         let line: RecordBaselineReset = from_value(value)?;
                         engine.reset_baseline(&line.target);
+                        line.at
+                    }
+                    "implausible" => {
+                        let line: RecordImplausible = from_value(value)?;
+                        engine.discard_implausible(&line.vantage, line.observations);
                         line.at
                     }
                     "progress" => {

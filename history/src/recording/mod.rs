@@ -26,7 +26,7 @@ use std::{
 use metrics::RecordResult;
 use parallax_diagnosis::{
     Checkpoint, Settings,
-    replay::{ENGINE_VERSION, RecordClock, RecordProgress, RecordSettings},
+    replay::{ENGINE_VERSION, RecordClock, RecordImplausible, RecordProgress, RecordSettings},
     topology::Topology,
 };
 use parallax_model::{EventTime, Recorded, TargetId};
@@ -86,11 +86,27 @@ enum EngineInput {
     Restore(Box<Checkpoint>),
     /// `reset_baseline`.
     ResetBaseline(TargetId),
-    /// `observe` for each, then `progress`.
-    Report {
-        observations: Vec<Recorded>,
-        progress: Option<RecordProgress>,
-    },
+    /// A report.
+    Report(RecordedReport),
+}
+
+/// What the engine received from a report: `observe` for each observation, then `discard_implausible`, then
+/// `record_progress`.
+#[derive(Debug, Default)]
+pub struct RecordedReport {
+    /// The observations.
+    pub observations: Vec<Recorded>,
+    /// Those that were discarded.
+    pub implausible: Option<RecordImplausible>,
+    /// The progress of the vantage.
+    pub progress: Option<RecordProgress>,
+}
+
+impl RecordedReport {
+    fn line_count(&self) -> u64 {
+        let single = [self.implausible.is_some(), self.progress.is_some()];
+        self.observations.len() as u64 + single.map(u64::from).iter().sum::<u64>()
+    }
 }
 
 /// A queue entry, with the context that the writer needs.
@@ -119,10 +135,7 @@ impl RecordEntry {
             | EngineInput::TopologyUnread
             | EngineInput::Restore(_)
             | EngineInput::ResetBaseline(_) => 1,
-            EngineInput::Report {
-                observations,
-                progress,
-            } => observations.len() as u64 + u64::from(progress.is_some()),
+            EngineInput::Report(report) => report.line_count(),
         };
         event + u64::from(self.advanced_to.is_some())
     }
@@ -221,22 +234,9 @@ impl Recorder {
     }
 
     /// After the observations of a report were recorded by the engine.
-    pub fn record_report(
-        &mut self,
-        at: EventTime,
-        topology: &Arc<Topology>,
-        observations: Vec<Recorded>,
-        progress: Option<RecordProgress>,
-    ) {
-        if !observations.is_empty() || progress.is_some() {
-            self.enqueue(
-                at,
-                topology,
-                EngineInput::Report {
-                    observations,
-                    progress,
-                },
-            );
+    pub fn record_report(&mut self, at: EventTime, topology: &Arc<Topology>, report: RecordedReport) {
+        if report.line_count() > 0 {
+            self.enqueue(at, topology, EngineInput::Report(report));
         }
     }
 

@@ -130,9 +130,21 @@ impl LiveEngine {
             vantage: vantage.parse().unwrap(),
             complete: EventTime(START + complete),
         };
+        // The aggregator discards what starts after the report arrived, before the engine sees it.
+        let implausible = RecordImplausible {
+            vantage: progress.vantage.clone(),
+            at: self.now,
+            observations: 2,
+        };
+        self.engine
+            .discard_implausible(&implausible.vantage, implausible.observations);
         self.engine.record_progress(&progress.vantage, progress.complete);
-        self.recorder
-            .record_report(self.now, &self.topology, observations, Some(progress));
+        let report = RecordedReport {
+            observations,
+            implausible: Some(implausible),
+            progress: Some(progress),
+        };
+        self.recorder.record_report(self.now, &self.topology, report);
     }
 
     /// One round of a mesh in which clients without an ingress Pod are refused, as in incident I1.

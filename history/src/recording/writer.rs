@@ -12,15 +12,15 @@ use std::{
 use parallax_diagnosis::{
     Checkpoint, Settings,
     replay::{
-        RecordBaselineReset, RecordLine, RecordProgress, RecordRestored, RecordSettings,
+        RecordBaselineReset, RecordImplausible, RecordLine, RecordProgress, RecordRestored, RecordSettings,
         RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
     },
     topology::Topology,
 };
-use parallax_model::EventTime;
+use parallax_model::{EventTime, Vantage};
 
 use super::{
-    EngineInput, RecordEntry, RecordError, RecordOptions,
+    EngineInput, RecordEntry, RecordError, RecordOptions, RecordedReport,
     metrics::{RecordMetrics, RecordResult},
     pseudonyms::Pseudonymizer,
     segments::SegmentFolder,
@@ -208,32 +208,45 @@ impl RecordWriter {
             };
             self.write_line(&RecordLine::BaselineReset(&line))?;
         }
-        if let EngineInput::Report {
-            observations,
-            progress,
-        } = &entry.input
-        {
-            for recorded in observations {
-                match &mut self.pseudonymizer {
-                    Some(pseudonymizer) => {
-                        let recorded = pseudonymizer.recorded_observation(recorded);
-                        self.write_line(&RecordLine::Observation(&recorded))?;
-                    }
-                    None => self.write_line(&RecordLine::Observation(recorded))?,
-                }
-            }
-            if let Some(progress) = progress {
-                let veiled = RecordProgress {
-                    vantage: match &mut self.pseudonymizer {
-                        Some(pseudonymizer) => pseudonymizer.vantage(&progress.vantage),
-                        None => progress.vantage.clone(),
-                    },
-                    complete: progress.complete,
-                };
-                self.write_line(&RecordLine::Progress(&veiled))?;
-            }
+        if let EngineInput::Report(report) = &entry.input {
+            self.write_report(report)?;
         }
         Ok(())
+    }
+
+    fn write_report(&mut self, report: &RecordedReport) -> io::Result<()> {
+        for recorded in &report.observations {
+            match &mut self.pseudonymizer {
+                Some(pseudonymizer) => {
+                    let recorded = pseudonymizer.recorded_observation(recorded);
+                    self.write_line(&RecordLine::Observation(&recorded))?;
+                }
+                None => self.write_line(&RecordLine::Observation(recorded))?,
+            }
+        }
+        if let Some(implausible) = &report.implausible {
+            let line = RecordImplausible {
+                vantage: self.recorded_vantage(&implausible.vantage),
+                ..*implausible
+            };
+            self.write_line(&RecordLine::Implausible(&line))?;
+        }
+        if let Some(progress) = &report.progress {
+            let line = RecordProgress {
+                vantage: self.recorded_vantage(&progress.vantage),
+                ..*progress
+            };
+            self.write_line(&RecordLine::Progress(&line))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the name of a vantage, or its pseudonym.
+    fn recorded_vantage(&mut self, vantage: &Vantage) -> Vantage {
+        match &mut self.pseudonymizer {
+            Some(pseudonymizer) => pseudonymizer.vantage(vantage),
+            None => vantage.clone(),
+        }
     }
 
     /// Starts a new segment, which can be read without the previous ones.
