@@ -12,21 +12,16 @@ use crate::{
         weights::ONE_PROBE,
     },
     ids::NodeIx,
-    incident::CausePeriod,
     inference::{
         judgement::FailingCells,
         judgement_unit::JudgementUnit,
         likelihood::BackgroundRate,
-        window::{KnownSpan, KnownSpans, WindowCells},
+        window::{CausePeriods, WindowCells},
     },
 };
 
 /// Failures from which the grid of failure rates is dense.
 const MANY_FAILURES: u64 = 100 * ONE_PROBE;
-
-/// How many rounds before the first failure of an incident the failures of other subjects may begin: causes do not show
-/// everywhere in the same round.
-const MAX_ONSET_ROUNDS: i64 = 2;
 
 /// Rounds with failures from which a partial loss has lasted.
 const MIN_LASTING_ROUNDS: usize = 6;
@@ -95,13 +90,13 @@ impl Engine {
         })
     }
 
-    /// Sums the cells of a subject since a round, divided where known causes began and were over; `unasked` leaves out
-    /// follow-up probes.
+    /// Sums the cells of a subject since a round, divided where causes began and were over; `unasked` leaves out follow-up
+    /// probes.
     pub(super) fn cells_since(
         &self,
         (own, controls): (&[CellBlock], &[CellBlock]),
         start: Round,
-        known: &KnownSpans,
+        periods: &CausePeriods,
         unasked: bool,
     ) -> WindowCells {
         // Of very many controls, use those that start or end where the subject's own probes do. The others give every
@@ -115,31 +110,10 @@ impl Engine {
             self.sum_cells(own, (start, None), unasked, &mut cells, None);
             self.nearby_selection(&cells)
         });
-        WindowCells::divided(start, known, |begin, end, cells| {
+        WindowCells::divided(start, periods, |begin, end, cells| {
             self.sum_cells(own, (begin, end), unasked, cells, None);
             self.sum_cells(controls, (begin, end), unasked, cells, near.as_ref());
         })
-    }
-
-    /// Returns when each known cause of a subject's failures was there.
-    pub(super) fn known_spans(&self, unit: &JudgementUnit) -> KnownSpans {
-        let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
-        let state = self.judgement.units.get(unit);
-        let rise = state.and_then(|state| state.detectors.rising_since());
-        let span = |period: CausePeriod| {
-            let since = period.since.round(self.settings.interval);
-            let earliest = Round(since.0 - MAX_ONSET_ROUNDS);
-            KnownSpan {
-                first: rise
-                    .filter(|rise| *rise >= earliest)
-                    .map_or(since, |rise| rise.min(since)),
-                last: period.last_failure,
-            }
-        };
-        known
-            .into_iter()
-            .map(|(region, period)| (region, span(period)))
-            .collect()
     }
 
     fn sum_cells(

@@ -18,7 +18,7 @@ use crate::{
         likelihood::{Likelihood, RateGrid},
         multiple_comparisons::ResidualDoubt,
         prior::PriorFact,
-        window::WindowCells,
+        window::{CausePeriods, WindowCells},
     },
     regions::{
         Region, RegionKind,
@@ -213,11 +213,12 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> Option<(Judgement, FailingCells)> {
         let spans = self.known_spans(unit);
-        let windows: Vec<(Round, WindowCells)> = windows
+        let known: Vec<Region> = spans.keys().copied().collect();
+        let mut periods = CausePeriods::of_known(spans);
+        let mut windows: Vec<(Round, WindowCells)> = windows
             .into_iter()
-            .map(|start| (start, self.cells_since((own, controls), start, &spans, false)))
+            .map(|start| (start, self.cells_since((own, controls), start, &periods, false)))
             .collect();
-        let known: Vec<Region> = spans.into_keys().collect();
         // Results from before the rise would hide which paths the failures take.
         let rise = self.judgement.units.get(unit);
         let rise = rise.and_then(|state| state.detectors.rising_since());
@@ -226,6 +227,16 @@ impl Engine {
             .find(|(start, _)| rise.is_none_or(|rise| *start >= rise));
         let (start, cells) = risen.or(windows.last())?;
         let mut risen = self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
+        // Results from before a fault contradict it, and the whole window begins with the known causes.
+        if let Some((start, cells)) = windows.first() {
+            let (start, paths) = (*start, self.subject_paths(unit, &cells.all));
+            let onset = self.onset_beside_known((own, &paths), start, &periods.known);
+            periods.onset = onset.filter(|onset| *onset > start);
+            if periods.onset.is_some() {
+                let cells = self.cells_since((own, controls), start, &periods, false);
+                windows.push((start, cells));
+            }
+        }
         let mut cases = Vec::new();
         for (start, cells) in windows {
             let case = risen.take_if(|input| input.start == start);
@@ -316,6 +327,7 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> JudgementInput {
         let cells = &window.all;
+        let spans = window.periods().known.clone();
         let paths = self.subject_paths(unit, cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
         let mut kinds = unit.region_kinds(&paths, &channels);
@@ -325,7 +337,7 @@ impl Engine {
         }
         let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
-            let pool = self.subject_pool(unit, start, likelihood);
+            let pool = self.subject_pool(unit, start, spans, likelihood);
             case.with_pool(pool, likelihood)
         } else {
             case

@@ -10,6 +10,7 @@ mod expired_evidence;
 mod folding;
 mod interval_change;
 mod judgement;
+mod known_causes;
 mod negative_cache;
 mod node_evidence;
 mod observation_ingest;

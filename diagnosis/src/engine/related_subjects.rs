@@ -19,7 +19,7 @@ use crate::{
         likelihood::Likelihood,
         prior::{FactScope, PriorFact, hypotheses},
         subject_pool::{OtherSubject, SubjectPool},
-        window::KnownSpans,
+        window::{CausePeriods, KnownSpans},
     },
     regions::{
         Region, RegionKind,
@@ -49,9 +49,9 @@ impl Engine {
         &mut self,
         unit: &JudgementUnit,
         start: Round,
+        spans: KnownSpans,
         likelihood: &mut Likelihood,
     ) -> SubjectPool {
-        let spans = self.known_spans(unit);
         let pool = self.unexplained_pool(unit, start, &spans);
         if pool.is_empty() {
             return pool;
@@ -309,7 +309,8 @@ impl Engine {
         known: &KnownSpans,
     ) -> OtherSubject {
         let start = self.start_beside(other, start);
-        let window = self.cells_since((blocks, &[]), start, known, false);
+        let periods = CausePeriods::of_known(known.clone());
+        let window = self.cells_since((blocks, &[]), start, &periods, false);
         let mut paths = self.subject_paths(other, &window.all);
         paths.unhealthy_nodes = unhealthy_nodes;
         let channels = window.all.keys().map(|key| key.channel).collect();

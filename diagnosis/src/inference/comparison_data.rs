@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     kind_profiles::{BACKGROUND, DNS, GATEWAY, KindProfile, ln_kinds, region_profile},
     likelihood::{PairGroups, ShareGroups},
-    window::{KnownSpans, WindowCells},
+    window::{CausePeriods, WindowCells},
 };
 use crate::{
     evidence::{
@@ -64,8 +64,8 @@ pub(crate) struct ComparisonData {
     unknown_entry: Vec<usize>,
     /// Cells of questions to the resolvers.
     questions: Vec<usize>,
-    /// When each known cause was there.
-    known: KnownSpans,
+    /// When causes were there.
+    periods: CausePeriods,
 }
 
 impl ComparisonData {
@@ -76,7 +76,7 @@ impl ComparisonData {
         class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
     ) -> Self {
         let mut data = Self {
-            known: window.known().clone(),
+            periods: window.periods().clone(),
             ..Self::default()
         };
         for (begin, cells) in window.parts() {
@@ -125,15 +125,15 @@ impl ComparisonData {
         });
     }
 
-    /// Returns those of `regions` that may have caused failures in a round: a known cause explains nothing from before it began
-    /// and after it was over.
+    /// Returns those of `regions` that may have caused failures in a round: a cause explains nothing from before it began and
+    /// after it was over.
     pub(crate) fn present(&self, regions: &[Region], round: Round) -> Vec<Region> {
-        let present = |region: &&Region| self.is_present(**region, round);
+        let present = |region: &&Region| self.periods.is_present(**region, round);
         regions.iter().filter(present).copied().collect()
     }
 
-    fn is_present(&self, region: Region, round: Round) -> bool {
-        self.known.get(&region).is_none_or(|span| span.contains(round))
+    pub(crate) const fn periods(&self) -> &CausePeriods {
+        &self.periods
     }
 
     pub(crate) const fn failures(&self) -> u64 {
@@ -222,7 +222,7 @@ impl ComparisonData {
     pub(crate) fn shares(&self, region: Region, paths: &SubjectPaths) -> RegionShares {
         self.candidate_cells(region, paths)
             .into_iter()
-            .filter(|i| self.is_present(region, self.cells[*i].begin))
+            .filter(|i| self.periods.is_present(region, self.cells[*i].begin))
             .map(|i| (i, alpha(&[region], &self.cells[i].key, paths)))
             .filter(|(_, alpha)| !alpha.is_zero())
             .collect()

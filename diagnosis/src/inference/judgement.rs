@@ -7,6 +7,7 @@ use parallax_model::Round;
 use super::{
     candidates::{CandidateHypothesis, candidates},
     comparison_data::ComparisonData,
+    first_failure::first_failure,
     goodness_of_fit::{MAX_LACK_OF_FIT, ln_marginal_saturated},
     judgement_unit::JudgementUnit,
     kind_profiles::proves_header_accepted,
@@ -182,6 +183,11 @@ impl JudgementInput {
         scores.fold(f64::NEG_INFINITY, f64::max)
     }
 
+    /// The first round in which a fault beside the known causes may have caused failures.
+    pub(crate) fn onset(&self) -> Round {
+        self.data.periods().onset.unwrap_or(self.start)
+    }
+
     pub(crate) fn comparison(&self) -> Comparison<'_> {
         Comparison::new(&self.data, &self.paths, &self.candidates).with_pool(&self.pool)
     }
@@ -231,7 +237,7 @@ const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.97;
 /// A tie of more regions than this is not a verdict.
 const MAX_TIED_REGIONS: usize = 4;
 const MIN_ROUNDS: usize = 2;
-const MIN_CLIENT_ROUNDS: usize = 3;
+pub(super) const MIN_CLIENT_ROUNDS: usize = 3;
 /// Failing rounds after which near-tied classes are named together.
 const NEAR_TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
@@ -284,7 +290,7 @@ pub(crate) fn judge(
     } else {
         MIN_CLASS_MASS_BESIDE_KNOWN
     };
-    let seen: usize = rounds.iter().filter(|round| **round >= case.start).count();
+    let seen: usize = rounds.iter().filter(|round| **round >= case.onset()).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
         let beside = regions.iter().enumerate().filter(|(j, _)| *j != i);
@@ -436,7 +442,7 @@ fn finding(
         probability: mass.min(1.0),
         is_verdict: named,
         failing_clients: clients,
-        first_failure: client_rounds.first().map_or(start, |(round, _)| *round),
+        first_failure: first_failure(&client_rounds).unwrap_or(start),
         last_failure: client_rounds.last().map_or(start, |(round, _)| *round),
         crossing: crossing_probes(problem, head),
     })

@@ -7,6 +7,7 @@
 
 pub(crate) mod candidates;
 pub(crate) mod comparison_data;
+mod first_failure;
 pub(crate) mod goodness_of_fit;
 pub(crate) mod judgement;
 pub(crate) mod judgement_unit;

@@ -1,4 +1,5 @@
-//! The cells of a subject in a window, in parts: a part begins where a known cause began, and where it was over.
+//! The cells of a subject in a window, in parts: a part begins where a known cause began, where it was over, and where a further
+//! fault may have begun.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,29 @@ impl KnownSpan {
     }
 }
 
+/// When causes are there within a window.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CausePeriods {
+    pub(crate) known: KnownSpans,
+    /// The first round of a fault beside the known causes; `None` if that is the first of the window.
+    pub(crate) onset: Option<Round>,
+}
+
+impl CausePeriods {
+    /// Creates periods of known causes, with the window's begin as the onset of a further fault.
+    pub(crate) const fn of_known(known: KnownSpans) -> Self {
+        Self { known, onset: None }
+    }
+
+    /// Reports whether a region may have caused failures in a round.
+    pub(crate) fn is_present(&self, region: Region, round: Round) -> bool {
+        match self.known.get(&region) {
+            Some(span) => span.contains(round),
+            None => self.onset.is_none_or(|onset| onset <= round),
+        }
+    }
+}
+
 /// The cells of a window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WindowCells {
@@ -31,7 +55,7 @@ pub(crate) struct WindowCells {
     start: Round,
     /// The parts with their first rounds; empty if the window has only one.
     parts: Vec<(Round, RoundCells)>,
-    known: KnownSpans,
+    periods: CausePeriods,
 }
 
 impl WindowCells {
@@ -44,23 +68,24 @@ impl WindowCells {
         }
     }
 
-    /// Divides a window where known causes began and were over. `sum` adds the cells of the rounds from the first up to and
+    /// Divides a window where causes began and were over. `sum` adds the cells of the rounds from the first up to and
     /// without the second.
     pub(crate) fn divided(
         start: Round,
-        known: &KnownSpans,
+        periods: &CausePeriods,
         mut sum: impl FnMut(Round, Option<Round>, &mut RoundCells),
     ) -> Self {
         let after = |last: Round| Round(last.0 + 1);
-        let bounds = known
-            .values()
+        let spans = periods.known.values();
+        let bounds = spans
             .flat_map(|span| [Some(span.first), span.last.map(after)])
+            .chain([periods.onset])
             .flatten();
         let mut begins: Vec<Round> = bounds.filter(|begin| *begin > start).collect();
         begins.push(start);
         begins.sort_unstable();
         begins.dedup();
-        let known = known.clone();
+        let periods = periods.clone();
         let mut all = RoundCells::new();
         if begins.len() == 1 {
             sum(start, None, &mut all);
@@ -68,7 +93,7 @@ impl WindowCells {
                 all,
                 start,
                 parts: Vec::new(),
-                known,
+                periods,
             };
         }
         let mut parts = Vec::new();
@@ -84,12 +109,12 @@ impl WindowCells {
             all,
             start,
             parts,
-            known,
+            periods,
         }
     }
 
-    pub(crate) const fn known(&self) -> &KnownSpans {
-        &self.known
+    pub(crate) const fn periods(&self) -> &CausePeriods {
+        &self.periods
     }
 
     /// Iterates over the parts, each with its first round.

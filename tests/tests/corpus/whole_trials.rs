@@ -55,3 +55,9 @@ fn a_region_beside_known_causes_needs_more_probability() {
 fn a_host_waits_where_another_one_suspects_a_cause_of_both() {
     assert_names_faults_only(&judged("three-faults-12", 33));
 }
+
+/// A Pod broke while two other causes were known: results from before it contradicted it until the end.
+#[test]
+fn a_fault_that_begins_after_the_known_causes_is_named() {
+    assert_names_faults_only(&judged("three-faults-12", 11));
+}

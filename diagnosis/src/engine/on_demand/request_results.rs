@@ -33,7 +33,8 @@ impl Engine {
     ) {
         let start = judgement.input.start;
         let (own, controls) = self.blocks_of(unit);
-        let cells = self.cells_since((&own, &controls), start, &self.known_spans(unit), true);
+        let periods = judgement.input.data.periods();
+        let cells = self.cells_since((&own, &controls), start, periods, true);
         for (key, all) in &judgement.input.cells {
             let base = cells.all.get(key).cloned().unwrap_or_default();
             if all.unweighted_probes > base.unweighted_probes {
