@@ -9,10 +9,12 @@ LISTEN ?= 127.0.0.1:8080
 SECONDS ?= 60
 TARGETS ?=
 IMAGE ?=
+ARCH ?=
+DEV ?=
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
 # Builds only these two programs, but with the features of the whole workspace, so that `make test` reuses the dependencies.
 # Whoever runs them neither edits nor debugs them: without both, the first build is a sixth shorter.
@@ -66,13 +68,27 @@ fuzz: cargo ## Run the fuzz targets, two at a time (SECONDS=… for each, TARGET
 	@fuzz/run $(SECONDS) $(TARGETS)
 
 .PHONY: image
-image: cargo ## Build a container image from scratch with the static binary (IMAGE=name:tag; the first build takes about 10 minutes)
+image: cargo ## Build a container image from scratch with the static binary (IMAGE=registry/name:tag, ARCH=arm64|all; about 10 minutes each)
 	@tests/install-tools image
-	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE))
+	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE)) $(if $(ARCH),--arch $(ARCH))
 
 .PHONY: reproducible
 reproducible: cargo ## Build the image of the current commit in two folders and compare every byte (two release builds)
 	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} tests/reproducible
+
+.PHONY: image-arm64
+image-arm64: cargo ## Build the binary for arm64 and run it under QEMU: version, aggregator, HTTP and HTTPS checks (a release build)
+	@tests/image-arm64
+
+.PHONY: release-artefacts
+release-artefacts: cargo ## Make every file of a release in target/release-artefacts (two release builds; PARALLAX_REGISTRY names the registry)
+	@tests/install-tools image
+	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/release/artefacts
+
+.PHONY: release-dry-run
+release-dry-run: cargo ## Make and verify a release, run its arm64 binary, publish to a registry on this machine (DEV=1: debug binary, a minute)
+	@PARALLAX_STRICT=1 tests/release $(if $(DEV),--dev)
+	@$(if $(DEV),echo 'left out: tests/image-arm64 (a release build)',tests/image-arm64)
 
 .PHONY: bench
 bench: cargo ## Measure the cost of a probe against blackbox_exporter; writes docs/reference/performance.md (about 16 minutes)

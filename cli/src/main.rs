@@ -67,6 +67,9 @@ enum Command {
     Notify(commands::notify::Args),
     /// Print the completion script for a shell.
     Completion(commands::query::completion::Args),
+    /// Write the manual pages, one for each command.
+    #[command(hide = true)]
+    Manual(commands::manual::Args),
     /// Diagnose a recorded stream; the same input produces the same bytes.
     Replay(commands::replay::Args),
 }
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Baseline(args) => commands::query::baseline::run(args),
         Command::Notify(args) => commands::notify::run(&args),
         Command::Completion(args) => commands::query::completion::run(&args, Cli::command()),
+        Command::Manual(args) => commands::manual::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),
     };
     match done {

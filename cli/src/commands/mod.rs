@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod check;
+pub(crate) mod manual;
 pub(crate) mod notify;
 pub(crate) mod preflight;
 pub(crate) mod prober;

@@ -9,6 +9,7 @@ mod commands;
 mod docs;
 mod faults;
 mod identity;
+mod manual;
 mod notify;
 mod preflight;
 mod readme;

@@ -56,8 +56,15 @@ fn every_pod_uses_the_image_of_the_values() {
     };
     let digest = format!("sha256:{}", "0a".repeat(32));
     for (image, expected) in [
-        ("{}".to_owned(), format!("parallax:{}", env!("CARGO_PKG_VERSION"))),
-        ("{tag: dev}".to_owned(), "parallax:dev".to_owned()),
+        (
+            "{}".to_owned(),
+            format!("localhost/parallax:{}", env!("CARGO_PKG_VERSION")),
+        ),
+        ("{tag: dev}".to_owned(), "localhost/parallax:dev".to_owned()),
+        (
+            "{registry: '', repository: r.example.com/net/parallax, tag: '1'}".to_owned(),
+            "r.example.com/net/parallax:1".to_owned(),
+        ),
         (
             format!(
                 "{{registry: 'r.example.com:5000', repository: net/parallax, tag: '1', digest: '{digest}'}}"

@@ -11,11 +11,11 @@ pub use archive::{Archive, File};
 pub use program::link_statically;
 
 /// Name and tag of the product's image if it is built here; the default of the chart.
-pub const PRODUCT: &str = "parallax:0.1.0";
+pub const PRODUCT: &str = "localhost/parallax:0.1.0";
 /// The same content with another tag, for an upgrade.
-pub const UPGRADE: &str = "parallax:0.1.0-again";
+pub const UPGRADE: &str = "localhost/parallax:0.1.0-again";
 /// The suite's own binary: test application and control client.
-pub const SUITE: &str = "parallax-real-cluster:1";
+pub const SUITE: &str = "localhost/parallax-real-cluster:1";
 
 /// Root certificates in the product's image, as in `deploy/build-image`.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -48,7 +48,7 @@ pub async fn build(
         .with_context(|| format!("reading {ROOTS}; install ca-certificates"))?
         + root_pem;
     let product_archive = Archive {
-        names: vec![canonical(PRODUCT), canonical(UPGRADE)],
+        names: vec![PRODUCT.to_owned(), UPGRADE.to_owned()],
         entrypoint: "/parallax",
         user: "65532:65532",
         files: vec![
@@ -60,7 +60,7 @@ pub async fn build(
     if suite {
         let suite = link_statically("parallax-real-cluster", "parallax-real-cluster", folder).await?;
         let suite_archive = Archive {
-            names: vec![canonical(SUITE)],
+            names: vec![SUITE.to_owned()],
             entrypoint: "/parallax-real-cluster",
             user: "65532:65532",
             files: vec![File::program("parallax-real-cluster", &suite)?],
@@ -76,11 +76,6 @@ fn written(folder: &Path, name: &str, archive: &Archive) -> anyhow::Result<PathB
         .write(&path)
         .with_context(|| format!("writing {}", path.display()))?;
     Ok(path)
-}
-
-/// Returns the name as a container runtime stores it.
-fn canonical(name: &str) -> String {
-    format!("docker.io/library/{name}")
 }
 
 /// Returns the product's binary for this machine, which queries the status: the given one, or the one next to this
