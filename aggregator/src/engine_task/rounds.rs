@@ -66,6 +66,8 @@ impl EngineTask {
         self.send_checkpoint_if_due(&view);
         self.views.publish(view);
         self.probers.send_replace(Arc::new(self.sessions.views()));
+        let (echoes, published) = &self.zone_echoes;
+        published.send_replace(Arc::new(echoes.clone()));
         self.plan_requests
             .send_if_modified(|requests| requests.update(self.engine.probe_requests()));
     }
