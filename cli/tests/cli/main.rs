@@ -18,3 +18,4 @@ mod replicas;
 mod runs;
 mod servers;
 mod up;
+mod verify_install;

@@ -44,17 +44,16 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
     }
     // Without an answer of the API server, the nodes on which a prober is known to run.
     let selected = nodes.desired().unwrap_or(nodes.with_prober.len());
-    let text = format!(
-        "{} of {} a prober that reports{others}",
-        nodes.reporting.len(),
-        if selected == 1 {
-            "1 node has".to_owned()
-        } else {
-            format!("{selected} nodes have")
-        }
-    );
+    let reporting = nodes.reporting.len();
+    let covered = match (selected, answer.nodes.len()) {
+        (0, 1) => "the only node has no prober".to_owned(),
+        (0, all) => format!("none of {all} nodes has a prober"),
+        (1, _) => format!("{reporting} of 1 node has a prober that reports"),
+        (selected, _) => format!("{reporting} of {selected} nodes have a prober that reports"),
+    };
+    let text = format!("{covered}{others}");
     let finding = conclude(text, &nodes, silent_others);
-    if !finding.details.is_empty() || nodes.reporting.len() < selected || selected == 0 {
+    if !finding.details.is_empty() || reporting < selected || selected == 0 {
         return Ok(finding);
     }
     match nodes.desired {

@@ -66,7 +66,7 @@ fn a_daemon_set_that_selects_more_nodes_than_report_is_not_ok_without_any_pod() 
     let finding = check(&facts).unwrap();
     assert_eq!(
         (finding.state, finding.evidence.as_str()),
-        (CheckState::NotOk, "0 of 0 nodes have a prober that reports")
+        (CheckState::NotOk, "none of 3 nodes has a prober")
     );
 }
 
