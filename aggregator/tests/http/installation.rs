@@ -33,10 +33,13 @@ async fn plans_reports_echoes_and_scrapes_become_facts() {
     let first = String::from_utf8(plan.chunk().await.unwrap().unwrap().to_vec()).unwrap();
     let snapshot: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
     let planned = snapshot["assignments"].as_array().unwrap().len();
-    let echo = r#"{"seq":1,"t_us":900001,"target":"echo://n2","channel":"mesh","dst_node":"n2","result":"ok"}"#;
+    let echo =
+        r#"{"seq":1,"t_us":900001,"target":"echo://n2","channel":"mesh","dst_node":"n2","result":"ok"}"#;
     let header = HEADER.replace("\"sent_us\"", "\"assignments\":3,\"sent_us\"");
     assert!(aggregator.send(&[&header, echo]).await.status().is_success());
-    let scrape = aggregator.get("/metrics").header("user-agent", "Prometheus/3.1.0");
+    let scrape = aggregator
+        .get("/metrics")
+        .header("user-agent", "Prometheus/3.1.0");
     assert!(scrape.send().await.unwrap().status().is_success());
 
     let facts = aggregator.json("/v1/installation").await;

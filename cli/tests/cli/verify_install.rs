@@ -52,8 +52,8 @@ fn a_mesh_without_a_cluster_is_in_order_once_its_prober_reports() {
     let stdout = text(&output.stdout);
     assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
     for line in [
-        "✓ probers         1 of 1 vantage report",
-        "✓ plan            1 of 1 prober that report follow the current plan",
+        "✓ probers         reports come from 1 of 1 vantage",
+        "✓ plan            the current plan is followed by 1 of 1 reporting prober",
         "- workloads       not installed: the aggregator watches no cluster",
     ] {
         assert!(stdout.contains(line), "{line} is not in\n{stdout}");
@@ -208,13 +208,17 @@ async fn what_may_not_be_read_is_unknown_with_the_missing_permission() {
 
     // A URL alone names no cluster, whatever the current context is.
     let mut command = parallax();
-    command.env("KUBECONFIG", &kubeconfig).arg("verify-install").args(&server[..2]);
+    command
+        .env("KUBECONFIG", &kubeconfig)
+        .arg("verify-install")
+        .args(&server[..2]);
     let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert_eq!(output.status.code(), Some(3));
     let stdout = text(&output.stdout);
     assert!(stdout.contains("the API server was not asked"), "{stdout}");
     assert!(
-        text(&output.stderr).contains("cannot tell whether the installation is in order: workloads, aggregator"),
+        text(&output.stderr)
+            .contains("cannot tell whether the installation is in order: workloads, aggregator"),
         "{}",
         text(&output.stderr)
     );

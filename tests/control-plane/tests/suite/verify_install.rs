@@ -175,7 +175,14 @@ async fn an_installation_without_the_pods_of_its_nodes_is_not_ok_and_a_lost_perm
     plane.follow_daemon_sets().unwrap();
     let pods = Api::<Pod>::namespaced(admin.clone(), "parallax");
     until("the Pod that does not start is named", async || {
-        let name = pods.list(&ListParams::default()).await.unwrap().items.pop()?.metadata.name?;
+        let name = pods
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .pop()?
+            .metadata
+            .name?;
         let (_, checks) = report(&aggregator, &account).await;
         let probers = &checks["probers"];
         (probers["evidence"] == "0 of 1 node has a prober that reports"

@@ -44,9 +44,9 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
         )));
     }
     Ok(Finding::ok(format!(
-        "{} can be listed; {} more granted",
+        "the lists of {} and {} are granted",
         count(watches.len(), "resource"),
-        count(review.required, "permission")
+        count(review.required, "further permission")
     )))
 }
 

@@ -21,8 +21,8 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
         .collect();
     let following = reporting.len() - behind.len();
     let text = format!(
-        "{following} of {} that report follow the current plan",
-        count(reporting.len(), "prober")
+        "the current plan is followed by {following} of {}",
+        count(reporting.len(), "reporting prober")
     );
     if behind.is_empty() {
         return Ok(Finding::ok(text));
@@ -67,7 +67,7 @@ mod tests {
         let mut facts = facts();
         assert_eq!(
             check(&facts).unwrap(),
-            Finding::ok("3 of 3 probers that report follow the current plan")
+            Finding::ok("the current plan is followed by 3 of 3 reporting probers")
         );
         installed(&mut facts).probers[0].assignments = None;
         assert_eq!(state(check, &facts), CheckState::Ok, "an older version");

@@ -36,7 +36,7 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
             .iter()
             .filter(|prober| prober.state == ReportState::Reporting);
         let text = format!(
-            "{} of {} report",
+            "reports come from {} of {}",
             reporting.count(),
             count(answer.probers.len(), "vantage")
         );

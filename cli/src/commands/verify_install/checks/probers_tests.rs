@@ -108,7 +108,10 @@ fn without_a_cluster_every_vantage_counts() {
     let mut facts = facts();
     installed(&mut facts).in_cluster = false;
     installed(&mut facts).probers = vec![prober("vpc:local")];
-    assert_eq!(check(&facts).unwrap(), Finding::ok("1 of 1 vantage report"));
+    assert_eq!(
+        check(&facts).unwrap(),
+        Finding::ok("reports come from 1 of 1 vantage")
+    );
     installed(&mut facts).probers.clear();
     assert_eq!(state(check, &facts), CheckState::NotOk);
 }
