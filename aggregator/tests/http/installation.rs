@@ -1,5 +1,6 @@
 //! The facts about the installation.
 
+use parallax_diagnosis::view::{VantageState, View};
 use serde_json::{Value, json};
 
 use crate::common::{HEADER, Running};
@@ -37,6 +38,11 @@ async fn plans_reports_echoes_and_scrapes_become_facts() {
         r#"{"seq":1,"t_us":900001,"target":"echo://n2","channel":"mesh","dst_node":"n2","result":"ok"}"#;
     let header = HEADER.replace("\"sent_us\"", "\"assignments\":3,\"sent_us\"");
     assert!(aggregator.send(&[&header, echo]).await.status().is_success());
+    let reports = |view: &View| {
+        let mut vantages = view.vantages.iter();
+        vantages.any(|vantage| vantage.state == VantageState::Reporting)
+    };
+    aggregator.views.wait_for(reports).await;
     let scrape = aggregator
         .get("/metrics")
         .header("user-agent", "Prometheus/3.1.0");
