@@ -78,6 +78,7 @@ async fn the_ca_is_handed_over_once_a_prober_has_its_plan_and_a_silent_prober_is
     assert_eq!(code, Some(1), "{report}");
     assert_eq!(report["outcome"], "not_ok");
     assert_eq!(state(&report, "ca"), "unknown");
+    assert_eq!(state(&report, "permissions"), "ok");
     assert_eq!(
         check(&report, "ca")["evidence"],
         "published in parallax/parallax-ca; no prober has connected with it yet"

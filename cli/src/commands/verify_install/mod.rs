@@ -97,14 +97,16 @@ fn collect(server: &ServerArgs) -> Result<Facts, Failure> {
         Err(failure) => Err(failure.to_string()),
         Ok(facts) => Ok(facts),
     };
-    let selected = block_on(cluster::connect(server))?;
-    let Some((client, namespace)) = selected else {
-        return Ok(Facts::without_cluster(aggregator, NOT_ASKED));
-    };
-    let cluster = block_on(async { Ok(cluster::read(&client, &namespace, aggregator.as_ref().ok()).await) })?;
-    Ok(Facts {
-        namespace,
-        aggregator,
-        cluster,
+    // In one runtime: the client's connections belong to the runtime that creates it.
+    block_on(async {
+        let Some((client, namespace)) = cluster::connect(server).await? else {
+            return Ok(Facts::without_cluster(aggregator, NOT_ASKED));
+        };
+        let cluster = cluster::read(&client, &namespace, aggregator.as_ref().ok()).await;
+        Ok(Facts {
+            namespace,
+            aggregator,
+            cluster,
+        })
     })
 }
