@@ -195,3 +195,48 @@ fn required_permissions(config: &Config) -> Vec<RequiredPermission> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::Topology;
+
+    use super::*;
+    use crate::tls::TlsOptions;
+
+    fn required(config: &Config) -> Vec<String> {
+        let all = required_permissions(config);
+        all.iter().map(RequiredPermission::describe).collect()
+    }
+
+    #[test]
+    fn each_setting_requires_its_permissions() {
+        let mut config = Config::embedded(Topology::default());
+        assert_eq!(required(&config), [""; 0]);
+        config.tls = Some(TlsOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            hosts: Vec::new(),
+            publish_to: vec!["parallax/parallax-ca".parse().unwrap()],
+            ca_folder: None,
+        });
+        config.notify.events = true;
+        config.custom_resources = true;
+        assert_eq!(
+            required(&config),
+            [
+                "get configmaps parallax/parallax-ca",
+                "update configmaps parallax/parallax-ca",
+                "create events.events.k8s.io",
+                "patch events.events.k8s.io",
+                "delete runs.parallax.dev",
+                "patch runs/status.parallax.dev",
+                "patch targets/status.parallax.dev",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn without_an_api_server_nothing_is_required() {
+        let reviewer = PermissionReviewer::new(&Config::embedded(Topology::default()), None);
+        assert_eq!(reviewer.review().await, PermissionReview::default());
+    }
+}

@@ -73,6 +73,16 @@ impl Facts {
             .map_err(|_| "the aggregator could not be asked".to_owned())
     }
 
+    /// Says where the logs of a workload are, such as `deployment/parallax-aggregator`.
+    pub(super) fn log_advice(&self, workload: &str) -> String {
+        if self.is_standalone() {
+            let (_, name) = workload.rsplit_once('-').unwrap_or_default();
+            format!("see the log of the {name}")
+        } else {
+            format!("see: kubectl -n {} logs {workload}", self.namespace)
+        }
+    }
+
     /// Reports whether the aggregator watches no cluster, so that there is nothing to check at an API server.
     pub(super) fn is_standalone(&self) -> bool {
         self.aggregator.as_ref().is_ok_and(|facts| !facts.in_cluster)

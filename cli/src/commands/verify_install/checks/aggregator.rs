@@ -12,10 +12,7 @@ const MAX_ROUND_AGE_INTERVALS: u64 = 5;
 const MIN_ROUND_AGE: Micros = Micros::from_secs(90);
 
 pub(super) fn check(facts: &Facts) -> Answer<Finding> {
-    let logs = format!(
-        "see: kubectl -n {} logs deployment/parallax-aggregator",
-        facts.namespace
-    );
+    let logs = facts.log_advice("deployment/parallax-aggregator");
     let answer = match &facts.aggregator {
         Ok(answer) => answer,
         Err(reason) => {

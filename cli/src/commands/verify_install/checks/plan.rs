@@ -28,8 +28,8 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
         return Ok(Finding::ok(text));
     }
     Ok(Finding::not_ok(text).with_details(behind).with_action(format!(
-        "repeat the check: a change of the plan takes a second to arrive; if it persists, see: kubectl -n {} logs daemonset/parallax-prober",
-        facts.namespace
+        "repeat the check, because a change of the plan takes a second to arrive; if it persists, {}",
+        facts.log_advice("daemonset/parallax-prober")
     )))
 }
 

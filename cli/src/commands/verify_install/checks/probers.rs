@@ -82,16 +82,14 @@ fn conclude(text: String, nodes: &NodeCoverage<'_>, silent_others: Vec<String>) 
     let finding = Finding::not_ok(text).with_details(details);
     match nodes.unready.first() {
         Some((pod, problem)) => finding.with_action(pod_action(pod, problem)),
-        None => finding.with_action(format!(
-            "see: kubectl -n {} get pods -o wide -l app.kubernetes.io/component=prober, and the logs of the Pods of these nodes",
-            nodes.namespace
-        )),
+        None => finding.with_action(nodes.advice.clone()),
     }
 }
 
 /// Nodes and their probers in the Pod network.
 struct NodeCoverage<'a> {
-    namespace: &'a str,
+    /// What to do if a prober does not report although its Pod runs.
+    advice: String,
     /// Number of nodes that the DaemonSet selects, or why it is not known.
     desired: Answer<usize>,
     /// Nodes whose prober reports.
@@ -144,7 +142,14 @@ impl<'a> NodeCoverage<'a> {
         });
         let nodes = answer.nodes.iter().map(|node| node.name.as_str());
         Self {
-            namespace: &facts.namespace,
+            advice: if answer.in_cluster {
+                format!(
+                    "see: kubectl -n {} get pods -o wide -l app.kubernetes.io/component=prober, and the logs of the Pods of these nodes",
+                    facts.namespace
+                )
+            } else {
+                "start the probers of these vantages, and see their logs".to_owned()
+            },
             desired: if answer.in_cluster {
                 desired
             } else {
