@@ -17,14 +17,14 @@ pub(super) fn check(facts: &Facts) -> Answer<Finding> {
         Ok(answer) => answer,
         Err(reason) => {
             let deployment = facts.cluster.workload("aggregator").ok().flatten();
-            return Ok(match deployment {
-                Some(deployment) if deployment.ready == 0 => Finding::not_ok(format!(
+            return match deployment {
+                Some(deployment) if deployment.ready == 0 => Ok(Finding::not_ok(format!(
                     "does not answer: no Pod of the {} is ready",
                     deployment.describe()
                 ))
-                .with_action(logs),
-                _ => Finding::unknown(format!("does not answer: {reason}")),
-            });
+                .with_action(logs)),
+                _ => Err(format!("does not answer: {reason}")),
+            };
         }
     };
     let version = &answer.version;
@@ -109,9 +109,8 @@ mod tests {
     fn silence_is_a_fault_only_if_the_api_server_shows_that_no_pod_is_ready() {
         let mut facts = facts();
         facts.aggregator = Err("connection refused".to_owned());
-        let finding = check(&facts).unwrap();
-        assert_eq!(finding.state, CheckState::Unknown);
-        assert!(finding.evidence.contains("connection refused"));
+        let unknown = "does not answer: connection refused".to_owned();
+        assert_eq!(check(&facts), Err(unknown));
         for workload in facts.cluster.workloads.as_mut().unwrap() {
             workload.ready = 0;
         }

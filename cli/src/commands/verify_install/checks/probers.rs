@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_api::installation::{InstallationFacts, InstalledProber, ReportState};
+use parallax_model::NodeName;
 
 use super::{Answer, Finding, count, workloads::pod_action};
 use crate::commands::verify_install::{
@@ -106,7 +107,7 @@ struct NodeCoverage<'a> {
 
 impl<'a> NodeCoverage<'a> {
     fn new(facts: &'a Facts, answer: &'a InstallationFacts) -> Self {
-        let node_of = |prober: &'a InstalledProber| prober.vantage.node().map(|node| node.as_str());
+        let node_of = |prober: &'a InstalledProber| prober.vantage.node().map(NodeName::as_str);
         let probers: BTreeMap<&str, &InstalledProber> = answer
             .probers
             .iter()
