@@ -150,12 +150,12 @@ async fn an_installation_without_the_pods_of_its_nodes_is_not_ok_and_a_lost_perm
         let resources = rule.resources.get_or_insert_default();
         resources.retain(|resource| resource != "tokenreviews");
     }
-    let rules = json!({"rules": role.rules.unwrap().into_iter()
+    let without = json!({"rules": role.rules.unwrap().into_iter()
         .filter(|rule| rule.resources.as_ref().is_some_and(|resources| !resources.is_empty()))
         .collect::<Vec<_>>()});
     let parameters = PatchParams::default();
     roles
-        .patch("parallax-aggregator", &parameters, &Patch::Merge(rules))
+        .patch("parallax-aggregator", &parameters, &Patch::Merge(without))
         .await
         .unwrap();
     until("the lost permission is named", async || {
