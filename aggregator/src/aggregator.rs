@@ -37,9 +37,10 @@ use crate::{
     engine_task::{EngineSnapshot, EngineTask, REPORT_QUEUE_CAPACITY, RESET_QUEUE_CAPACITY},
     exposition::{Metrics, ScrapeSources},
     identity::EnrolledAccounts,
+    own_permissions::PermissionReviewer,
     plan::{OpenPlanStreams, Planner},
     prober_listener::ProberListener,
-    serve::{self, ProberGate, ReportSlots, ServerState},
+    serve::{self, InstallationSources, ProberGate, ReportSlots, ScrapeLog, ServerState},
     topology::{TargetInput, TopologyReducer},
     watch::StartupConfig,
 };
@@ -251,6 +252,13 @@ impl Aggregator {
             interval: config.forecast_interval,
             forecasts,
         };
+        let installation = InstallationSources {
+            in_cluster: config.source.kubernetes.is_some(),
+            prober_namespaces: config.source.prober_namespaces(),
+            ca_publication: prober_listener.ca_publication(),
+            watch_health: watches_out.clone(),
+            cert_manager_watches: certificates.watch_health.clone(),
+        };
         let live = ScrapeSources {
             notifications: notifications.clone(),
             clock,
@@ -288,6 +296,9 @@ impl Aggregator {
             ingest_metrics: metrics.ingest,
             planner: Arc::new(planner),
             forecasts: forecasts_out,
+            scrapes: ScrapeLog::default(),
+            permission_reviewer: PermissionReviewer::new(&config, prober_listener.client()),
+            installation,
             stopping: CancellationToken::new(),
         };
         Ok(Self {

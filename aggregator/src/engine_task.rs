@@ -25,6 +25,7 @@ use crate::{
     ingest::{IngestMetrics, ObservationCounters, ProberSessions, ProberView, Report},
     plan::PlanRequests,
     startup_buffer::StartupBuffer,
+    zone_echoes::ZoneEchoes,
 };
 use checkpoints::IncidentKeys;
 
@@ -50,6 +51,8 @@ pub(crate) struct BaselineReset {
 pub(crate) struct EngineSnapshot {
     pub(crate) views: SnapshotReader<View>,
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
+    /// Latest results of echo probes between zones.
+    pub(crate) zone_echoes: watch::Receiver<Arc<ZoneEchoes>>,
     /// Probes requested in addition to the base plan.
     pub(crate) plan_requests: watch::Receiver<PlanRequests>,
     /// Time from which the probers' observations are known.
@@ -105,6 +108,8 @@ pub(crate) struct EngineTask {
     reports: mpsc::Receiver<Report>,
     views: SnapshotWriter<View>,
     probers: watch::Sender<Arc<Vec<ProberView>>>,
+    /// Collected since the start, and as last published.
+    zone_echoes: (ZoneEchoes, watch::Sender<Arc<ZoneEchoes>>),
     plan_requests: watch::Sender<PlanRequests>,
     evidence_since: watch::Sender<EventTime>,
     progress: watch::Sender<EventTime>,
@@ -134,6 +139,7 @@ impl EngineTask {
         engine.set_topology_unreadable(unread);
         let (views, views_out) = snapshot_channel(engine.view(clock.now()));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
+        let (echoes, echoes_out) = watch::channel(Arc::default());
         let (asks, asks_out) = watch::channel(PlanRequests::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
         let (progress, progress_out) = watch::channel(clock.now());
@@ -155,6 +161,7 @@ impl EngineTask {
             reports,
             views,
             probers,
+            zone_echoes: (ZoneEchoes::default(), echoes),
             plan_requests: asks,
             evidence_since: evidence,
             progress,
@@ -165,6 +172,7 @@ impl EngineTask {
         let outlook = EngineSnapshot {
             views: views_out,
             probers: probers_out,
+            zone_echoes: echoes_out,
             plan_requests: asks_out,
             evidence_since: evidence_out,
             progress: progress_out,

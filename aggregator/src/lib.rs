@@ -20,6 +20,7 @@ mod facts;
 mod hop_headers;
 mod identity;
 mod ingest;
+mod own_permissions;
 mod plan;
 mod prober_listener;
 mod review_slots;
@@ -29,6 +30,7 @@ mod tls;
 mod token;
 mod topology;
 mod watch;
+mod zone_echoes;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use config::{Config, ConfigError, ConfigProblem, SourcePosition};

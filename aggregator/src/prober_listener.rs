@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
 use kube::Client;
+use parallax_api::installation::CaPublication;
 use parallax_kubernetes::{
     api_client::ApiClient,
     pod_registry::{PodRegistry, follow_pods},
@@ -56,6 +57,8 @@ pub(crate) struct ProberListener {
     client: Option<ApiClient>,
     tls: Option<ListenerTask>,
     publisher: Option<CaPublisher>,
+    /// Whether the CA is published.
+    ca_publication: watch::Receiver<CaPublication>,
     enrolments: Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)>,
     /// Registry of prober Pods, until the watch of the cluster takes it over.
     pod_registry: Option<(ApiClient, Arc<PodRegistry>)>,
@@ -100,7 +103,9 @@ impl ProberListener {
             )),
             (None, false) => None,
         };
+        let (publication, ca_publication) = watch::channel(CaPublication::Disabled);
         let mut prober_listener = Self {
+            ca_publication,
             gate: config.token.clone().map_or(ProberGate::Open, ProberGate::Secret),
             client: client.clone(),
             tls: None,
@@ -114,7 +119,9 @@ impl ProberListener {
             let listener = TcpListener::bind(address).await.map_err(refused)?;
             let side = ServerTls::new(options)?;
             if let (Some(client), false) = (&client, options.publish_to.is_empty()) {
+                publication.send_replace(CaPublication::Pending);
                 prober_listener.publisher = Some(CaPublisher {
+                    state: publication,
                     client: client.clone(),
                     certificate: side.ca_certificate().to_owned(),
                     config_maps: options.publish_to.clone(),
@@ -190,6 +197,11 @@ impl ProberListener {
             open_read: options.open_read,
             allowed_hosts,
         }
+    }
+
+    /// Returns whether the CA is published.
+    pub(crate) fn ca_publication(&self) -> watch::Receiver<CaPublication> {
+        self.ca_publication.clone()
     }
 
     /// Returns the address of the TLS listener.

@@ -7,6 +7,7 @@ pub mod baselines;
 pub mod challenges;
 pub mod forecasts;
 pub mod incident_actions;
+pub mod installation;
 pub mod links;
 pub mod names;
 pub mod notifications;

@@ -38,6 +38,8 @@ enum Command {
     Vantage(commands::vantage::Args),
     /// Show whether all is well: the current state of the mesh in a few lines.
     Status(commands::query::status::Args),
+    /// Check the installation: image, probers, CA, plan, echo between zones, permissions, metrics.
+    VerifyInstall(commands::verify_install::Args),
     /// List targets and whether they are reachable.
     Targets(commands::query::targets::Args),
     /// List incidents, one per line.
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => commands::aggregator::run(&args),
         Command::Vantage(args) => commands::vantage::run(args),
         Command::Status(args) => commands::query::status::run(&args),
+        Command::VerifyInstall(args) => commands::verify_install::run(&args),
         Command::Targets(args) => commands::query::targets::run(&args),
         Command::Incidents(args) => commands::query::incidents::run(&args),
         Command::Explain(args) => commands::query::explain::run(&args),

@@ -126,6 +126,12 @@ impl TopologySource {
         expected.fold(topology.clone(), Topology::with_vantage)
     }
 
+    /// Returns the configured namespaces of the prober Pods; empty if that is the aggregator's own.
+    pub(crate) fn prober_namespaces(&self) -> Vec<String> {
+        let watched = self.kubernetes.as_ref();
+        watched.map_or_else(Vec::new, |watched| watched.prober_namespaces.clone())
+    }
+
     /// Returns the path of the configuration file.
     pub(crate) fn config_file(&self) -> &Path {
         &self.config_file

@@ -86,6 +86,7 @@ impl EngineTask {
                     .count_observation(&recorded, ObservationResult::Implausible, &state);
                 continue;
             }
+            self.zone_echoes.0.record(&recorded, &state);
             let result = self.engine.observe(&recorded);
             if header.is_resend {
                 // A resent observation: an earlier process or the other replica has counted and stored it.

@@ -64,8 +64,11 @@ impl EngineTask {
             history.record_view(&view);
         }
         self.send_checkpoint_if_due(&view);
-        self.views.publish(view);
+        // Before the view, so that whoever has seen the view finds what belongs to it.
         self.probers.send_replace(Arc::new(self.sessions.views()));
+        let (echoes, published) = &self.zone_echoes;
+        published.send_replace(Arc::new(echoes.clone()));
+        self.views.publish(view);
         self.plan_requests
             .send_if_modified(|requests| requests.update(self.engine.probe_requests()));
     }

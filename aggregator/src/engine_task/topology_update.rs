@@ -27,6 +27,7 @@ impl EngineTask {
         let vantages = topology.vantages();
         self.sessions.retain(&vantages);
         self.facts.retain(&vantages);
+        self.zone_echoes.0.retain(&topology);
         let joined = self.facts.join(&topology, now).map_or(topology, Arc::new);
         self.apply_topology(joined, now);
         self.publish(now);

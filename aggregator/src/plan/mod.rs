@@ -25,7 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use epoch::PlanEpoch;
-pub(crate) use open_streams::{OpenPlanStream, OpenPlanStreams};
+pub(crate) use open_streams::{OpenPlanStream, OpenPlanStreams, SentPlan};
 
 use parallax_kubernetes::topology_state::{ProbeTiming, ScopedTargets, TopologyState};
 use parallax_runs::ProbeOrder;
@@ -183,11 +183,7 @@ impl PlanStream {
     fn current_input(&mut self) -> PlanInput {
         let state = self.topology.borrow_and_update();
         let requests = self.plan_requests.borrow_and_update();
-        // Both grow monotonically, so their sum grows whenever one of them changes.
-        let revision = PlanRevision {
-            epoch: self.epoch.number,
-            number: state.revision + requests.version,
-        };
+        let revision = current_revision(self.epoch.number, &state, &requests);
         let mut config = PlanConfig {
             echo_nonce: self.epoch.nonce.to_string(),
             ..self.planner.config.clone()
@@ -220,9 +216,17 @@ impl PlanStream {
         }
     }
 
+    /// Records the reader's plan. A responder has none, and shares its vantage with a prober.
+    fn record_sent(&self, revision: PlanRevision, plan: &[Assignment]) {
+        if !self.is_responder {
+            self.place.record_sent(revision, plan.len());
+        }
+    }
+
     fn snapshot(&mut self) -> Vec<PlanLine> {
         let current = self.current_input();
         let (revision, plan) = (current.revision, self.assignments(&current));
+        self.record_sent(revision, &plan);
         self.sent_plan = Some((revision, plan.clone()));
         self.heartbeat.reset();
         let snapshot = PlanLine::Snapshot {
@@ -280,8 +284,22 @@ impl PlanStream {
         let (_, before) = self.sent_plan.take()?;
         let mut lines = diff(&before, &plan, revision);
         lines.extend(self.changed_questions(&current.topology));
+        self.record_sent(revision, &plan);
         self.sent_plan = Some((revision, plan));
         Some(lines)
+    }
+}
+
+/// Returns the revision of the plans of this state. Both numbers grow monotonically, so their sum grows whenever one of them
+/// changes.
+pub(crate) const fn current_revision(
+    epoch: u64,
+    state: &TopologyState,
+    requests: &PlanRequests,
+) -> PlanRevision {
+    PlanRevision {
+        epoch,
+        number: state.revision + requests.version,
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) async fn exposition(
     shared.access.reject_foreign_host(&headers)?;
     // A scrape before the open incidents are restored would resolve their alerts.
     shared.expect_restored()?;
+    shared.scrapes.record(&headers, shared.clock.now());
     // Refreshes the snapshot that the registry exports.
     shared.view().await;
     let failed = |error: &dyn std::fmt::Display| {

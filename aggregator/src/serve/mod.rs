@@ -13,6 +13,7 @@ mod forms;
 mod forward;
 mod gate;
 mod history;
+mod installation;
 mod metrics;
 mod observations;
 pub(crate) mod openapi;
@@ -20,6 +21,7 @@ mod page;
 mod plan;
 mod report_slots;
 mod runs;
+mod scrapes;
 mod summary;
 
 use std::{sync::Arc, time::Duration};
@@ -46,17 +48,23 @@ pub(crate) use connections::serve;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::LeaderProxy;
 pub(crate) use gate::ProberGate;
-use parallax_acme::cert_manager::CertManagerState;
-use parallax_api::{challenges::WaitingChallenge, forecasts::RenewalForecastList, links::ExternalLinks};
+use parallax_acme::cert_manager::{CertManagerKind, CertManagerState};
+use parallax_api::{
+    challenges::WaitingChallenge, forecasts::RenewalForecastList, installation::CaPublication,
+    links::ExternalLinks,
+};
 use parallax_history::store::StoreHandle;
 use parallax_kubernetes::{
+    objects::resource::WatchSource,
     replicas::{ReplicaState, ReplicaView},
     topology_state::TopologyState,
+    watch::WatchHealth,
 };
 use parallax_notify::{self, incident_actions};
 use parallax_runs::RunManager;
 use parallax_runtime::Clock;
 pub(crate) use report_slots::ReportSlots;
+pub(crate) use scrapes::ScrapeLog;
 use summary::StatusSummary;
 
 use crate::{
@@ -65,6 +73,7 @@ use crate::{
     catch_up::is_catching_up,
     engine_task::{BaselineReset, EngineSnapshot},
     ingest::{self, IngestMetrics, Report},
+    own_permissions::PermissionReviewer,
     plan::{OpenPlanStreams, Planner},
 };
 
@@ -99,7 +108,23 @@ pub(crate) struct ServerState {
     pub(crate) planner: Arc<Planner>,
     /// Renewal forecasts.
     pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
+    /// The last request for the metrics.
+    pub(crate) scrapes: ScrapeLog,
+    pub(crate) permission_reviewer: PermissionReviewer,
+    pub(crate) installation: InstallationSources,
     pub(crate) stopping: CancellationToken,
+}
+
+/// What is known about the installation and shown nowhere else.
+#[derive(Debug, Clone)]
+pub(crate) struct InstallationSources {
+    /// Whether the topology comes from an API server.
+    pub(crate) in_cluster: bool,
+    /// Namespaces of the prober Pods.
+    pub(crate) prober_namespaces: Vec<String>,
+    pub(crate) ca_publication: watch::Receiver<CaPublication>,
+    pub(crate) watch_health: watch::Receiver<WatchHealth<WatchSource>>,
+    pub(crate) cert_manager_watches: watch::Receiver<WatchHealth<CertManagerKind>>,
 }
 
 impl ServerState {
@@ -243,6 +268,10 @@ pub(crate) fn router(shared: ServerState) -> Router {
         )
         .route("/v1/maintenance/{id}/end", post(actions::end_window))
         .route("/v1/challenges", get(challenges::list))
+        .route(
+            "/v1/installation",
+            get(installation::facts).layer(CompressionLayer::new()),
+        )
         .route("/v1/openapi.json", get(openapi::serve_document))
         .route("/v1/runs", get(runs::list).post(runs::start))
         .route("/v1/runs/{id}", get(runs::get))

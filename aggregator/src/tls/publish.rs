@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kube::api::PostParams;
+use parallax_api::installation::CaPublication;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::tls::TlsMetrics;
@@ -35,6 +37,8 @@ pub(crate) struct CaPublisher {
     pub(crate) certificate: String,
     pub(crate) config_maps: Vec<ObjectKey>,
     pub(crate) metrics: TlsMetrics,
+    /// Receives the result of each attempt.
+    pub(crate) state: watch::Sender<CaPublication>,
 }
 
 impl CaPublisher {
@@ -44,6 +48,9 @@ impl CaPublisher {
         let mut logged = BTreeMap::new();
         loop {
             let mut failing = false;
+            let mut state = CaPublication::Published {
+                config_maps: self.config_maps.iter().map(ToString::to_string).collect(),
+            };
             for place in &self.config_maps {
                 let done = tokio::select! {
                     () = cancelled.cancelled() => return,
@@ -58,6 +65,10 @@ impl CaPublisher {
                     Err(error) => {
                         failing = true;
                         let text = error.to_string();
+                        state = CaPublication::Failing {
+                            config_map: place.to_string(),
+                            reason: text.clone(),
+                        };
                         if logged.get(place) != Some(&text) {
                             tracing::warn!(configmap = %place, reason = %text, "cannot publish the CA of this aggregator, so probers do not trust it; retrying");
                             logged.insert(place.clone(), text);
@@ -66,6 +77,7 @@ impl CaPublisher {
                 }
             }
             self.metrics.set_ca_unpublished(failing);
+            self.state.send_replace(state);
             let wait = if failing { retry } else { CHECK_INTERVAL };
             retry = if failing {
                 (retry * 2).min(MAX_RETRY)

@@ -7,6 +7,7 @@ mod facts;
 mod handle;
 mod hostile;
 mod ingest;
+mod installation;
 mod kubernetes;
 mod plan;
 mod proxied;

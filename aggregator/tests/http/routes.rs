@@ -23,7 +23,7 @@ enum Caller {
 use Caller::{Anyone, Form, Operator, Prober, Reader, Runner};
 
 /// Method, path, who may use it, and the maximum length of a body in KiB.
-const ROUTES: [(&str, &str, Caller, Option<usize>); 34] = [
+const ROUTES: [(&str, &str, Caller, Option<usize>); 35] = [
     ("GET", "/", Reader, None),
     ("GET", "/fragment", Reader, None),
     ("GET", "/incident/{id}", Reader, None),
@@ -49,6 +49,7 @@ const ROUTES: [(&str, &str, Caller, Option<usize>); 34] = [
     ("POST", "/v1/maintenance", Operator, Some(16)),
     ("POST", "/v1/maintenance/{id}/end", Operator, Some(16)),
     ("GET", "/v1/challenges", Reader, None),
+    ("GET", "/v1/installation", Reader, None),
     ("GET", "/v1/openapi.json", Reader, None),
     ("GET", "/v1/runs", Reader, None),
     ("POST", "/v1/runs", Runner, Some(16)),

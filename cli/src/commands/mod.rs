@@ -13,6 +13,7 @@ pub(crate) mod replay;
 pub(crate) mod solver;
 pub(crate) mod up;
 pub(crate) mod vantage;
+pub(crate) mod verify_install;
 
 use std::io::{IsTerminal, Write as _};
 

@@ -19,3 +19,4 @@ mod replicas;
 mod runs;
 mod servers;
 mod up;
+mod verify_install;

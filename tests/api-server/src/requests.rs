@@ -15,7 +15,7 @@ use crate::{
     port_forward::forward,
     responses::{configured_failure, failure, resource_not_found},
     store::{Behaviour, Shared, Store},
-    tokens::{review, token_request},
+    tokens::{own_access_review, review, token_request},
     watches::watch,
     writes::{change, create, replace},
 };
@@ -179,6 +179,7 @@ fn write(shared: &Shared, method: &Method, location: &Location<'_>, body: &[u8])
     let namespace = location.namespace.unwrap_or_default();
     match (method, location.resource, location.name, location.subresource) {
         (&Method::POST, "tokenreviews", None, _) => review(shared, body),
+        (&Method::POST, "selfsubjectaccessreviews", None, _) => own_access_review(shared, body),
         (&Method::POST, "serviceaccounts", Some(account), Some("token")) => {
             token_request(shared, namespace, account, body)
         }

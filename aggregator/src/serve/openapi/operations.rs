@@ -6,6 +6,7 @@ use parallax_api::{
     incident_actions::{
         AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
     },
+    installation::InstallationFacts,
     notifications::ReceiverStatusList,
     runs::{PreflightRun, RunEvent, RunRequest},
 };
@@ -135,6 +136,11 @@ pub(super) fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperatio
             "/v1/challenges",
             "Pending Challenges of cert-manager with their causes, oldest first",
             schema_of::<ChallengeList>(generator),
+        ),
+        OpenApiOperation::read(
+            "/v1/installation",
+            "What the aggregator knows about its installation; `parallax verify-install` derives its checks from it",
+            schema_of::<InstallationFacts>(generator),
         ),
         OpenApiOperation::read(
             "/v1/notifications",

@@ -29,6 +29,17 @@ pub(crate) struct ServerArgs {
     namespace: Option<String>,
 }
 
+impl ServerArgs {
+    /// Returns the cluster of the installation and its namespace, unless only the URL of an aggregator is known.
+    pub(crate) fn cluster(&self) -> Option<(&ClusterArgs, &str)> {
+        let ConnectionArgs { url, cluster, .. } = &self.connection;
+        let plugin = url.is_none() && invoked_as_kubectl_plugin();
+        let namespace = self.namespace.as_deref();
+        (cluster.is_selected() || namespace.is_some() || plugin)
+            .then(|| (cluster, namespace.unwrap_or(cluster::DEFAULT_NAMESPACE)))
+    }
+}
+
 /// The same without the namespace, for commands whose `--namespace` means something else.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConnectionArgs {
@@ -68,6 +79,23 @@ pub(crate) struct ApiClient {
 impl ApiClient {
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
         Self::connect(&server.connection, server.namespace.as_deref())
+    }
+
+    /// Connects for a command that queries the API server, too: the URL of the aggregator and its cluster may be given
+    /// together.
+    pub(crate) fn beside_cluster(server: &ServerArgs) -> Result<Self, Failure> {
+        let ServerArgs {
+            connection,
+            namespace,
+        } = server;
+        if connection.url.is_none() || connection.cluster.selects_account() {
+            return Self::connect(connection, namespace.as_deref());
+        }
+        let direct = ConnectionArgs {
+            cluster: ClusterArgs::default(),
+            ..connection.clone()
+        };
+        Self::connect(&direct, None)
     }
 
     /// Connects with the given namespace of Parallax in the cluster, if any.
@@ -228,6 +256,10 @@ impl ApiClient {
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
                 Failure::Usage(format!("not authenticated, no token was sent: {message}"))
             }
+            StatusCode::NOT_FOUND if message == "no such path" => Failure::Usage(format!(
+                "the aggregator at {} does not know this request; use the parallax version of the aggregator",
+                self.server
+            )),
             StatusCode::BAD_REQUEST
             | StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN

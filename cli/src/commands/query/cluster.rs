@@ -29,10 +29,10 @@ use crate::exit::Failure;
 /// Default namespace of Parallax.
 pub(crate) const DEFAULT_NAMESPACE: &str = "parallax";
 /// Timeout of requests to the API server.
-const API_SERVER_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const API_SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The cluster to connect to, and the credentials.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
 pub(crate) struct ClusterArgs {
     /// Query the aggregator in the cluster of this kubeconfig context.
@@ -50,6 +50,11 @@ impl ClusterArgs {
     /// Reports whether an option selects an aggregator in a cluster.
     pub(super) const fn is_selected(&self) -> bool {
         self.context.is_some() || self.kubeconfig.is_some() || self.account.is_some()
+    }
+
+    /// Reports whether an option selects the user that the aggregator sees.
+    pub(super) const fn selects_account(&self) -> bool {
+        self.account.is_some()
     }
 
     /// Loads the configuration of the selected cluster.

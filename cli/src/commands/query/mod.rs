@@ -16,7 +16,7 @@ mod cluster;
 mod output_format;
 
 pub(crate) use client::{ApiClient, ConnectionArgs, ServerArgs};
-pub(crate) use cluster::DEFAULT_NAMESPACE;
+pub(crate) use cluster::{API_SERVER_TIMEOUT, DEFAULT_NAMESPACE};
 pub(crate) use output_format::{Output, TextTable};
 
 use parallax_diagnosis::view::View;

@@ -86,6 +86,16 @@ fn every_command_is_run_here_or_names_what_another_test_holds() {
                 args.retain(|arg| !["--create-namespace", "--reset-then-reuse-values"].contains(arg));
                 helm::printed(&helm.template((release, namespace), &args).unwrap());
             }
+            // The options are right if the cluster is what is missing.
+            ["kubectl", "parallax", args @ ..] => {
+                let missing = ["--kubeconfig", "there-is-no-cluster"];
+                let output = parallax().args(args).args(missing).output().unwrap();
+                let stderr = text(&output.stderr);
+                assert!(
+                    stderr.contains("cannot use the kubeconfig"),
+                    "{command}: {stderr}"
+                );
+            }
             ["target/debug/parallax" | "parallax", args @ ..] => {
                 let output = parallax()
                     .args(args)

@@ -28,7 +28,7 @@ fn what_helm_test_creates_is_removed_by_it() {
     let Some(helm) = helm::installed("what_helm_test_creates_is_removed_by_it") else {
         return;
     };
-    let test = "templates/tests/status.yaml";
+    let test = "templates/tests/installation.yaml";
     let rendered = helm
         .run(&["template", "parallax", "deploy/chart", "--show-only", test])
         .unwrap();

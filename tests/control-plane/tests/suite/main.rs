@@ -18,6 +18,7 @@ mod release;
 mod replicas;
 mod resources;
 mod rights;
+mod verify_install;
 mod web;
 
 use parallax_control_plane::ControlPlane;
