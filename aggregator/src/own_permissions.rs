@@ -5,7 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared, join_all},
+};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -15,7 +18,8 @@ use kube::{
 };
 use parallax_api::installation::PermissionReview;
 use parallax_kubernetes::{api_client::ApiClient, object_key::ObjectKey};
-use tokio::{sync::Mutex, time::Instant};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::{access::AccessMode, checkpoint::CheckpointOptions, config::Config};
 
@@ -35,25 +39,35 @@ struct RequiredPermission {
 }
 
 impl RequiredPermission {
-    /// Formats it as in an error: `update configmaps parallax/parallax-ca`.
+    /// Formats it as kubectl does: `update configmaps parallax/parallax-ca`, `patch runs.parallax.dev/status`.
     fn describe(&self) -> String {
-        let mut text = format!("{} {}", self.verb, self.resource);
-        if !self.group.is_empty() {
-            text = format!("{text}.{}", self.group);
-        }
-        match &self.object {
-            Some(object) => format!("{text} {object}"),
-            None => text,
-        }
+        let (resource, subresource) = match self.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, format!("/{subresource}")),
+            None => (self.resource, String::new()),
+        };
+        let group = if self.group.is_empty() { "" } else { "." };
+        let object = self
+            .object
+            .as_ref()
+            .map(|object| format!(" {object}"))
+            .unwrap_or_default();
+        format!(
+            "{} {resource}{group}{}{subresource}{object}",
+            self.verb, self.group
+        )
     }
 }
+
+/// A review that all who ask for it share, until it is too old.
+type SharedReview = Shared<BoxFuture<'static, PermissionReview>>;
 
 /// Reviews the permissions that the configuration requires besides those of watches.
 #[derive(Debug, Clone)]
 pub(crate) struct PermissionReviewer {
     client: Option<ApiClient>,
     required: Arc<[RequiredPermission]>,
-    last: Arc<Mutex<Option<(Instant, PermissionReview)>>>,
+    /// The latest review, and when it was requested.
+    latest: Arc<Mutex<Option<(Instant, SharedReview)>>>,
 }
 
 impl PermissionReviewer {
@@ -61,41 +75,46 @@ impl PermissionReviewer {
         Self {
             client: client.cloned(),
             required: required_permissions(config).into(),
-            last: Arc::default(),
+            latest: Arc::default(),
         }
     }
 
     /// Returns the current review. Concurrent requests share one.
     pub(crate) async fn review(&self) -> PermissionReview {
-        let mut last = self.last.lock().await;
-        if let Some((at, review)) = &*last
+        self.shared_review().await
+    }
+
+    fn shared_review(&self) -> SharedReview {
+        let mut latest = self.latest.lock();
+        if let Some((at, review)) = &*latest
             && at.elapsed() < CACHE_TTL
         {
             return review.clone();
         }
-        let review = self.request().await;
-        *last = Some((Instant::now(), review.clone()));
+        let review = request(self.client.clone(), Arc::clone(&self.required));
+        let review = review.boxed().shared();
+        *latest = Some((Instant::now(), review.clone()));
         review
     }
+}
 
-    async fn request(&self) -> PermissionReview {
-        let Some(client) = &self.client else {
-            return PermissionReview::default();
-        };
-        let answers = join_all(self.required.iter().map(|permission| ask(client, permission))).await;
-        let mut review = PermissionReview {
-            required: self.required.len(),
-            ..PermissionReview::default()
-        };
-        for (permission, answer) in self.required.iter().zip(answers) {
-            match answer {
-                Ok(true) => {}
-                Ok(false) => review.missing.push(permission.describe()),
-                Err(reason) => review.unknown_because = Some(reason),
-            }
+async fn request(client: Option<ApiClient>, required: Arc<[RequiredPermission]>) -> PermissionReview {
+    let Some(client) = client else {
+        return PermissionReview::default();
+    };
+    let answers = join_all(required.iter().map(|permission| ask(&client, permission))).await;
+    let mut review = PermissionReview {
+        required: required.len(),
+        ..PermissionReview::default()
+    };
+    for (permission, answer) in required.iter().zip(answers) {
+        match answer {
+            Ok(true) => {}
+            Ok(false) => review.missing.push(permission.describe()),
+            Err(reason) => review.unknown_because = Some(reason),
         }
-        review
     }
+    review
 }
 
 /// Asks whether a permission is granted.
@@ -228,8 +247,8 @@ mod tests {
                 "create events.events.k8s.io",
                 "patch events.events.k8s.io",
                 "delete runs.parallax.dev",
-                "patch runs/status.parallax.dev",
-                "patch targets/status.parallax.dev",
+                "patch runs.parallax.dev/status",
+                "patch targets.parallax.dev/status",
             ]
         );
     }

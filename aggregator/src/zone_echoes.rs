@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_api::installation::ZoneEcho;
-use parallax_diagnosis::{
-    plan::{PlanConfig, mesh_run_assignments},
-    topology::Topology,
-};
-use parallax_model::{Channel, EventTime, NodeName, Observation, Outcome, Recorded, Vantage, ZoneName};
+use parallax_diagnosis::{plan::mesh_peers, topology::Topology};
+use parallax_model::{Channel, EventTime, NodeName, Observation, Outcome, Recorded, ZoneName};
 
 /// Maximum number of pairs of zones. Cloud regions have a handful of zones; a label with a value per node must not take
 /// memory for each pair of nodes.
@@ -84,16 +81,14 @@ impl ZoneEchoes {
     }
 
     /// Returns each pair of zones between which the plan probes echoes, with its latest results.
-    pub(crate) fn planned_pairs(&self, topology: &Topology, config: &PlanConfig) -> Vec<ZoneEcho> {
+    pub(crate) fn planned_pairs(&self, topology: &Topology) -> Vec<ZoneEcho> {
         let mut pairs: BTreeMap<(&Zone, &Zone), EchoTimes> = BTreeMap::new();
         for node in topology.nodes().values().filter(|node| node.prober.is_some()) {
-            for assignment in mesh_run_assignments(topology, config, &Vantage::pod(node.name.clone())) {
-                let peer = assignment.peer.and_then(|peer| topology.nodes().get(&peer));
-                if let Some(peer) = peer {
-                    let times = self.by_client.get(&node.zone);
-                    let times = times.and_then(|peers| peers.get(&peer.zone));
-                    pairs.insert((&node.zone, &peer.zone), times.copied().unwrap_or_default());
-                }
+            let times = self.by_client.get(&node.zone);
+            let peers = mesh_peers(topology, &node.name).into_iter();
+            for peer in peers.filter_map(|peer| topology.nodes().get(peer)) {
+                let times = times.and_then(|peers| peers.get(&peer.zone));
+                pairs.insert((&node.zone, &peer.zone), times.copied().unwrap_or_default());
             }
         }
         let name = |zone: &Zone| zone.as_ref().map(ToString::to_string);
@@ -141,14 +136,6 @@ mod tests {
         }
     }
 
-    fn config() -> PlanConfig {
-        PlanConfig {
-            interval: Micros::from_secs(5),
-            timeout: Micros::from_secs(5),
-            echo_nonce: "n".to_owned(),
-        }
-    }
-
     #[test]
     fn every_planned_pair_is_listed_with_its_latest_success_and_failure() {
         let topology = topology(&[Some("a"), Some("b"), None]);
@@ -166,7 +153,7 @@ mod tests {
         ] {
             echoes.record(&recorded, &topology);
         }
-        let pairs = echoes.planned_pairs(&topology, &config());
+        let pairs = echoes.planned_pairs(&topology);
         assert_eq!(pairs.len(), 6, "no zone reaches itself with one node: {pairs:?}");
         let pair = |from: Option<&str>, to: Option<&str>| {
             pairs

@@ -58,7 +58,7 @@ pub(crate) async fn facts(State(shared): State<ServerState>) -> Result<Response,
         nodes: nodes.map(installed_node).collect(),
         probers: probers(&shared, &view, &topology),
         ca_publication: installation.ca_publication.borrow().clone(),
-        zone_echoes: echoes.planned_pairs(&topology.topology, &shared.planner.config),
+        zone_echoes: echoes.planned_pairs(&topology.topology),
         notifications: shared.notifications.status(),
         last_scrape: shared.scrapes.last(),
     })

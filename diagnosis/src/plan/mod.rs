@@ -241,7 +241,8 @@ impl<'a> Planner<'a> {
 }
 
 /// Returns the mesh peers of a node: all probers in a small cluster, otherwise its neighbours on the rings.
-fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
+#[must_use]
+pub fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
     let rings = topology.plan_index().rings();
     if rings.probers().len() <= 2 * MESH_RINGS + 1 {
         return rings.probers().iter().filter(|peer| *peer != node).collect();
