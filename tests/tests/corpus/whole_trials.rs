@@ -61,3 +61,10 @@ fn a_host_waits_where_another_one_suspects_a_cause_of_both() {
 fn a_fault_that_begins_after_the_known_causes_is_named() {
     assert_names_faults_only(&judged("three-faults-12", 11));
 }
+
+/// The first failure between the zones was an accident, four rounds before the cut: the healthy results in between left the
+/// failures of a host to one of its Pods.
+#[test]
+fn a_known_cause_begins_after_the_accidents_before_it() {
+    assert_names_faults_only(&judged("two-faults-whole", 9));
+}
