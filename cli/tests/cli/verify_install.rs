@@ -43,12 +43,12 @@ async fn verify_as_text(arguments: &[&str]) -> Output {
 fn a_mesh_without_a_cluster_is_in_order_once_its_prober_reports() {
     let server = Server::start();
     let (_folder, path) = config(&format!(
-        "listen: 127.0.0.1:0\nintervalMs: 200\ntimeoutMs: 100\ntargets: [{{url: 'http://{}/'}}]\n",
+        "listen: 127.0.0.1:0\nintervalMs: 2000\ntimeoutMs: 1000\ntargets: [{{url: 'http://{}/'}}]\n",
         server.address
     ));
     let up = Up::start(&path);
     let url = format!("http://{}/", up.page);
-    let output = run(&["verify-install", "--server", &url, "--wait", "60s"]);
+    let output = run(&["verify-install", "--server", &url, "--wait", "2m"]);
     let stdout = text(&output.stdout);
     assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
     for line in [
