@@ -22,9 +22,9 @@ pub const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Timeout for a response that must not arrive; dropped packets stay dropped.
 const EXPECTED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Timeout for a response that must arrive. Linux retransmits a SYN after 1, 3 and 7 s (RFC 6298): a SYN lost while the
-/// machine is starved of CPU says nothing about forwarding.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for a response that must arrive. Linux retransmits a SYN after 1, 3, 7 and 15 s (RFC 6298): SYNs lost while the
+/// machine is starved of CPU say nothing about forwarding.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `ping` sends an echo request each second.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
