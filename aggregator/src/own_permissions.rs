@@ -39,12 +39,17 @@ struct RequiredPermission {
 }
 
 impl RequiredPermission {
+    fn resource_and_subresource(&self) -> (&'static str, Option<&'static str>) {
+        match self.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource)),
+            None => (self.resource, None),
+        }
+    }
+
     /// Formats it as kubectl does: `update configmaps parallax/parallax-ca`, `patch runs.parallax.dev/status`.
     fn describe(&self) -> String {
-        let (resource, subresource) = match self.resource.split_once('/') {
-            Some((resource, subresource)) => (resource, format!("/{subresource}")),
-            None => (self.resource, String::new()),
-        };
+        let (resource, subresource) = self.resource_and_subresource();
+        let subresource = subresource.map(|name| format!("/{name}")).unwrap_or_default();
         let group = if self.group.is_empty() { "" } else { "." };
         let object = self
             .object
@@ -59,7 +64,7 @@ impl RequiredPermission {
 }
 
 /// A review that all who ask for it share, until it is too old.
-type SharedReview = Shared<BoxFuture<'static, PermissionReview>>;
+pub(crate) type SharedReview = Shared<BoxFuture<'static, PermissionReview>>;
 
 /// Reviews the permissions that the configuration requires besides those of watches.
 #[derive(Debug, Clone)]
@@ -80,11 +85,7 @@ impl PermissionReviewer {
     }
 
     /// Returns the current review. Concurrent requests share one.
-    pub(crate) async fn review(&self) -> PermissionReview {
-        self.shared_review().await
-    }
-
-    fn shared_review(&self) -> SharedReview {
+    pub(crate) fn review(&self) -> SharedReview {
         let mut latest = self.latest.lock();
         if let Some((at, review)) = &*latest
             && at.elapsed() < CACHE_TTL
@@ -120,21 +121,15 @@ async fn request(client: Option<ApiClient>, required: Arc<[RequiredPermission]>)
 /// Asks whether a permission is granted.
 async fn ask(client: &ApiClient, permission: &RequiredPermission) -> Result<bool, String> {
     let object = permission.object.as_ref();
+    let (resource, subresource) = permission.resource_and_subresource();
     let review = SelfSubjectAccessReview {
         metadata: ObjectMeta::default(),
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
                 verb: Some(permission.verb.to_owned()),
                 group: Some(permission.group.to_owned()),
-                resource: Some(
-                    permission
-                        .resource
-                        .split('/')
-                        .next()
-                        .unwrap_or_default()
-                        .to_owned(),
-                ),
-                subresource: permission.resource.split('/').nth(1).map(ToOwned::to_owned),
+                resource: Some(resource.to_owned()),
+                subresource: subresource.map(ToOwned::to_owned),
                 namespace: object.map(|object| object.namespace.to_string()),
                 name: object.map(|object| object.name.to_string()),
                 ..ResourceAttributes::default()

@@ -64,7 +64,7 @@ impl EngineTask {
             history.record_view(&view);
         }
         self.send_checkpoint_if_due(&view);
-        // Before the view, so that whoever has seen the view finds what belongs to it.
+        // Published before the view: a client that has read the view also finds the state of the probers at that time.
         self.probers.send_replace(Arc::new(self.sessions.views()));
         let (echoes, published) = &self.zone_echoes;
         published.send_replace(Arc::new(echoes.clone()));

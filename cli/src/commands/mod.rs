@@ -10,6 +10,7 @@ pub(crate) mod query;
 pub(crate) mod record;
 mod recording;
 pub(crate) mod replay;
+pub(crate) mod server_text;
 pub(crate) mod solver;
 pub(crate) mod up;
 pub(crate) mod vantage;

@@ -228,7 +228,9 @@ impl Engine {
         let (start, cells) = risen.or(windows.last())?;
         let mut risen = self.assume_paths(unit, (*start, cells), &known, facts, likelihood);
         // Results from before a fault contradict it, and the whole window begins with the known causes.
-        if let Some((start, cells)) = windows.first() {
+        if let Some((start, cells)) = windows.first()
+            && !known.is_empty()
+        {
             let (start, paths) = (*start, self.subject_paths(unit, &cells.all));
             let onset = self.onset_beside_known((own, &paths), start, &periods.known);
             periods.onset = onset.filter(|onset| *onset > start);
@@ -327,7 +329,6 @@ impl Engine {
         likelihood: &mut Likelihood,
     ) -> JudgementInput {
         let cells = &window.all;
-        let spans = window.periods().known.clone();
         let paths = self.subject_paths(unit, cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
         let mut kinds = unit.region_kinds(&paths, &channels);
@@ -337,7 +338,7 @@ impl Engine {
         }
         let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
-            let pool = self.subject_pool(unit, start, spans, likelihood);
+            let pool = self.subject_pool(unit, start, &case.data.periods().known, likelihood);
             case.with_pool(pool, likelihood)
         } else {
             case

@@ -46,9 +46,6 @@ impl Engine {
         start: Round,
         known: &KnownSpans,
     ) -> Option<Round> {
-        if known.is_empty() {
-            return None;
-        }
         let (_, failing) = self.failing_cells(own, &[], start, false);
         let onset = failing.iter().find(|(round, cells)| {
             let present = known.iter().filter(|(_, span)| span.contains(**round));

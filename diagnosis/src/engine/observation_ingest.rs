@@ -37,22 +37,20 @@ impl Engine {
     /// Counts observations of a vantage that the caller discards because they start in the future.
     pub fn discard_implausible(&mut self, vantage: &Vantage, observations: u64) {
         let vantage = self.registry.vantages.intern(vantage);
-        self.counters.implausible = self.counters.implausible.saturating_add(observations);
-        let now = self.evidence.rounds.now();
-        self.matrix.record_discarded(vantage, observations, now);
+        self.discard(vantage, RefusalReason::Implausible, observations);
     }
 
-    /// Counts an observation that enters no round.
-    fn discard(&mut self, vantage: VantageIx, reason: RefusalReason) -> ObservationResult {
+    /// Counts observations that enter no round.
+    fn discard(&mut self, vantage: VantageIx, reason: RefusalReason, observations: u64) -> ObservationResult {
         let (counter, result) = match reason {
             RefusalReason::Duplicate => return ObservationResult::Late,
             RefusalReason::Implausible => (&mut self.counters.implausible, ObservationResult::Implausible),
             RefusalReason::Late => (&mut self.counters.late, ObservationResult::Late),
             RefusalReason::OverBudget => (&mut self.counters.over_budget, ObservationResult::OverBudget),
         };
-        *counter += 1;
-        self.matrix
-            .record_discarded(vantage, 1, self.evidence.rounds.now());
+        *counter = counter.saturating_add(observations);
+        let now = self.evidence.rounds.now();
+        self.matrix.record_discarded(vantage, observations, now);
         result
     }
 
@@ -76,7 +74,7 @@ impl Engine {
         let (world, routes) = (&self.registry, &self.cluster.routes);
         let row = || Row::of(recorded, vantage, world, routes);
         if let Err(reason) = self.evidence.rounds.add(vantage, recorded, row) {
-            return self.discard(vantage, reason);
+            return self.discard(vantage, reason, 1);
         }
         if !self.cluster.known_vantages.contains(&recorded.vantage) {
             // A second prober of a known node (for example on its host network) counts from its first report on.

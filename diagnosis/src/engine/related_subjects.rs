@@ -49,14 +49,15 @@ impl Engine {
         &mut self,
         unit: &JudgementUnit,
         start: Round,
-        spans: KnownSpans,
+        known: &KnownSpans,
         likelihood: &mut Likelihood,
     ) -> SubjectPool {
-        let pool = self.unexplained_pool(unit, start, &spans);
+        let pool = self.unexplained_pool(unit, start, known);
         if pool.is_empty() {
             return pool;
         }
-        let known: Vec<Region> = spans.into_keys().filter(|region| pool.shares(*region)).collect();
+        let known = known.keys().copied().filter(|region| pool.shares(*region));
+        let known: Vec<Region> = known.collect();
         pool.with_known(&known, likelihood)
     }
 

@@ -9,18 +9,18 @@ use crate::ids::VantageIx;
 
 /// Failures before the first one of a cause that may be accidents.
 const MAX_ACCIDENTS: usize = 2;
-/// Rounds without failures between two failures of a cause, beyond which the first one may be an accident.
-const MAX_QUIET_ROUNDS: i64 = 2;
+/// Distance of two failures, in rounds, beyond which the first one may be an accident.
+const MAX_DISTANCE_ROUNDS: i64 = 2;
 
 /// Returns the first round of a cause's failures, which `client_rounds` lists by client; `None` if there are none.
 ///
-/// Up to two failures before several quiet rounds are accidents if enough failures follow. Otherwise everything that succeeded
+/// Up to two failures before two or more quiet rounds are accidents if enough failures follow. Otherwise everything that succeeded
 /// between an accident and the true beginning would contradict the cause in all subjects that it explains.
 pub(super) fn first_failure(client_rounds: &BTreeSet<(Round, VantageIx)>) -> Option<Round> {
     let mut first = client_rounds.first()?.0;
     let pairs = client_rounds.iter().zip(client_rounds.iter().skip(1));
     for (accidents, ((before, _), (round, _))) in (1..=MAX_ACCIDENTS).zip(pairs) {
-        let is_quiet = round.0 - before.0 > MAX_QUIET_ROUNDS;
+        let is_quiet = round.0 - before.0 > MAX_DISTANCE_ROUNDS;
         if is_quiet && client_rounds.len() >= accidents + MIN_CLIENT_ROUNDS {
             first = *round;
         }

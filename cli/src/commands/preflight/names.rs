@@ -6,7 +6,7 @@ use parallax_api::names::{CaaState, NameFacts, ObservedAnswer, ResolverSide};
 use parallax_model::dns::{CaaAnswer, RecordAnswer, ServerOwner};
 use parallax_preflight::NameAnswer;
 
-use crate::commands::query::TextTable;
+use crate::commands::{query::TextTable, server_text::replace_control_characters};
 
 /// Returns the state of the CAA records, and a table if the views differ.
 pub(super) fn render(names: &NameAnswer) -> String {
@@ -15,7 +15,10 @@ pub(super) fn render(names: &NameAnswer) -> String {
     };
     let mut text = String::new();
     if found.verdict.caa != CaaState::NotQueried {
-        text = format!("\nCAA: {}\n", strip_control(&found.verdict.caa_description));
+        text = format!(
+            "\nCAA: {}\n",
+            replace_control_characters(&found.verdict.caa_description)
+        );
     }
     if !found.facts.differences.is_empty() {
         text.push('\n');
@@ -96,18 +99,11 @@ fn format_caa(answer: &CaaAnswer) -> String {
     }
 }
 
-/// Replaces control characters: zone owners choose some of this text.
-fn strip_control(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
-}
-
 fn strip_control_lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
-            Some(line) => format!("{}\n", strip_control(line)),
-            None => strip_control(line),
+            Some(line) => format!("{}\n", replace_control_characters(line)),
+            None => replace_control_characters(line),
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use parallax_preflight::{CertManagerPlacement, VantageAnswer, Verdict};
 use parallax_terminal::ColorMode;
 
 use super::{JudgedHost, names};
-use crate::commands::query::TextTable;
+use crate::commands::{query::TextTable, server_text::replace_control_characters};
 
 /// The maximum number of vantages in the table.
 const MAX_TABLE_ROWS: usize = 40;
@@ -60,18 +60,35 @@ pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, sty
         CheckState::Failed => style.paint("1;31", "✗"),
         CheckState::Unknown => style.paint("33", "?"),
     };
-    let _ = writeln!(out, "{sign} {name}: {}", strip_control(&verdict.sentence));
+    let _ = writeln!(
+        out,
+        "{sign} {name}: {}",
+        replace_control_characters(&verdict.sentence)
+    );
     for caveat in &verdict.caveats {
-        let _ = writeln!(out, "    {}", strip_control(caveat));
+        let _ = writeln!(out, "    {}", replace_control_characters(caveat));
     }
     for finding in &verdict.findings {
-        let _ = writeln!(out, "    {} ({})", strip_control(&finding.text), finding.id);
+        let _ = writeln!(
+            out,
+            "    {} ({})",
+            replace_control_characters(&finding.text),
+            finding.id
+        );
     }
     for problem in &verdict.problems {
-        let _ = writeln!(out, "  DNS: {}", strip_control(&problem.description));
-        let _ = writeln!(out, "    message   {}", strip_control(&problem.ca_error));
+        let _ = writeln!(out, "  DNS: {}", replace_control_characters(&problem.description));
+        let _ = writeln!(
+            out,
+            "    message   {}",
+            replace_control_characters(&problem.ca_error)
+        );
         if !problem.remedy.is_empty() {
-            let _ = writeln!(out, "    remedy    {}", strip_control(&problem.remedy));
+            let _ = writeln!(
+                out,
+                "    remedy    {}",
+                replace_control_characters(&problem.remedy)
+            );
         }
     }
     for group in &verdict.failure_groups {
@@ -89,9 +106,13 @@ pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, sty
             out,
             "  {}{more}: {}",
             from.join(", "),
-            strip_control(&group.reason)
+            replace_control_characters(&group.reason)
         );
-        let _ = writeln!(out, "    message   {}", strip_control(&group.client_message));
+        let _ = writeln!(
+            out,
+            "    message   {}",
+            replace_control_characters(&group.client_message)
+        );
         for cause in &group.causes {
             let label = if cause.diagnosed { "cause" } else { "usually" };
             let _ = writeln!(out, "    {label:<9} {} {}", cause.id, cause.title);
@@ -107,13 +128,6 @@ pub(super) fn write_verdict(out: &mut String, name: &str, verdict: &Verdict, sty
             }
         }
     }
-}
-
-/// Replaces control characters: servers choose some of this text.
-fn strip_control(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 fn vantage_table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -> String {

@@ -1,6 +1,6 @@
 //! Client of the aggregator's API. Its errors say what to do next.
 
-use std::{error::Error as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
@@ -8,7 +8,10 @@ use serde_json::Value;
 use url::Url;
 
 use super::cluster::{self, ClusterArgs, PortForward};
-use crate::{commands::invoked_as_kubectl_plugin, exit::Failure};
+use crate::{
+    commands::{invoked_as_kubectl_plugin, server_text::root_cause},
+    exit::Failure,
+};
 
 /// Limit for the time until the head of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -212,12 +215,7 @@ impl ApiClient {
     }
 
     fn connection_error(&self, error: &reqwest::Error) -> Failure {
-        let mut reason = error.to_string();
-        let mut source = error.source();
-        while let Some(inner) = source {
-            reason = inner.to_string();
-            source = inner.source();
-        }
+        let reason = root_cause(error);
         if let Some(tunnel_error) = self.tunnel.as_ref().and_then(PortForward::last_error) {
             return Failure::Indeterminate(format!(
                 "the forwarded connection to the aggregator failed: {tunnel_error}"

@@ -6,7 +6,7 @@ use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlo
 
 use super::{ApiClient, Output, ServerArgs, TextTable, block_on};
 use crate::{
-    commands::{color, print},
+    commands::{color, print, server_text::replace_control_characters},
     exit::Failure,
 };
 
@@ -112,13 +112,6 @@ fn format_time(at: parallax_model::EventTime) -> String {
         |_| "-".to_owned(),
         |stamp| stamp.strftime("%Y-%m-%d %H:%M").to_string(),
     )
-}
-
-/// Replaces control characters: the owner of a zone controls parts of this text.
-fn replace_control_characters(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 fn exit_status(known: &RenewalForecastList) -> Result<(), Failure> {

@@ -3,7 +3,10 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{commands::print, exit::Failure};
+use crate::{
+    commands::{print, server_text::replace_control_characters},
+    exit::Failure,
+};
 
 /// Output format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,10 +56,7 @@ struct Cell {
 
 impl Cell {
     fn plain(text: &str) -> Self {
-        let text: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let text = replace_control_characters(text);
         Self {
             width: text.chars().count(),
             text,

@@ -20,7 +20,10 @@ use super::{
     workloads::{PodFacts, Workload},
 };
 use crate::{
-    commands::query::{API_SERVER_TIMEOUT, ServerArgs},
+    commands::{
+        query::{API_SERVER_TIMEOUT, ServerArgs},
+        server_text::root_cause,
+    },
     exit::Failure,
 };
 
@@ -137,15 +140,7 @@ fn answered<T: Clone>(
             Err(format!("{action}: permission denied; it requires the verb list"))
         }
         Ok(Err(kube::Error::Api(status))) => Err(format!("{action}: {}", status.message)),
-        Ok(Err(error)) => {
-            let mut reason = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(inner) = source {
-                reason = inner.to_string();
-                source = inner.source();
-            }
-            Err(format!("{action}: {reason}"))
-        }
+        Ok(Err(error)) => Err(format!("{action}: {}", root_cause(&error))),
         Err(_) => Err(format!(
             "{action}: no response from the API server within {} s",
             API_SERVER_TIMEOUT.as_secs()

@@ -8,7 +8,7 @@ use super::{
     checks::{Check, CheckState, checks},
     facts::Facts,
 };
-use crate::commands::color;
+use crate::commands::{color, server_text::replace_control_characters};
 
 /// Maximum number of details per check, unless all are requested.
 const MAX_DETAILS: usize = 4;
@@ -94,17 +94,17 @@ impl Report {
                 "{} {:width$}   {word}{}",
                 style.paint(colour, symbol),
                 check.name,
-                printable(&check.evidence)
+                replace_control_characters(&check.evidence)
             );
             let limit = if all_details { usize::MAX } else { MAX_DETAILS };
             for detail in check.details.iter().take(limit) {
-                let _ = writeln!(out, "{indent}{}", printable(detail));
+                let _ = writeln!(out, "{indent}{}", replace_control_characters(detail));
             }
             if check.details.len() > limit {
                 let _ = writeln!(out, "{indent}and {} more: -o wide", check.details.len() - limit);
             }
             if let Some(action) = &check.action {
-                let _ = writeln!(out, "{indent}→ {}", printable(action));
+                let _ = writeln!(out, "{indent}→ {}", replace_control_characters(action));
             }
         }
         let _ = writeln!(out, "\n{}", self.summary());
@@ -125,13 +125,6 @@ impl Report {
             ),
         }
     }
-}
-
-/// Replaces control characters: texts of the API server and of scrapers must not control the terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt as _;
 
+use crate::commands::server_text::replace_control_characters;
+
 /// Label with the component that an object belongs to.
 const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// Maximum length of a message of kubelet or scheduler.
@@ -162,12 +164,8 @@ fn container_problem(container: &ContainerStatus) -> Option<String> {
 
 /// Appends a message, on one line and of bounded length.
 fn with_message(reason: &str, message: Option<&str>) -> String {
-    let message: String = message
-        .unwrap_or_default()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MAX_MESSAGE_LENGTH)
-        .collect();
+    let message = replace_control_characters(message.unwrap_or_default());
+    let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
     if message.is_empty() {
         reason.to_owned()
     } else {

@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams, client::UpgradeConnec
 use tokio::{io::DuplexStream, time::timeout};
 
 use super::API_SERVER_TIMEOUT;
-use crate::exit::Failure;
+use crate::{commands::server_text::root_cause, exit::Failure};
 
 /// Service of page and API, as in the manifests.
 const SERVICE: &str = "parallax";
@@ -240,12 +240,7 @@ pub(super) fn api_error(error: &kube::Error, server: &str, rule: (&str, &str, &s
             "the kubeconfig's user cannot authenticate: {error}; log in again as for kubectl"
         )),
         error => {
-            let mut reason = error.to_string();
-            let mut source = std::error::Error::source(error);
-            while let Some(inner) = source {
-                reason = inner.to_string();
-                source = inner.source();
-            }
+            let reason = root_cause(error);
             Failure::Indeterminate(format!(
                 "cannot reach the API server at {server}: {reason}; see: kubectl cluster-info"
             ))
