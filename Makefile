@@ -108,6 +108,11 @@ bench-diagnosis: cargo ## Measure the diagnosis at 5 000 nodes and 2 000 targets
 soak: cargo ## Diagnose 90 minutes of 1 000 vantages and 200 targets with replaced Pods and faults; fails if memory grows (about 2 minutes)
 	@cargo bench --locked -p parallax-diagnosis --bench soak
 
+.PHONY: soak-http
+soak-http: cargo ## Run an aggregator with a store and the reports of 1 000 simulated probers over HTTP (an hour, after a release build; MINUTES=…)
+	@cargo build --release --locked --workspace --bin parallax --bin parallax-bench
+	@target/release/parallax-bench soak $(if $(MINUTES),--minutes $(MINUTES))
+
 .PHONY: diagnosis-report
 diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 30 minutes)
 	@cargo --config 'profile.dev.package.parallax-diagnosis.opt-level=3' run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md

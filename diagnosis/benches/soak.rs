@@ -5,14 +5,12 @@
 //! if anything else is.
 #![expect(clippy::unwrap_used, reason = "an invalid fixture fails the benchmark")]
 
-mod simulated_cluster;
-
 use std::{ops::Range, process::ExitCode, sync::Arc};
 
 use parallax_diagnosis::verdict::IncidentState;
 use parallax_model::EventTime;
 
-use simulated_cluster::{Fault, INTERVAL, Mesh, Scale, resident_mib};
+use parallax_simulated_cluster::{Fault, INTERVAL, Mesh, Scale, resident_mib};
 
 const CLUSTER: Scale = Scale {
     nodes: 1_000,

@@ -1,15 +1,12 @@
 //! The diagnosis at its design scale: 5 000 nodes and 2 000 targets, probed as the plan samples them.
 //!
 //! Run with `make bench-diagnosis`. The run ends with a table of each figure and its budget.
-#![expect(clippy::unwrap_used, reason = "an invalid fixture fails the benchmark")]
 #![expect(
     clippy::disallowed_types,
     clippy::cast_precision_loss,
     clippy::needless_pass_by_value,
     reason = "a benchmark measures time, and prints counts far below 2^53"
 )]
-
-mod simulated_cluster;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +18,7 @@ use criterion::{Criterion, Throughput};
 use parallax_diagnosis::plan::{assignments, diff};
 use parallax_model::{EventTime, PlanRevision};
 
-use simulated_cluster::{Fault, INTERVAL, Mesh, Scale, config, resident_mib, topology};
+use parallax_simulated_cluster::{Fault, INTERVAL, Mesh, Scale, config, resident_mib, topology};
 
 const FULL: Scale = Scale {
     nodes: 5_000,

@@ -19,6 +19,7 @@ mod preflight;
 mod process;
 mod report;
 mod results;
+mod soak;
 mod subjects;
 mod suite;
 mod target_server;
@@ -50,6 +51,8 @@ enum Command {
     },
     /// Measure a preflight over many probers, including the probes.
     Preflight(preflight::Args),
+    /// Run an aggregator with the reports of many probers for an hour.
+    Soak(soak::Args),
     /// The target server (a child of `run`).
     #[command(hide = true)]
     Serve,
@@ -103,6 +106,7 @@ fn main() -> anyhow::Result<()> {
             report::write(&results::BenchResults::read(&results)?, &document)
         }
         Command::Preflight(args) => runtime.block_on(preflight::run(&args)),
+        Command::Soak(args) => runtime.block_on(soak::run(&args)),
         Command::Serve => runtime.block_on(target_server::serve()),
         Command::Subject(args) => subjects::run(&args, &runtime),
     }

@@ -11,7 +11,6 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use parallax_prober::{Agent, AgentConfig, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -22,6 +21,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
+
+use crate::process;
 
 const HOST: &str = "shop.example.test";
 
@@ -46,12 +47,7 @@ pub(crate) struct Args {
 /// Measures and prints the results.
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("create a directory")?;
-    let limit = getrlimit(Resource::Nofile);
-    let all = rustix::process::Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    setrlimit(Resource::Nofile, all).context("raise the limit of open files")?;
+    process::raise_open_files().context("raise the limit of open files")?;
     let parallax = std::env::current_exe()?.with_file_name("parallax");
     ensure!(
         parallax.is_file(),
@@ -207,7 +203,7 @@ fn aggregator(
     Command::new(parallax)
         .args(["aggregator", "--config"])
         .arg(&path)
-        .env("RUST_LOG", "warn")
+        .env("PARALLAX_LOG", "warn")
         .stderr(Stdio::null())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

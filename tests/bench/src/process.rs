@@ -4,7 +4,7 @@ use std::{fs, io, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail};
 use rustix::{
-    process::{Signal, set_parent_process_death_signal},
+    process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit},
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use tokio::{
@@ -47,6 +47,16 @@ fn allowed() -> io::Result<Vec<usize>> {
 /// Makes this process exit with its parent, however that ends.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Raises the limit of open files to the maximum that is allowed.
+pub(crate) fn raise_open_files() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
 /// A child that is killed with its owner.

@@ -38,7 +38,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("parallax-api", &["parallax-diagnosis", "parallax-model"]),
-    ("parallax-bench", &["parallax-model", "parallax-prober"]),
+    (
+        "parallax-bench",
+        &["parallax-model", "parallax-prober", "parallax-simulated-cluster"],
+    ),
     (
         "parallax-check",
         &[
@@ -136,6 +139,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("parallax-runtime", &["parallax-model"]),
+    (
+        "parallax-simulated-cluster",
+        &["parallax-diagnosis", "parallax-model"],
+    ),
     ("parallax-terminal", &["parallax-diagnosis", "parallax-model"]),
 ];
 
@@ -159,6 +166,7 @@ const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
         "parallax-dashboards",
         &["parallax-control-plane", "parallax-skip"],
     ),
+    ("parallax-diagnosis", &["parallax-simulated-cluster"]),
     ("parallax-history", &["parallax-fixtures", "parallax-terminal"]),
     ("parallax-kubernetes", &["parallax-api-server"]),
     ("parallax-lab", &["parallax-skip"]),
