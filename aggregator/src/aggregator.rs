@@ -94,7 +94,7 @@ impl Aggregator {
         };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(config.histogram_buckets);
         let mut prober_listener = ProberListener::build(&config, &metrics).await?;
         if !local.ip().is_loopback() && matches!(prober_listener.gate, ProberGate::Open) {
             tracing::warn!(%local, "reports are accepted without authentication from any machine that can reach this address; set tokenFile");

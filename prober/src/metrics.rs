@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::atomic::AtomicU64, time::Duration};
 
 use parallax_model::{Outcome, ProbeSpec};
+use parallax_runtime::ProcessMetrics;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_protobuf, text},
@@ -78,8 +79,10 @@ impl Metrics {
         // 1 ms to 16 s by powers of two for scrapers without native histograms.
         let classic = (0..15).map(|power| 0.001 * f64::from(1_u32 << power));
         let late = Histogram::new_classic_and_native(classic, NativeHistogramConfig::with_schema(3));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessMetrics));
         let metrics = Self {
-            registry: Registry::default(),
+            registry,
             probes,
             late,
             plan_age: Gauge::default(),
@@ -236,7 +239,7 @@ mod tests {
     fn names_types_and_help_are_an_api() {
         let described: Vec<String> = text(&of_two())
             .lines()
-            .filter(|line| line.starts_with("# "))
+            .filter(|line| line.starts_with("# ") && !line.contains(" process_"))
             .map(str::to_owned)
             .collect();
         assert_eq!(
@@ -275,8 +278,10 @@ mod tests {
         let exposed: BTreeSet<String> = text
             .lines()
             .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+            .filter(|name| !name.starts_with("process_"))
             .collect();
         assert_eq!(listed, exposed);
+        assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod duration;
 mod error;
 mod forecast;
 mod links;
+mod metrics;
 mod notify;
 mod people;
 mod positioned_error;
@@ -47,6 +48,7 @@ use parallax_kubernetes::{
 };
 use parallax_notify::NotifyOptions;
 use parallax_runs::RunOptions;
+use parallax_runtime::metrics::HistogramBuckets;
 use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
@@ -96,6 +98,8 @@ pub struct Config {
     pub checkpoint: Option<CheckpointOptions>,
     /// Interval of renewal forecasts per name; `None` disables them.
     pub(crate) forecast_interval: Option<Micros>,
+    /// Buckets of the phases' durations in `/metrics`.
+    pub(crate) histogram_buckets: HistogramBuckets,
     /// Leader election; `None` for a single aggregator.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// Name and address of this replica.
@@ -166,6 +170,7 @@ impl Config {
             notify: NotifyOptions::default(),
             checkpoint: None,
             forecast_interval: Some(forecast::DEFAULT_INTERVAL),
+            histogram_buckets: HistogramBuckets::default(),
             replicas: None,
             environment: RuntimeEnvironment::default(),
             record: None,

@@ -14,6 +14,7 @@ use super::{
     checkpoint::RawCheckpoint,
     forecast::RawForecast,
     links::RawLinks,
+    metrics::RawMetrics,
     notify::RawNotify,
     people::{RawAccess, RawRuns},
     replicas::RawReplicas,
@@ -68,6 +69,8 @@ pub(super) struct RawConfig<T> {
     pub(super) checkpoint: Option<RawCheckpoint>,
     /// Interval of renewal forecasts.
     pub(super) forecast: Option<RawForecast>,
+    /// What `/metrics` contains.
+    pub(super) metrics: Option<RawMetrics>,
     /// Store of the history; without it, history is in memory only.
     pub(super) store: Option<RawStore>,
 }

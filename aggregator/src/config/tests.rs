@@ -86,8 +86,8 @@ fn each_mistake_is_answered_with_its_line_its_column_and_what_was_expected() {
             r#"parallax.yaml:1:1: intervallMs: unknown field "intervallMs"; did you mean "intervalMs"?"#,
         ),
         (
-            "listen: 127.0.0.1:80\nretries: 3\n",
-            r#"parallax.yaml:2:1: retries: unknown field "retries"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, allowedHosts, customResources, runs, tenants, challenges, replicas, links, notify, incidentActions, checkpoint, forecast or store"#,
+            "listen: 127.0.0.1:80\nproxy: 3\n",
+            r#"parallax.yaml:2:1: proxy: unknown field "proxy"; expected listen, intervalMs, timeoutMs, topology, targets, vantages, resolvers, balancers, tokenFile, tls, identity, access, allowedHosts, customResources, runs, tenants, challenges, replicas, links, notify, incidentActions, checkpoint, forecast, metrics or store"#,
         ),
         (
             "replicas: {lease: parallax/agg, leaseSeconds: 90}\n",

@@ -141,6 +141,7 @@ impl Config {
                 notify,
                 checkpoint,
                 forecast_interval: forecast,
+                histogram_buckets: raw.metrics.unwrap_or_default().histogram_buckets(),
                 replicas,
                 environment: RuntimeEnvironment::default(),
                 record: None,

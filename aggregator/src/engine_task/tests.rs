@@ -25,7 +25,7 @@ async fn rounds_change_with_the_configuration_while_the_engine_task_runs() {
     let (task, outlook) = EngineTask::new(
         settings,
         Clock::system(),
-        IngestMetrics::new(),
+        IngestMetrics::new(parallax_runtime::metrics::HistogramBuckets::default()),
         topology,
         reports,
         checkpoint,

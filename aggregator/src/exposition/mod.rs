@@ -20,6 +20,7 @@ use parallax_history::{recording::RecordMetrics, store::StoreMetrics};
 use parallax_kubernetes::replicas::ReplicaMetrics;
 use parallax_notify::{NotifyMetrics, incident_actions::IncidentActionMetrics};
 use parallax_runs::RunMetrics;
+use parallax_runtime::{ProcessMetrics, metrics::HistogramBuckets};
 use prometheus_client::registry::Registry;
 
 use crate::{
@@ -44,9 +45,9 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(buckets: HistogramBuckets) -> Self {
         Self {
-            ingest: IngestMetrics::new(),
+            ingest: IngestMetrics::new(buckets),
             record: RecordMetrics::new(),
             checkpoint: CheckpointMetrics::new(),
             identity: IdentityMetrics::new(),
@@ -61,7 +62,9 @@ impl Metrics {
 
     /// Creates the registry of all metrics.
     pub(crate) fn registry(&self, live: ScrapeSources) -> Registry {
-        let mut registry = Registry::with_prefix("parallax");
+        let mut root = Registry::default();
+        root.register_collector(Box::new(ProcessMetrics));
+        let registry = root.sub_registry_with_prefix("parallax");
         macro_rules! register {
             ($($family:ident: $($field:ident).+;)+) => {
                 $(registry.register(
@@ -97,6 +100,6 @@ impl Metrics {
         let info = families::BUILD_INFO;
         registry.register(info.name, info.help_without_stop(), build_info::build_info());
         registry.register_collector(Box::new(live));
-        registry
+        root
     }
 }

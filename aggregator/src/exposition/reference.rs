@@ -18,14 +18,30 @@ const INTRODUCTION: &str = "\
 # Metrics of the aggregator
 
 `GET /metrics` returns OpenMetrics text, or protobuf if the scraper prefers it (only protobuf carries native histograms).
-The aggregator exposes all series of targets. No series has both a node and a target as labels, so the cost of a scrape
-does not depend on the number of nodes. [prober-metrics.md](prober-metrics.md) lists the metrics of a prober about itself,
+`metrics: {classicBuckets: false}` in the configuration leaves out the classic buckets of `parallax_probe_phase_seconds`,
+most of the series of a large installation; only a scraper of native histograms can then compute quantiles. The aggregator
+exposes all series of targets. No series has both a node and a target as labels, so the cost of a scrape does not depend
+on the number of nodes. [prober-metrics.md](prober-metrics.md) lists the metrics of a prober about itself,
 [alerts.md](../use/alerts.md) the alerting rules, the dashboards, and the cost of a scrape of 2 000 targets.
 
 The series of a removed target, vantage or hazard and of a closed incident end at the next scrape. Both replicas of an
 aggregator expose all metrics; rules and dashboards use those of the leader, which has `parallax_aggregator_leader` 1.
 
 Names, labels, types and help texts are an API checked by tests. This page is generated from the table that registers them.
+";
+
+const PROCESS: &str = "
+## The process
+
+| metric | type | meaning |
+|---|---|---|
+| `process_cpu_seconds_total` | counter | Total user and system CPU time. |
+| `process_resident_memory_bytes`, `process_virtual_memory_bytes` | gauge | Memory of the process. |
+| `process_open_fds`, `process_max_fds` | gauge | Open file descriptors, and their limit (no series without one). |
+| `process_threads` | gauge | Threads. |
+| `process_start_time_seconds` | gauge | Start time since the Unix epoch. |
+
+They have the names and meanings of the official Prometheus clients, so that dashboards for any process show them.
 ";
 
 fn page() -> String {
@@ -47,6 +63,7 @@ fn page() -> String {
             );
         }
     }
+    page.push_str(PROCESS);
     page
 }
 
@@ -96,7 +113,8 @@ fn the_exposition_matches_the_table() {
     let mut exposed = BTreeMap::new();
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for text in &scenes {
-        for line in text.lines() {
+        // The metrics of the process are not a family of ours.
+        for line in text.lines().filter(|line| !line.contains("process_")) {
             if let Some((name, rest)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
                 exposed
                     .entry(name.to_owned())

@@ -47,7 +47,7 @@ fn topology(targets: &[&str]) -> Topology {
 }
 
 pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(HistogramBuckets::default());
     let mut counters = ObservationCounters::new(metrics.ingest.clone());
     counters.set_targets(&topology(targets));
     let (views, views_out) = snapshot_channel(view);

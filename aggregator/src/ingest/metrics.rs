@@ -1,7 +1,7 @@
 //! Metrics of ingest.
 
 use parallax_model::Vantage;
-use parallax_runtime::metrics::{ResultLabel, duration_histogram};
+use parallax_runtime::metrics::{HistogramBuckets, ResultLabel};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -118,10 +118,11 @@ pub(crate) struct IngestMetrics {
 }
 
 impl IngestMetrics {
-    pub(crate) fn new() -> Self {
+    /// Creates the metrics, with these buckets of the phases' durations: each target has a histogram per phase.
+    pub(crate) fn new(buckets: HistogramBuckets) -> Self {
         let metrics = Self {
             probes: Family::default(),
-            phases: Family::new_with_constructor(duration_histogram),
+            phases: Family::new_with_constructor(buckets.constructor()),
             lines: Family::default(),
             reports: Family::default(),
             discarded: Family::default(),

@@ -11,14 +11,19 @@ use crate::promql::{aggregate_of_leader, of_leader};
     reason = "a dashboard is data, read from top to bottom"
 )]
 pub(super) fn dashboard() -> Dashboard {
+    // From classic buckets if Prometheus has them, otherwise from native histograms.
     let phases = |quantile: &str| {
-        format!(
-            "histogram_quantile({quantile}, {})",
-            aggregate_of_leader(
-                "sum",
-                "phase, le",
-                "rate(parallax_probe_phase_seconds_bucket{target=\"$target\"}[$__rate_interval])",
+        let of = |series: &str, labels: &str| {
+            let rate = format!("rate({series}{{target=\"$target\"}}[$__rate_interval])");
+            format!(
+                "histogram_quantile({quantile}, {})",
+                aggregate_of_leader("sum", labels, &rate)
             )
+        };
+        format!(
+            "{} or {}",
+            of("parallax_probe_phase_seconds_bucket", "phase, le"),
+            of("parallax_probe_phase_seconds", "phase")
         )
     };
     let of = |metric: &str| format!("{metric}{{target=\"$target\"}}");

@@ -124,7 +124,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-model",
         ],
     ),
-    ("parallax-prober", &["parallax-model"]),
+    ("parallax-prober", &["parallax-model", "parallax-runtime"]),
     ("parallax-real-cluster", &["parallax-test-support"]),
     (
         "parallax-runs",
