@@ -35,6 +35,10 @@ impl RoundOptions {
         outcome: &Outcome,
         context: &ProbeContext,
     ) -> Option<AlternativeAnswer> {
+        // They would be made at the proxy.
+        if subject.proxy().is_some() {
+            return None;
+        }
         let ways = match outcome {
             Outcome::Failed { phase, kind, status } => {
                 alternatives_for(&subject.action, *phase, kind, *status)

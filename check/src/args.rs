@@ -10,7 +10,7 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use parallax_model::{ExpectedStatus, Method, ProxyHeader, units};
+use parallax_model::{ExpectedStatus, HttpProxyUrl, InvalidProxyUrl, Method, ProxyHeader, units};
 use parallax_prober::ClientProfile;
 
 /// The resolver configuration of this machine.
@@ -82,6 +82,27 @@ pub struct CheckOptions {
     /// Request method.
     #[arg(long, default_value = "GET", value_parser = method_parser())]
     pub(super) method: Method,
+    /// Request header, as `NAME: VALUE`. Can be given several times. Use `--bearer-file` or `--basic-file` for secrets.
+    #[arg(short = 'H', long, value_name = "HEADER", value_parser = parse_header)]
+    pub(super) header: Vec<(String, String)>,
+    /// File with a bearer token to send to the host of the URL, over TLS only.
+    #[arg(long, value_name = "FILE", conflicts_with = "basic_file")]
+    pub(super) bearer_file: Option<PathBuf>,
+    /// File with `USER:PASSWORD` to send to the host of the URL (basic authentication), over TLS only.
+    #[arg(long, value_name = "FILE")]
+    pub(super) basic_file: Option<PathBuf>,
+    /// Client certificate (PEM) to present to the host of the URL.
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    pub(super) client_cert: Option<PathBuf>,
+    /// Private key (PEM) of the client certificate.
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    pub(super) client_key: Option<PathBuf>,
+    /// HTTP proxy to send the requests through. Its addresses are checked, and it resolves the name of the URL.
+    #[arg(long, value_name = "http://HOST:PORT", conflicts_with = "connect_to", value_parser = parse_proxy)]
+    pub(super) proxy: Option<HttpProxyUrl>,
+    /// File with `USER:PASSWORD` to send to the proxy.
+    #[arg(long, value_name = "FILE", requires = "proxy")]
+    pub(super) proxy_basic_file: Option<PathBuf>,
     /// Use HTTP/2 (https only).
     #[arg(long)]
     pub(super) http2: bool,
@@ -103,6 +124,17 @@ pub struct CheckOptions {
     /// Root certificates (PEM) to trust in addition to the machine's own.
     #[arg(long, value_name = "FILE")]
     pub extra_roots: Vec<PathBuf>,
+}
+
+impl CheckOptions {
+    /// The flag that sets the `Authorization` of the requests.
+    pub(super) fn authorization_flag(&self) -> Option<&'static str> {
+        match (&self.bearer_file, &self.basic_file) {
+            (Some(_), _) => Some("--bearer-file"),
+            (None, Some(_)) => Some("--basic-file"),
+            (None, None) => None,
+        }
+    }
 }
 
 /// The values of `--profile`.
@@ -161,6 +193,23 @@ fn parse_endpoint(text: &str, usual: Option<u16>) -> Result<Endpoint, String> {
                 .to_owned(),
         ),
     }
+}
+
+/// Parses `NAME: VALUE`. The value may be a secret by mistake, so no message repeats it.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("expected NAME: VALUE, with a colon after the name")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+fn parse_proxy(text: &str) -> Result<HttpProxyUrl, String> {
+    text.parse::<HttpProxyUrl>().map_err(|wrong| match wrong {
+        InvalidProxyUrl::Password => {
+            "expected http://HOST:PORT; use --proxy-basic-file for a user name and password".to_owned()
+        }
+        InvalidProxyUrl::Form => wrong.to_string(),
+    })
 }
 
 fn parse_statuses(text: &str) -> Result<ExpectedStatus, String> {

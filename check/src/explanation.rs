@@ -237,6 +237,40 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
                 "the application was changed on purpose",
             ],
         ),
+        K::ProxyUnresolved => explanation(
+            format!("the name of the proxy does not resolve{detail}"),
+            ["a typing error in --proxy, or the resolver does not know the name"],
+        ),
+        K::ProxyRefused => explanation(
+            "the proxy refuses the connection",
+            ["nothing listens on the port of --proxy, or a firewall rejects the connection"],
+        ),
+        K::ProxyUnreachable => explanation(
+            format!("there is no route to the proxy{detail}"),
+            ["a router or a firewall rule between this machine and the proxy"],
+        ),
+        K::ProxyTimeout => explanation(
+            format!("the proxy does not answer in time{detail}"),
+            [
+                "the proxy is down, or a firewall drops the packets to it",
+                "the proxy waits for the target, which does not answer it",
+            ],
+        ),
+        K::ProxyClosed => explanation(
+            format!("the proxy closed the connection{detail}"),
+            ["the port of --proxy is not that of an HTTP proxy, or the proxy does not accept this machine as a client"],
+        ),
+        K::ProxyDenied => explanation(
+            format!("the proxy refuses a tunnel to {host}{detail}"),
+            [
+                "403: a rule of the proxy forbids the host or the port",
+                "502 to 504: the proxy cannot reach the host",
+            ],
+        ),
+        K::ProxyAuthentication => explanation(
+            format!("the proxy requires authentication{detail}"),
+            ["it requires a user name and password that this command cannot send, or rejects them"],
+        ),
         K::Other(word) => explanation(format!("failed: {}", escape(word)), []),
     }
 }
@@ -278,6 +312,14 @@ pub(super) fn explain_own_fault(own: OwnFault, detail: Option<&str>) -> Explanat
         OwnFault::OutOfScope => (
             "the address must not be probed",
             "it is outside the scope of the prober",
+        ),
+        OwnFault::NoCredential => (
+            "the credential cannot be used",
+            "check the file and its permissions",
+        ),
+        OwnFault::CredentialRefused => (
+            "the credential must not be sent there",
+            "credentials are sent to their own hosts and over TLS only",
         ),
     };
     let summary = match detail {

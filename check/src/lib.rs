@@ -9,6 +9,7 @@
 mod alternatives;
 mod args;
 mod caa;
+mod credentials;
 mod dates;
 mod explanation;
 mod explanation_details;
@@ -32,7 +33,7 @@ mod verdict;
 use std::io::{self, ErrorKind, Write};
 
 use futures_util::{StreamExt, stream};
-use parallax_prober::ProbeContext;
+use parallax_prober::{CredentialStore, ProbeContext};
 use parallax_terminal::ColorMode;
 use rustls_pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
@@ -108,10 +109,13 @@ impl<'a> Check<'a> {
         stop: &CancellationToken,
     ) -> io::Result<CheckOutcome> {
         let options = self.options;
+        // The names differ and each has a host, unless no URL connects; then there is nothing to send.
+        let credentials =
+            CredentialStore::new(options.credential_sources(&self.subjects)).unwrap_or_default();
         let checker = Checker {
             round_options: round_options(options),
             fetcher: ChallengeFetcher::new(options),
-            context: ProbeContext::new(options.resolv_conf.clone(), roots),
+            context: ProbeContext::new(options.resolv_conf.clone(), roots).with_credentials(credentials),
             passes: options.repeat,
             interval: options.interval,
             every_address: options.every_address,

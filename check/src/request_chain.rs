@@ -96,10 +96,14 @@ impl RoundOptions {
             };
             walked.final_url = to.to_string();
             let from = (probe.host.clone(), probe.port);
+            let scheme = probe.scheme;
             if let Err(reason) = retarget(&mut probe, &to) {
                 walked.outcome = failed(Phase::Check, FailureKind::RedirectRefused, walked.status());
                 walked.detail = Some(reason);
                 return walked;
+            }
+            if (scheme, &from.0, from.1) != (probe.scheme, &probe.host, probe.port) {
+                drop_access(&mut probe);
             }
             match self.next_address(&probe, from, address, context).await {
                 Ok(next) => address = next,
@@ -121,6 +125,9 @@ impl RoundOptions {
         mut address: SocketAddr,
         context: &ProbeContext,
     ) -> Result<SocketAddr, (Outcome, Option<String>)> {
+        if probe.proxy.is_some() {
+            return Ok(address);
+        }
         if host == probe.host {
             if port != probe.port {
                 address.set_port(probe.port);
@@ -218,6 +225,13 @@ fn retarget(probe: &mut HttpProbe, to: &Url) -> Result<(), String> {
         None => to.path().to_owned(),
     };
     Ok(())
+}
+
+/// Leaves out what is meant for the origin of the URL only.
+fn drop_access(probe: &mut HttpProbe) {
+    probe.request_headers.clear();
+    probe.credential = None;
+    probe.client_certificate = None;
 }
 
 /// Returns an assignment for a single probe outside of any plan.

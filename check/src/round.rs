@@ -62,11 +62,11 @@ impl RoundOptions {
         first: bool,
     ) -> CheckRound {
         let lookup = if self.connect_to.is_empty() {
-            NameLookup::query(subject.host(), &self.whom, context, self.timeout).await
+            NameLookup::query(subject.dialled_host(), &self.whom, context, self.timeout).await
         } else {
             NameLookup::forced(self.connect_to.iter().map(|endpoint| endpoint.ip))
         };
-        let Some(port) = subject.port() else {
+        let Some(port) = subject.dialled_port() else {
             let found = lookup.addresses();
             let none =
                 |family: &AddressFamily| !found.is_empty() && !found.iter().any(|one| family.holds(*one));

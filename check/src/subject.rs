@@ -1,10 +1,13 @@
 //! Parses a URL argument and records every assumption made, so that the report can state it.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 use parallax_model::{
-    HostName, HttpProbe, HttpVersion, InvalidTarget, Method, ProbeSpec, Scheme, Target, TargetSpec, TcpProbe,
-    TlsExpectation,
+    HostName, HttpProbe, HttpProxy, HttpVersion, InvalidTarget, Method, ProbeSpec, Scheme, Target,
+    TargetSpec, TcpProbe, TlsExpectation,
 };
 use parallax_terminal::escape;
 use url::Url;
@@ -69,12 +72,32 @@ impl CheckSubject {
         }
     }
 
-    /// The port to connect to; `None` for `dns://`.
+    /// The port of the URL; `None` for `dns://`.
     pub(super) const fn port(&self) -> Option<u16> {
         match &self.action {
             CheckAction::Http(probe) => Some(probe.port),
             CheckAction::Stream(probe) => Some(probe.port),
             CheckAction::Name(_) => None,
+        }
+    }
+
+    /// The name or literal address to connect to: that of the proxy, if there is one.
+    pub(super) fn dialled_host(&self) -> &str {
+        self.proxy()
+            .map_or_else(|| self.host(), |proxy| proxy.url.host.as_str())
+    }
+
+    /// The port to connect to; `None` for `dns://`.
+    pub(super) fn dialled_port(&self) -> Option<u16> {
+        self.proxy()
+            .map_or_else(|| self.port(), |proxy| Some(proxy.url.port))
+    }
+
+    /// The proxy of the requests.
+    pub(super) fn proxy(&self) -> Option<&HttpProxy> {
+        match &self.action {
+            CheckAction::Http(probe) => probe.proxy.as_ref(),
+            CheckAction::Stream(_) | CheckAction::Name(_) => None,
         }
     }
 
@@ -91,6 +114,16 @@ impl CheckSubject {
                 return Err("expected a name after dns://, not an address".to_owned());
             }
         }
+        let names: BTreeSet<&str> = args.header.iter().map(|(name, _)| name.as_str()).collect();
+        if names.len() < args.header.len() {
+            return Err("--header: the same header is given twice; join the values with a comma".to_owned());
+        }
+        let plain = matches!(&self.action, CheckAction::Http(probe) if probe.scheme == Scheme::Http);
+        if plain && let Some(flag) = args.authorization_flag() {
+            return Err(format!(
+                "{flag}: not over plain HTTP, where everyone on the path can read it; use an https:// URL"
+            ));
+        }
         if args.profile.client().is_none() {
             return Ok(());
         }
@@ -102,6 +135,9 @@ impl CheckSubject {
             ("--expect-status", args.expect_status.is_some()),
             ("--days-left", args.days_left.is_some()),
             ("--method", args.method != Method::Get),
+            ("--header", !args.header.is_empty()),
+            ("--client-cert", args.client_cert.is_some()),
+            ("--proxy", args.proxy.is_some()),
             ("--http2", args.http2),
             ("--insecure", args.insecure),
             ("--proxy-header", args.proxy_header.is_some()),
@@ -216,6 +252,11 @@ fn action(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
         expect_body_contains: args.contains.clone(),
         expect_body_equals: args.expect_body.clone(),
         method: (args.method != Method::Get).then_some(args.method),
+        request_headers: args.header.iter().cloned().collect(),
+        credential: args.credential(),
+        client_certificate: args.client_certificate(),
+        http_proxy: args.proxy.clone(),
+        proxy_credential: args.proxy_credential(),
         http_version: args.http2.then_some(HttpVersion::Http2),
         tls_verify: (args.insecure && !plain).then_some(false),
         expect_tls: expect_tls.clone().filter(|_| !plain),
@@ -248,6 +289,11 @@ fn flag_error(wrong: &InvalidTarget) -> String {
         "httpVersion" => "--http2",
         "method" => "--method",
         "proxyHeader" => "--proxy-header",
+        "requestHeaders" => "--header",
+        "credential" => "--bearer-file, --basic-file",
+        "clientCertificate" => "--client-cert",
+        "httpProxy" => "--proxy",
+        "proxyCredential" => "--proxy-basic-file",
         "url" => return rest.to_owned(),
         _ => return message,
     };

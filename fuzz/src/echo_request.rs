@@ -100,6 +100,7 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
+        credentials: Vec::new(),
         spool_capacity: 16,
         facts: parallax_prober::FactSources::default(),
     }

@@ -84,6 +84,10 @@ label_enum! {
         PeerUnavailable = "peer_away",
         /// The name or a redirect led to an address outside the probe's [`crate::Scope`].
         OutOfScope = "out_of_scope",
+        /// The prober has no such credential, or cannot read its files.
+        NoCredential = "no_credential",
+        /// The prober's configuration does not allow the credential for this host or without TLS.
+        CredentialRefused = "credential_refused",
     }
 }
 

@@ -68,11 +68,12 @@ pub use observation::{
 pub use plan::{Assignment, DialAddress, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{
-    BodyPattern, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, DnsProbe,
-    DnsTransport, EscapedBytes, ExpectedStatus, HopSight, HttpProbe, HttpVersion, InvalidBytes,
-    InvalidMustNotAnswer, InvalidPattern, InvalidRoots, InvalidStatuses, MAX_CHALLENGE_FETCHES, Method,
-    MustNotAnswer, ProbeKind, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates,
-    SIZE_SWEEP, Scheme, SearchManner, Silence, TcpProbe, TlsExpectation, TlsVersion,
+    BodyPattern, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, CredentialName, DialSight,
+    DnsProbe, DnsTransport, EscapedBytes, ExpectedStatus, HopSight, HttpProbe, HttpProxy, HttpProxyUrl,
+    HttpVersion, InvalidBytes, InvalidCredentialName, InvalidMustNotAnswer, InvalidPattern, InvalidProxyUrl,
+    InvalidRoots, InvalidStatuses, MAX_CHALLENGE_FETCHES, Method, MustNotAnswer, ProbeKind, ProbeSpec,
+    ProxyHeader, RecordType, RedirectPolicy, RootCertificates, SIZE_SWEEP, Scheme, SearchManner, Silence,
+    TcpProbe, TlsExpectation, TlsVersion,
 };
 pub use scope::{AddressRange, InvalidRange, ReservedRange, Scope};
 pub use server::ServerProduct;

@@ -17,6 +17,7 @@ use url::Url;
 use crate::{
     aggregator_client::{AggregatorClient, AggregatorRoots, ClientError, ProberCredential, error_chain},
     context::ProbeContext,
+    credentials::{CredentialSource, CredentialStore, InvalidCredentials},
     echo::{self, EchoResponder},
     facts::{FactCollector, FactSources, LatestFacts},
     plan_client::PlanClient,
@@ -58,6 +59,8 @@ pub struct AgentConfig {
     pub resolv_conf: PathBuf,
     /// Roots that probes trust in addition to those installed.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Credentials that probes may use.
+    pub credentials: Vec<CredentialSource>,
     /// Observations kept while the aggregator is unreachable; [`SPOOL_CAPACITY`] is a good value.
     pub spool_capacity: usize,
     /// The sources of node facts, for a prober on the host network.
@@ -85,6 +88,9 @@ pub enum AgentError {
         /// The reason.
         reason: String,
     },
+    /// The credentials are invalid.
+    #[error("invalid credentials: {0}")]
+    Credentials(#[from] InvalidCredentials),
     /// The operating system provides no random numbers for the name of this incarnation.
     #[error("cannot get random numbers from the operating system for the name of this incarnation")]
     RandomNumbers,
@@ -122,7 +128,9 @@ impl Agent {
         let listen = |source| AgentError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let echo_addr = listener.local_addr().map_err(listen)?;
-        let context = ProbeContext::new(config.resolv_conf.clone(), &config.extra_roots);
+        let credentials = CredentialStore::new(config.credentials.clone())?;
+        let context =
+            ProbeContext::new(config.resolv_conf.clone(), &config.extra_roots).with_credentials(credentials);
         let control = new_client(&config, &context, config.aggregator.clone())?;
         let (questions, question_updates) = watch::channel(FactQuestions::default());
         let collector =

@@ -1,10 +1,10 @@
-//! The clock, the resolver and the trusted roots that all probes of a process share.
+//! The clock, the resolver, the trusted roots and the credentials that all probes of a process share.
 
 use std::path::PathBuf;
 
 use rustls::pki_types::CertificateDer;
 
-use crate::{clock::Clock, resolve::Resolver, tls::TlsConfigs};
+use crate::{clock::Clock, credentials::CredentialStore, resolve::Resolver, tls::TlsConfigs};
 
 /// The state that all probes of a process share.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ pub struct ProbeContext {
     pub(crate) clock: Clock,
     pub(crate) resolver: Resolver,
     pub(crate) tls: TlsConfigs,
+    pub(crate) credentials: CredentialStore,
 }
 
 impl ProbeContext {
@@ -29,7 +30,15 @@ impl ProbeContext {
             clock: Clock::start(),
             resolver: Resolver::new(resolv_conf),
             tls,
+            credentials: CredentialStore::default(),
         }
+    }
+
+    /// Sets the credentials that probes may use.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: CredentialStore) -> Self {
+        self.credentials = credentials;
+        self
     }
 
     /// The clock of [`crate::ProbeResult::started`].

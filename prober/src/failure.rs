@@ -35,6 +35,8 @@ pub(crate) struct EarlyEnd {
     pub(crate) origin: FailureOrigin,
     /// The error text of a library or the kernel, for people.
     pub(crate) detail: Option<String>,
+    /// Status of the response that caused it, if it is not that of the target.
+    pub(crate) status: Option<u16>,
 }
 
 impl EarlyEnd {
@@ -43,7 +45,13 @@ impl EarlyEnd {
             phase,
             origin: fault.into(),
             detail: None,
+            status: None,
         }
+    }
+
+    pub(crate) fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
     }
 
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {

@@ -17,6 +17,7 @@ mod certificate;
 mod clock;
 mod connect;
 mod context;
+mod credentials;
 mod dns;
 mod echo;
 mod facts;
@@ -62,6 +63,9 @@ pub use aggregator_client::{AggregatorRoots, ProberCredential};
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
 pub use context::ProbeContext;
+pub use credentials::{
+    CredentialFiles, CredentialSource, CredentialStore, HostRule, InvalidCredentials, InvalidHostRule,
+};
 pub use facts::FactSources;
 pub use probe::{SERVED_BY_HEADERS, run};
 pub use profile::{

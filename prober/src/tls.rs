@@ -14,6 +14,7 @@ use rustls::{
     },
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
+    sign::SingleCertAndKey,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -21,6 +22,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     certificate::{self, TlsFacts},
     clock::{Deadline, DeadlineExceeded},
+    credentials::ClientCertificate,
     failure::{EarlyEnd, FailureOrigin, classify_tls},
 };
 
@@ -44,6 +46,8 @@ pub(crate) struct HandshakeOptions<'a> {
     pub(crate) verify: bool,
     /// Roots that are trusted for this target in addition to the common ones.
     pub(crate) extra_roots: &'a [CertificateDer<'static>],
+    /// The certificate to present if the server requests one.
+    pub(crate) client_certificate: Option<&'a ClientCertificate>,
 }
 
 /// The result of a handshake, with facts even if it failed.
@@ -116,6 +120,9 @@ impl TlsConfigs {
         config
             .dangerous()
             .set_certificate_verifier(Arc::clone(&record) as Arc<dyn ServerCertVerifier>);
+        if let Some(certificate) = handshake.client_certificate {
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&certificate.0)));
+        }
         let shaking = TlsConnector::from(Arc::new(config)).connect(name, tcp);
         let ended = match deadline.timeout(shaking).await {
             Err(DeadlineExceeded) => Err(EarlyEnd::timeout(Phase::Tls)),

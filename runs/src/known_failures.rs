@@ -41,7 +41,7 @@ pub(super) fn known_failures(probe: &ChallengeProbe, topology: &Topology, view: 
     }
     let of_host = |target: &TargetId| {
         let placed = topology.targets().get(target);
-        let host = placed.and_then(|placed| placed.target.probe.host());
+        let host = placed.and_then(|placed| placed.target.probe.resolved_host());
         host.is_some_and(|host| *host == probe.host)
     };
     view.incidents

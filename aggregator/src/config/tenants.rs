@@ -23,6 +23,9 @@ pub(super) struct RawException {
     any_probe: bool,
     #[serde(default)]
     allow: Vec<String>,
+    /// Names of credentials of the probers.
+    #[serde(default)]
+    credentials: Vec<String>,
     max_targets: Option<usize>,
 }
 
@@ -43,12 +46,19 @@ pub(super) fn validate(raw: RawTenants, wrong: &mut impl FnMut(&str, String)) ->
                 .ok()
         });
         let allow = ranges.collect();
+        let names = exception.credentials.iter().enumerate().filter_map(|(i, name)| {
+            name.parse()
+                .map_err(|error| wrong(&format!("{field}.credentials[{i}]"), format!("{error}")))
+                .ok()
+        });
+        let credentials = names.collect();
         let max_targets = limit(&format!("{field}.maxTargets"), exception.max_targets, wrong);
         options.namespaces.insert(
             namespace,
             NamespaceException {
                 any_probe: exception.any_probe,
                 allow,
+                credentials,
                 max_targets,
             },
         );

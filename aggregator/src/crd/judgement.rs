@@ -155,11 +155,14 @@ fn parse(
     if let Some(message) = other_service(rules, &target, namespace) {
         return Err(("Forbidden", message));
     }
-    let literal: Option<IpAddr> = match &target.probe {
-        ProbeSpec::Dns(dns) => dns.resolver.map(|resolver| resolver.ip()),
-        other => other.server().and_then(|(host, _)| host.as_str().parse().ok()),
-    };
-    let named = literal.iter().map(|address| ("url", address));
+    let resolver = target.probe.resolver().map(|resolver| resolver.ip());
+    let literal = |host: Option<&HostName>| host.and_then(|host| host.as_str().parse::<IpAddr>().ok());
+    let url = literal(target.probe.host()).filter(|_| !matches!(target.probe, ProbeSpec::Dns(_)));
+    let proxy = literal(target.probe.proxy().map(|proxy| &proxy.host));
+    let named = [("url", url), ("resolver", resolver), ("httpProxy", proxy)];
+    let named = named
+        .iter()
+        .filter_map(|(field, address)| Some((*field, address.as_ref()?)));
     let mut named = named.chain(
         spec.must_not_answer_at
             .iter()
@@ -190,7 +193,17 @@ fn other_service(rules: TargetRules<'_>, target: &Target, namespace: &str) -> Op
     if matches!(target.probe, ProbeSpec::Dns(_)) || !rules.options.allowed_addresses(namespace).is_empty() {
         return None;
     }
-    let host = target.probe.host()?;
+    let proxy = target.probe.proxy().map(|proxy| ("httpProxy", &proxy.host));
+    let mut hosts = target
+        .probe
+        .host()
+        .map(|host| ("url", host))
+        .into_iter()
+        .chain(proxy);
+    hosts.find_map(|(field, host)| foreign_service(rules, field, host, namespace))
+}
+
+fn foreign_service(rules: TargetRules<'_>, field: &str, host: &HostName, namespace: &str) -> Option<String> {
     let text = normalized(host);
     let services = &rules.topology.spec().services;
     // NAME.NAMESPACE, which the search list completes.
@@ -204,7 +217,7 @@ fn other_service(rules: TargetRules<'_>, target: &Target, namespace: &str) -> Op
     let other = service_namespace(host).or_else(short)?;
     (other != namespace).then(|| {
         format!(
-            "spec.url: {host} is a Service of namespace {other}, and a Target reaches Services of its own namespace only; \
+            "spec.{field}: {host} is a Service of namespace {other}, and a Target reaches Services of its own namespace only; \
              create it there, or ask the operator to list the addresses in tenants.namespaces.{namespace}.allow"
         )
     })

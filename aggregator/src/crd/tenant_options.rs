@@ -1,8 +1,8 @@
 //! Limits of `Target` objects, which users of a namespace write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::AddressRange;
+use parallax_model::{AddressRange, CredentialName};
 
 /// Maximum number of Targets in total.
 pub(crate) const MAX_TARGETS: usize = 1_000;
@@ -22,10 +22,12 @@ pub(crate) struct TenantOptions {
 /// What the operator permits the Targets of one namespace in addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceException {
-    /// Whether every field of a target is permitted, such as a request body or a short interval.
+    /// Whether every field of a target is permitted, such as a request body or a short interval, except credentials.
     pub(crate) any_probe: bool,
     /// Addresses that may be probed even if another rule refuses them.
     pub(crate) allow: Vec<AddressRange>,
+    /// Credentials of the probers that the Targets may use.
+    pub(crate) credentials: BTreeSet<CredentialName>,
     /// Maximum number of Targets, if it is not the common one.
     pub(crate) max_targets: Option<usize>,
 }
@@ -53,6 +55,13 @@ impl TenantOptions {
         self.namespaces
             .get(namespace)
             .is_some_and(|exception| exception.any_probe)
+    }
+
+    /// Reports whether a namespace may use a credential of the probers.
+    pub(crate) fn permits_credential(&self, namespace: &str, name: &CredentialName) -> bool {
+        self.namespaces
+            .get(namespace)
+            .is_some_and(|exception| exception.credentials.contains(name))
     }
 
     /// Returns the addresses that a namespace may probe by exception.

@@ -1,7 +1,7 @@
 //! What a `Target` of a namespace may ask for. A Target must not become a tool: it sends nothing of its author's choice,
 //! reveals nothing of a response beyond its status, and costs little.
 
-use parallax_model::{HostName, Method, TargetSpec};
+use parallax_model::{CredentialName, HostName, Method, TargetSpec};
 
 use super::tenant_options::TenantOptions;
 
@@ -13,9 +13,13 @@ const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// Returns why a namespace may not ask for a probe, and what to do.
 pub(super) fn refused_probe(spec: &TargetSpec, options: &TenantOptions, namespace: &str) -> Option<String> {
+    if let Some(message) = refused_credential(spec, options, namespace) {
+        return Some(message);
+    }
     if options.permits_any_probe(namespace) {
         return None;
     }
+    let connects = !spec.url.to_ascii_lowercase().starts_with("dns:");
     let rules = [
         (
             "method",
@@ -27,6 +31,21 @@ pub(super) fn refused_probe(spec: &TargetSpec, options: &TenantOptions, namespac
             "contentType",
             "a request body is not permitted",
             spec.content_type.is_some(),
+        ),
+        (
+            "requestHeaders",
+            "request headers are not permitted",
+            !spec.request_headers.is_empty(),
+        ),
+        (
+            "httpProxy",
+            "a proxy, which connects to addresses that no rule checks, is not permitted",
+            spec.http_proxy.is_some(),
+        ),
+        (
+            "resolver",
+            "a resolver is permitted for dns:// targets only",
+            connects && spec.resolver.is_some(),
         ),
         ("send", "raw bytes are not permitted", spec.send.is_some()),
         (
@@ -68,6 +87,36 @@ pub(super) fn refused_probe(spec: &TargetSpec, options: &TenantOptions, namespac
     ))
 }
 
+/// Returns why a namespace may not use a credential. `anyProbe` does not include credentials: they act for the operator, so
+/// each one is listed for the namespaces that may use it. Nor may a Target that uses one choose the path to the host: a
+/// credential that is sent in plain text could be read there.
+fn refused_credential(spec: &TargetSpec, options: &TenantOptions, namespace: &str) -> Option<String> {
+    let uses: [(&str, Option<&CredentialName>); 3] = [
+        ("credential", spec.credential.as_ref()),
+        ("clientCertificate", spec.client_certificate.as_ref()),
+        ("proxyCredential", spec.proxy_credential.as_ref()),
+    ];
+    for (field, name) in uses {
+        let Some(name) = name else { continue };
+        if !options.permits_credential(namespace, name) {
+            return Some(format!(
+                "spec.{field}: the credential {name} is not permitted in a Target of this namespace; remove the field, or ask \
+                 the operator to list it in tenants.namespaces.{namespace}.credentials"
+            ));
+        }
+    }
+    spec.credential.as_ref()?;
+    let leads = [
+        ("resolver", spec.resolver.is_some()),
+        ("httpProxy", spec.http_proxy.is_some()),
+    ];
+    let (field, _) = leads.into_iter().find(|(_, given)| *given)?;
+    Some(format!(
+        "spec.{field}: not permitted with credential in a Target, because the secret could be read elsewhere; remove one of the \
+         two, or ask the operator to list the target in the aggregator's configuration"
+    ))
+}
+
 /// Returns the namespace of a Service that a host name denotes (`NAME.NAMESPACE.svc`, with any suffix).
 pub(super) fn service_namespace(host: &HostName) -> Option<String> {
     let host = host.as_str().trim_end_matches('.').to_ascii_lowercase();
@@ -98,6 +147,9 @@ mod tests {
         for (field, value) in [
             ("method", json!("POST")),
             ("body", json!("x=1")),
+            ("requestHeaders", json!({"X-Team": "shop"})),
+            ("httpProxy", json!("http://proxy.example.test:3128")),
+            ("resolver", json!("192.0.2.53:53")),
             ("send", json!("FLUSHALL\\r\\n")),
             ("expect", json!("+OK")),
             ("expectBodyContains", json!("secret")),
@@ -120,6 +172,53 @@ mod tests {
             "maxBodyBytes": 1_048_576, "expectStatus": "2xx"});
         let spec: TargetSpec = serde_json::from_value(modest).unwrap();
         assert_eq!(refused_probe(&spec, &options, "shop"), None);
+    }
+
+    #[test]
+    fn a_credential_is_permitted_by_name_and_never_led_elsewhere() {
+        let mut options = TenantOptions::default();
+        options.namespaces.insert(
+            "trusted".to_owned(),
+            NamespaceException {
+                any_probe: true,
+                ..NamespaceException::default()
+            },
+        );
+        options.namespaces.insert(
+            "shop".to_owned(),
+            NamespaceException {
+                any_probe: true,
+                credentials: ["shop".parse().unwrap()].into(),
+                ..NamespaceException::default()
+            },
+        );
+        let refused = |namespace: &str, fields: serde_json::Value| {
+            let mut spec = json!({"url": "https://a.example.test/"});
+            spec.as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+            let spec: TargetSpec = serde_json::from_value(spec).unwrap();
+            refused_probe(&spec, &options, namespace).unwrap_or_default()
+        };
+        for field in ["credential", "clientCertificate", "proxyCredential"] {
+            for (namespace, name) in [("trusted", "shop"), ("shop", "other"), ("blog", "shop")] {
+                let message = refused(namespace, json!({field: name}));
+                assert!(
+                    message.starts_with(&format!("spec.{field}: "))
+                        && message.contains(&format!("tenants.namespaces.{namespace}.credentials")),
+                    "{message}"
+                );
+            }
+            assert_eq!(refused("shop", json!({field: "shop"})), "", "{field}");
+        }
+        for (field, value) in [
+            ("resolver", "192.0.2.53:53"),
+            ("httpProxy", "http://proxy.example.test:3128"),
+        ] {
+            let message = refused("shop", json!({"credential": "shop", field: value}));
+            assert!(message.starts_with(&format!("spec.{field}: ")), "{message}");
+            assert_eq!(refused("shop", json!({field: value})), "", "{field}");
+        }
     }
 
     #[test]

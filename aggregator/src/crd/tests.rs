@@ -210,7 +210,10 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
             "api",
             "Forbidden: spec.url: 10.96.0.1 is an address of the API server",
         ),
-        ("resolver", "Forbidden: spec.url: 127.0.0.1 is a loopback address"),
+        (
+            "resolver",
+            "Forbidden: spec.resolver: 127.0.0.1 is a loopback address",
+        ),
         (
             "silent",
             "Forbidden: spec.mustNotAnswerAt: 169.254.169.254 is a link-local address",

@@ -175,7 +175,7 @@ fn verification_url(verdict: &Verdict, topology: &Topology) -> Option<String> {
         // A target with this host name; if all names fail, any target with a name will do.
         Subject::Name(name) => {
             let asks = |placed: &&PlacedTarget, name: Option<&str>| {
-                let Some(host) = placed.target.probe.host().map(HostName::as_str) else {
+                let Some(host) = placed.target.probe.resolved_host().map(HostName::as_str) else {
                     return false;
                 };
                 name.map_or_else(|| host.parse::<IpAddr>().is_err(), |name| host == name)

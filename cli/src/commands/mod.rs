@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregator;
 pub(crate) mod check;
+mod credentials_file;
 pub(crate) mod manual;
 pub(crate) mod notify;
 pub(crate) mod preflight;

@@ -12,7 +12,7 @@ use parallax_prober::{
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
-use super::stop_on_signal;
+use super::{credentials_file, stop_on_signal};
 use crate::exit::Failure;
 
 /// Run a prober: execute the aggregator's plan from this machine or Pod.
@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// PEM file with CAs that probes trust in addition to the system's.
     #[arg(long, value_name = "FILE")]
     extra_roots: Vec<PathBuf>,
+    /// YAML file with the credentials that probes may use: name, directory with the secret, and hosts of each.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_CREDENTIALS")]
+    credentials: Option<PathBuf>,
     /// PEM file with the aggregator's CA. The connection to the aggregator then trusts only these files. They are read
     /// again when they change, and may appear after the start.
     #[arg(long, value_name = "FILE", env = "PARALLAX_AGGREGATOR_ROOTS")]
@@ -93,6 +96,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         echo_listen: args.echo_listen,
         resolv_conf: args.resolv_conf,
         extra_roots: roots(&args.extra_roots)?,
+        credentials: credentials_file::read(args.credentials.as_deref())?,
         spool_capacity: SPOOL_CAPACITY,
         facts: parallax_prober::FactSources::default(),
     };

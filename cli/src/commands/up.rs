@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// PEM file with CAs that probes trust in addition to the system's.
     #[arg(long, value_name = "FILE")]
     extra_roots: Vec<PathBuf>,
+    /// YAML file with the credentials that probes may use: name, directory with the secret, and hosts of each.
+    #[arg(long, value_name = "FILE", env = "PARALLAX_CREDENTIALS")]
+    credentials: Option<PathBuf>,
     /// File that keeps what ever worked and which incidents are open, for the next start [default: one file per
     /// configuration in ~/.local/state/parallax, unless the configuration has `checkpoint` or `store`].
     #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
@@ -59,6 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for file in &args.extra_roots {
         extra_roots.extend(super::prober::read_roots(file)?);
     }
+    let credentials = super::credentials_file::read(args.credentials.as_deref())?;
     let configured = config.checkpoint.is_some() || config.store.is_some();
     let file = args
         .state
@@ -90,6 +94,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             aggregator_roots: AggregatorRoots::SameAsProbes,
             role: Role::Prober,
             extra_roots,
+            credentials,
             spool_capacity: SPOOL_CAPACITY,
             facts: parallax_prober::FactSources::default(),
         };

@@ -22,6 +22,7 @@ pub(crate) fn called(program: &Path) -> Command {
         "PARALLAX_VANTAGE",
         "PARALLAX_POD",
         "PARALLAX_ADDRESS",
+        "PARALLAX_CREDENTIALS",
         "PARALLAX_EVERY_ADDRESS",
         "PARALLAX_SERVER",
         "PARALLAX_TOKEN",

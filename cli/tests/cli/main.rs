@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod replicas;
 mod runs;
+mod secrets;
 mod servers;
 mod up;
 mod verify_install;

@@ -175,10 +175,10 @@ impl<'a> CauseContext<'a> {
             })
     }
 
-    /// Host and port of the TLS server.
+    /// Host and port of the TLS server, also behind a proxy.
     pub(crate) fn tls_server(&self) -> Option<(&str, u16)> {
-        let (host, port) = self.target?.probe.server()?;
-        Some((host.as_str(), port))
+        let probe = &self.target?.probe;
+        Some((probe.host()?.as_str(), probe.port()?))
     }
 
     /// A command for the Service, if the Service is known.

@@ -11,6 +11,7 @@ mod claims;
 mod context;
 mod control_plane;
 mod dns;
+mod http_proxy;
 mod loopback;
 mod network;
 pub(crate) mod no_local;
@@ -72,6 +73,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
         dns::CAUSES,
         outside_vantages::CAUSES,
         certificates::CAUSES,
+        http_proxy::CAUSES,
         control_plane::CAUSES,
     ]
     .into_iter()

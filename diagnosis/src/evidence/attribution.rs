@@ -313,6 +313,10 @@ fn is_absent(failure: Option<Failure>, world: &NameRegistry) -> bool {
 fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
     match row.failure() {
         None => ProbeStage::Succeeded,
+        // The front is the proxy's address. It answered, so the failure is one of the target behind it.
+        Some((_, failure)) if world.kinds.name(failure.0).is_refusal_of_proxy() => {
+            ProbeStage::WrongResponse(failure)
+        }
         Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => {
             ProbeStage::Connecting(failure)
         }

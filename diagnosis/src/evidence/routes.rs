@@ -31,6 +31,9 @@ pub(crate) struct Route {
     pub(crate) must_not_answer: Option<NegativeProbe>,
     /// Whether the probe succeeds by getting no answer.
     pub(crate) requires_silence: bool,
+    /// Whether the target's owner chose the resolver for a probe that also connects, so that its answers are no deviation
+    /// from those of the machine's resolvers.
+    pub(crate) chosen_resolver: bool,
 }
 
 /// Why a probe that must stay unanswered is made.
@@ -68,6 +71,7 @@ const NO_ROUTE: &Route = &Route {
     origin: None,
     must_not_answer: None,
     requires_silence: false,
+    chosen_resolver: false,
 };
 
 impl Routes {
@@ -99,7 +103,7 @@ impl Routes {
             routes.fronts.insert(front, (service, info.target_port));
         }
         for (id, placed) in topology.targets() {
-            let name = placed.target.probe.host().map(HostName::as_str);
+            let name = placed.target.probe.resolved_host().map(HostName::as_str);
             let entry = placed.entry.as_ref();
             let route = Route {
                 name: name.map(|name| world.names.intern(name)),
@@ -114,6 +118,8 @@ impl Routes {
                     .map(|service| world.services.intern(service)),
                 must_not_answer: None,
                 requires_silence: placed.target.probe.requires_silence(),
+                chosen_resolver: placed.target.probe.resolver().is_some()
+                    && placed.target.probe.port().is_some(),
             };
             routes.set(world.targets.intern(id), route);
         }

@@ -101,11 +101,14 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
     }
 }
 
-/// Returns the DNS query for the target's host, as the target's own probe sends it.
+/// Returns the DNS query for the name that the target's own probe resolves, as it sends it.
 fn dns_query(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),
-        other => DnsProbe::new(other.host()?.clone(), RecordType::A),
+        other => DnsProbe {
+            resolver: other.resolver(),
+            ..DnsProbe::new(other.resolved_host()?.clone(), RecordType::A)
+        },
     };
     if variant == ProbeVariant::DnsOverTcp {
         question.transport = DnsTransport::Tcp;

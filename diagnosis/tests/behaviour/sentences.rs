@@ -9,6 +9,7 @@
 mod certificates;
 mod endpoints;
 mod names;
+mod proxies;
 mod withdrawal;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -47,6 +47,8 @@ fn spec(ingress_on: &[usize]) -> Value {
         "targets": [
             {"url": "https://Rye.bakery.example/private/area?secret=yes", "expectBodyContains": "baguette",
              "expectHeaders": {"x-oven": "hot"}, "method": "POST", "body": "flour", "contentType": "text/dough"},
+            {"url": "https://oat.bakery.example/", "requestHeaders": {"x-crust": "crunchy"}, "credential": "sourdough",
+             "httpProxy": "http://courier.bakery.example:3128", "proxyCredential": "sourdough"},
             {"url": "tcp://pantry.internal:5432", "send": "knock\\r\\n", "expect": "yeast"},
             {"url": "dns://frontdoor.gateway.svc.cluster.local", "resolver": "10.96.0.10:53"},
         ],

@@ -98,6 +98,20 @@ pub enum FailureKind {
     /// self-signed, no trusted root issued it, and its Authority Information Access extension (RFC 5280
     /// §4.2.2.1) says where to find its issuer.
     CertificateChainIncomplete,
+    /// The name of the HTTP proxy cannot be resolved.
+    ProxyUnresolved,
+    /// The HTTP proxy refuses the connection.
+    ProxyRefused,
+    /// There is no route to the HTTP proxy, or it is prohibited.
+    ProxyUnreachable,
+    /// The HTTP proxy does not answer the connection attempt or the request for a tunnel in time.
+    ProxyTimeout,
+    /// The HTTP proxy closes or resets the connection, or its answer to the request for a tunnel is not HTTP.
+    ProxyClosed,
+    /// The HTTP proxy refuses a tunnel to the target (an answer other than 2xx and 407 to CONNECT).
+    ProxyDenied,
+    /// The HTTP proxy requires authentication or rejects the credential (407).
+    ProxyAuthentication,
     /// A kind from a newer prober that this version does not know; counted as a failure.
     Other(Box<str>),
 }
@@ -147,6 +161,13 @@ impl FailureKind {
         Self::StreamRefused,
         Self::StreamReset,
         Self::CertificateChainIncomplete,
+        Self::ProxyUnresolved,
+        Self::ProxyRefused,
+        Self::ProxyUnreachable,
+        Self::ProxyTimeout,
+        Self::ProxyClosed,
+        Self::ProxyDenied,
+        Self::ProxyAuthentication,
     ];
 
     /// The class that the kind term counts; the status selects one of the two HTTP classes.
@@ -154,20 +175,28 @@ impl FailureKind {
     pub fn class(&self, status: Option<u16>) -> KindClass {
         match self {
             Self::NxDomain | Self::NoAddress => KindClass::NxDomain,
-            Self::ServFail | Self::DnsRefused | Self::ResolverUnreachable | Self::DnsMalformed => {
-                KindClass::ServFail
-            }
-            Self::Refused => KindClass::Refused,
-            Self::Unreachable | Self::Prohibited => KindClass::Unreachable,
-            Self::ConnectTimeout | Self::ResolveTimeout | Self::TlsTimeout | Self::FirstByteTimeout => {
-                KindClass::Timeout
-            }
+            Self::ServFail
+            | Self::DnsRefused
+            | Self::ResolverUnreachable
+            | Self::DnsMalformed
+            | Self::ProxyUnresolved => KindClass::ServFail,
+            Self::Refused | Self::ProxyRefused => KindClass::Refused,
+            Self::Unreachable | Self::Prohibited | Self::ProxyUnreachable => KindClass::Unreachable,
+            Self::ConnectTimeout
+            | Self::ResolveTimeout
+            | Self::TlsTimeout
+            | Self::FirstByteTimeout
+            | Self::ProxyTimeout
+            // The background profile is widest for timeouts, so an unknown kind carries the least weight
+            // there.
+            | Self::Other(_) => KindClass::Timeout,
             Self::Reset
             | Self::Eof
             | Self::BodyCut
             | Self::GoAway
             | Self::StreamRefused
-            | Self::StreamReset => KindClass::Reset,
+            | Self::StreamReset
+            | Self::ProxyClosed => KindClass::Reset,
             Self::BodyStalled => KindClass::Stall,
             Self::NotTls
             | Self::TlsAlert
@@ -180,8 +209,10 @@ impl FailureKind {
             | Self::CertificateWrongIssuer
             | Self::TlsTooOld
             | Self::TlsProtocol => KindClass::Tls,
-            Self::Status if status.is_some_and(|s| s >= 500) => KindClass::Http5xx,
+            Self::Status | Self::ProxyDenied if status.is_some_and(|s| s >= 500) => KindClass::Http5xx,
             Self::Status
+            | Self::ProxyDenied
+            | Self::ProxyAuthentication
             | Self::DiffersFromBaseline
             | Self::Malformed
             | Self::WrongBody
@@ -192,9 +223,13 @@ impl FailureKind {
             | Self::RedirectLoop
             | Self::RedirectTooMany
             | Self::AnsweredThoughForbidden => KindClass::Http4xx,
-            // The background profile is widest for timeouts, so an unknown kind carries the least weight
-            // there.
-            Self::Other(_) => KindClass::Timeout,
         }
+    }
+
+    /// Whether an HTTP proxy that could be reached did not let the request through. Its connection works, so this is no
+    /// failure of the front, which is the proxy's address.
+    #[must_use]
+    pub const fn is_refusal_of_proxy(&self) -> bool {
+        matches!(self, Self::ProxyDenied | Self::ProxyAuthentication)
     }
 }

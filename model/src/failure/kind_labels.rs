@@ -51,6 +51,13 @@ impl FailureKind {
             Self::StreamRefused => "stream_refused",
             Self::StreamReset => "stream_reset",
             Self::CertificateChainIncomplete => "certificate_chain_incomplete",
+            Self::ProxyUnresolved => "proxy_unresolved",
+            Self::ProxyRefused => "proxy_refused",
+            Self::ProxyUnreachable => "proxy_unreachable",
+            Self::ProxyTimeout => "proxy_timeout",
+            Self::ProxyClosed => "proxy_closed",
+            Self::ProxyDenied => "proxy_denied",
+            Self::ProxyAuthentication => "proxy_authentication",
             Self::Other(word) => word,
         }
     }
@@ -114,6 +121,13 @@ impl FailureKind {
             Self::StreamRefused => "the server refused the request before processing it",
             Self::StreamReset => "the server reset the request",
             Self::CertificateChainIncomplete => "the server sent no intermediate certificate",
+            Self::ProxyUnresolved => "the name of the HTTP proxy cannot be resolved",
+            Self::ProxyRefused => "the HTTP proxy refuses the connection",
+            Self::ProxyUnreachable => "no route to the HTTP proxy",
+            Self::ProxyTimeout => "the HTTP proxy does not answer",
+            Self::ProxyClosed => "the HTTP proxy closed the connection",
+            Self::ProxyDenied => "the HTTP proxy refuses a tunnel to the target",
+            Self::ProxyAuthentication => "the HTTP proxy requires authentication or rejects the credential",
             Self::Other(word) => word,
         }
     }

@@ -1,10 +1,10 @@
 //! Properties that all probe kinds have in common. A new kind must be handled in each `match` of this module.
 
-use std::fmt;
+use std::{fmt, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{MustNotAnswer, ProbeSpec, Scheme, SearchManner};
+use super::{HttpProxyUrl, MustNotAnswer, ProbeSpec, Scheme, SearchManner};
 use crate::{HostName, Scope, channel::label_enum};
 
 label_enum! {
@@ -52,7 +52,35 @@ impl ProbeSpec {
         }
     }
 
-    /// The port that the probe connects to. `None` for DNS queries, which do not connect to the name itself.
+    /// The proxy that the probe sends its requests through.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&HttpProxyUrl> {
+        match self {
+            Self::Http(probe) => probe.proxy.as_ref().map(|proxy| &proxy.url),
+            Self::Tcp(_) | Self::Dns(_) | Self::Echo { .. } | Self::Challenge(_) | Self::Names(_) => None,
+        }
+    }
+
+    /// The name or literal address that the prober itself resolves: that of the proxy if there is one, because the proxy
+    /// resolves the target's.
+    #[must_use]
+    pub fn resolved_host(&self) -> Option<&HostName> {
+        self.proxy()
+            .map_or_else(|| self.host(), |proxy| Some(&proxy.host))
+    }
+
+    /// The resolver to query for the name instead of the machine's.
+    #[must_use]
+    pub const fn resolver(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Http(probe) => probe.resolver,
+            Self::Tcp(probe) => probe.resolver,
+            Self::Dns(probe) => probe.resolver,
+            Self::Echo { .. } | Self::Challenge(_) | Self::Names(_) => None,
+        }
+    }
+
+    /// The port of the target. `None` for DNS queries, which do not connect to the name itself.
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         match self {
@@ -63,18 +91,21 @@ impl ProbeSpec {
         }
     }
 
-    /// The host and port to connect to if the assignment gives no address; `None` if the probe connects to no
-    /// host of its own.
+    /// The host and port to connect to if the assignment gives no address: the proxy if there is one. `None` if the probe
+    /// connects to no host of its own.
     #[must_use]
     pub fn server(&self) -> Option<(&HostName, u16)> {
-        self.host().zip(self.port())
+        match self.proxy() {
+            Some(proxy) => Some((&proxy.host, proxy.port)),
+            None => self.host().zip(self.port()),
+        }
     }
 
-    /// Whether the first connection uses TLS.
+    /// Whether the first connection uses TLS. A proxy is asked in plain text for the connection that uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         match self {
-            Self::Http(probe) => probe.scheme == Scheme::Https,
+            Self::Http(probe) => probe.scheme == Scheme::Https && probe.proxy.is_none(),
             Self::Tcp(probe) => probe.tls,
             Self::Dns(_) | Self::Echo { .. } | Self::Challenge(_) | Self::Names(_) => false,
         }

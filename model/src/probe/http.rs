@@ -1,12 +1,14 @@
 //! HTTP probes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     ProxyHeader, Scheme, SearchManner,
+    credential::CredentialName,
     expectations::{BodyPattern, MustNotAnswer, RedirectPolicy, TlsExpectation},
+    http_proxy::HttpProxy,
     root_certificates::RootCertificates,
     status::ExpectedStatus,
 };
@@ -79,6 +81,20 @@ pub struct HttpProbe {
     /// Media type of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+    /// Additional request headers by lower-case name. They are sent to the URL's own origin only, not after a redirect
+    /// to another one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request_headers: BTreeMap<String, String>,
+    /// The credential to send as `Authorization`, to the URL's own origin only. Only the prober knows the secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<CredentialName>,
+    /// The client certificate to present to the URL's own origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<CredentialName>,
+    /// The HTTP proxy that all requests of the probe are sent through. The probe then connects to the proxy, and resolves
+    /// the proxy's name only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<HttpProxy>,
     /// The HTTP version.
     #[serde(default = "default_version", skip_serializing_if = "is_http11")]
     pub version: HttpVersion,
@@ -100,6 +116,9 @@ pub struct HttpProbe {
     /// PROXY header to send before the first byte. On the channel `proxied` the default is `tcp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
+    /// The resolver to query for the name, which is then fully qualified; the machine's resolvers if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<SocketAddr>,
     /// The C library whose resolver behaviour the lookup follows; glibc if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
@@ -133,12 +152,17 @@ impl HttpProbe {
             method: Method::Get,
             body: None,
             content_type: None,
+            request_headers: BTreeMap::new(),
+            credential: None,
+            client_certificate: None,
+            proxy: None,
             version: HttpVersion::Http11,
             redirects: None,
             accept_invalid_certificate: false,
             extra_roots: None,
             keep_alive: false,
             proxy_header: None,
+            resolver: None,
             search: None,
             report_fingerprint: false,
             scope: None,

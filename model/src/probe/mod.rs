@@ -7,8 +7,10 @@
 mod accessors;
 mod bytes;
 mod challenge;
+mod credential;
 mod expectations;
 mod http;
+mod http_proxy;
 mod root_certificates;
 mod status;
 
@@ -23,10 +25,12 @@ pub use self::{
         CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, HopSight,
         MAX_CHALLENGE_FETCHES,
     },
+    credential::{CredentialName, InvalidCredentialName},
     expectations::{
         BodyPattern, InvalidMustNotAnswer, InvalidPattern, MustNotAnswer, RedirectPolicy, Silence,
         TlsExpectation,
     },
+    http_proxy::{HttpProxy, HttpProxyUrl, InvalidProxyUrl},
     root_certificates::{InvalidRoots, RootCertificates},
     status::{ExpectedStatus, InvalidStatuses},
 };
@@ -121,6 +125,9 @@ pub struct TcpProbe {
     /// CA certificates to trust in addition to those of the prober's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_roots: Option<RootCertificates>,
+    /// The client certificate to present in the TLS handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<CredentialName>,
     /// Bytes to send once connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<EscapedBytes>,
@@ -133,6 +140,9 @@ pub struct TcpProbe {
     /// PROXY header to send before the first byte. On the channel `proxied` the default is `tcp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
+    /// The resolver to query for the name, which is then fully qualified; the machine's resolvers if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<SocketAddr>,
     /// The C library whose resolver behaviour the lookup follows; glibc if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
@@ -152,10 +162,12 @@ impl TcpProbe {
             expect_tls: None,
             accept_invalid_certificate: false,
             extra_roots: None,
+            client_certificate: None,
             send: None,
             expect: None,
             must_not_answer: None,
             proxy_header: None,
+            resolver: None,
             search: None,
             scope: None,
         }

@@ -1,6 +1,7 @@
 //! Targets: as written, and as validated.
 
 mod must_not_answer;
+mod request_headers;
 mod validate;
 
 use std::{
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub use must_not_answer::{Forbidden, Whence};
 
 use crate::{
-    BodyPattern, DnsTransport, EscapedBytes, ExpectedStatus, HttpVersion, InvalidName, Method, Micros,
-    MustNotAnswer, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy, RootCertificates, SearchManner,
-    TargetId, TlsExpectation, Vantage,
+    BodyPattern, CredentialName, DnsTransport, EscapedBytes, ExpectedStatus, HttpProxyUrl, HttpVersion,
+    InvalidName, Method, Micros, MustNotAnswer, ProbeSpec, ProxyHeader, RecordType, RedirectPolicy,
+    RootCertificates, SearchManner, TargetId, TlsExpectation, Vantage,
 };
 
 /// A target as written in YAML, a `ConfigMap` or a custom resource. `TryFrom` validates it and creates a
@@ -73,6 +74,27 @@ pub struct TargetSpec {
     /// Media type of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+    /// Request headers by name, at most 16 and 4 KiB in all. Their values appear in plans and recordings: use
+    /// `credential` for secrets. HTTP only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request_headers: BTreeMap<String, String>,
+    /// Name of a credential of the probers, sent as `Authorization` (bearer token, or user name and password). HTTP
+    /// only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub credential: Option<CredentialName>,
+    /// Name of a credential of the probers that is a client certificate with its key. https and tls only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub client_certificate: Option<CredentialName>,
+    /// HTTP proxy to send the request through, as `http://HOST:PORT`. For targets outside the cluster. HTTP only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub http_proxy: Option<HttpProxyUrl>,
+    /// Name of a credential of the probers, sent to the proxy as `Proxy-Authorization`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub proxy_credential: Option<CredentialName>,
     /// `"1.1"` (the default) or `"2"`; the latter for https only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_version: Option<HttpVersion>,
@@ -104,7 +126,8 @@ pub struct TargetSpec {
     /// `A` (the default) or `AAAA`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordType>,
-    /// Address and port of the resolver to query; the machine's first resolver if absent. dns only.
+    /// Address and port of the resolver to query; if absent, the machine's first resolver for dns targets, and the
+    /// machine's resolvers for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub resolver: Option<SocketAddr>,
@@ -235,6 +258,14 @@ pub enum InvalidTarget {
         expected: &'static str,
         /// The given value.
         value: String,
+    },
+    /// The header must not be set, or its value is invalid.
+    #[error("requestHeaders: {name:?}: {reason}")]
+    Header {
+        /// The header.
+        name: String,
+        /// Why, and what to do instead. The value is never repeated: it may be a secret.
+        reason: &'static str,
     },
     /// The field contradicts another one.
     #[error("{field}: {reason}")]

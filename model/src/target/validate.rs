@@ -2,10 +2,10 @@
 
 use url::Url;
 
-use super::{InvalidTarget, Target, TargetSpec, Whence};
+use super::{InvalidTarget, Target, TargetSpec, Whence, request_headers};
 use crate::{
-    DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpVersion, Method, Micros, MustNotAnswer,
-    ProbeSpec, RecordType, Scheme, SearchManner, TargetId, TcpProbe,
+    DnsProbe, DnsTransport, ExpectedStatus, HostName, HttpProbe, HttpProxy, HttpVersion, Method, Micros,
+    MustNotAnswer, ProbeSpec, RecordType, Scheme, SearchManner, TargetId, TcpProbe,
 };
 
 /// Minimum and maximum interval in milliseconds. A shorter interval would be a load test; with a longer one,
@@ -112,6 +112,11 @@ impl TargetSpec {
             ("method", self.method.is_some(), http),
             ("body", self.body.is_some(), http),
             ("contentType", self.content_type.is_some(), http),
+            ("requestHeaders", !self.request_headers.is_empty(), http),
+            ("credential", self.credential.is_some(), http),
+            ("clientCertificate", self.client_certificate.is_some(), tls),
+            ("httpProxy", self.http_proxy.is_some(), http),
+            ("proxyCredential", self.proxy_credential.is_some(), http),
             ("httpVersion", self.http_version.is_some(), http),
             ("redirects", self.redirects.is_some(), http),
             ("keepAlive", self.keep_alive, http),
@@ -129,7 +134,6 @@ impl TargetSpec {
             ("send", self.send.is_some(), tcp),
             ("expect", self.expect.is_some(), tcp),
             ("record", self.record.is_some(), dns),
-            ("resolver", self.resolver.is_some(), dns),
             ("transport", self.transport.is_some(), dns),
         ] {
             // An unknown scheme is reported later, as an error of the URL.
@@ -148,11 +152,69 @@ impl TargetSpec {
                 reason: "with tlsVerify: false no certificate is rejected; remove one of the two fields",
             });
         }
+        if scheme != "dns" && self.resolver.is_some() && self.search.is_some() {
+            return Err(InvalidTarget::Conflict {
+                field: "resolver",
+                reason: "it is asked for the name as it is written; remove search",
+            });
+        }
+        Ok(())
+    }
+
+    /// Validates how the target is reached: headers, credentials and proxy.
+    fn check_access(&self, host: &HostName) -> Result<(), InvalidTarget> {
+        let conflict = |field, reason| Err(InvalidTarget::Conflict { field, reason });
+        request_headers::check(&self.request_headers)?;
+        if self.credential.is_some() && self.tls_verify == Some(false) {
+            return conflict(
+                "credential",
+                "with tlsVerify: false any server would receive it; remove tlsVerify, and make the probers trust the server's CA",
+            );
+        }
+        // Otherwise whoever can change a target could have the secret sent to a server of their own.
+        if self.credential.is_some() && self.extra_roots.is_some() {
+            return conflict(
+                "credential",
+                "it is sent to servers that the probers themselves trust only; remove extraRoots, and make the probers trust the CA",
+            );
+        }
+        if self.http_proxy.is_none() {
+            return match self.proxy_credential {
+                Some(_) => conflict("proxyCredential", "there is no proxy; set httpProxy"),
+                None => Ok(()),
+            };
+        }
+        if is_inside_cluster(host) {
+            return conflict(
+                "httpProxy",
+                "it is for targets outside the cluster, and the url's host is inside; remove httpProxy",
+            );
+        }
+        if self.resolver.is_some() {
+            return conflict(
+                "httpProxy",
+                "the proxy resolves the name of the target; remove resolver",
+            );
+        }
+        if self.proxy_header.is_some() {
+            return conflict(
+                "httpProxy",
+                "the proxy would receive the PROXY header; remove proxyHeader",
+            );
+        }
+        if self.must_not_answer.is_some() || self.has_partial_must_not_answer() {
+            return conflict(
+                "httpProxy",
+                "a failure of the proxy would look like silence of the target; remove mustNotAnswer, mustNotAnswerAt and \
+                 mustNotAnswerFrom",
+            );
+        }
         Ok(())
     }
 
     fn http(&self, url: &Url, scheme: Scheme, host: HostName) -> Result<(ProbeSpec, String), InvalidTarget> {
         self.check_http_values(scheme)?;
+        self.check_access(&host)?;
         let path = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
@@ -174,22 +236,30 @@ impl TargetSpec {
             method: self.method.unwrap_or(Method::Get),
             body: self.body.clone(),
             content_type: self.content_type.clone(),
+            request_headers: self
+                .request_headers
+                .iter()
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+                .collect(),
+            credential: self.credential.clone(),
+            client_certificate: self.client_certificate.clone(),
+            proxy: self.http_proxy.clone().map(|url| HttpProxy {
+                url,
+                credential: self.proxy_credential.clone(),
+            }),
             version: self.http_version.unwrap_or(HttpVersion::Http11),
             redirects: self.redirects.clone(),
             accept_invalid_certificate: self.tls_verify == Some(false),
             extra_roots: self.extra_roots.clone(),
             keep_alive: self.keep_alive,
             proxy_header: self.proxy_header,
+            resolver: self.resolver,
             search: self.search,
             ..HttpProbe::get(scheme, host, port, path)
         };
         let mut plain = url.clone();
-        let words: Vec<&str> = self
-            .keep_alive
-            .then_some("keep-alive")
-            .into_iter()
-            .chain(self.search_suffix())
-            .collect();
+        let mut words = Vec::from_iter(self.keep_alive.then(|| "keep-alive".to_owned()));
+        words.extend(self.suffix_words());
         plain.set_fragment((!words.is_empty()).then(|| words.join(",")).as_deref());
         Ok((ProbeSpec::Http(probe), plain.to_string()))
     }
@@ -282,14 +352,11 @@ impl TargetSpec {
             scheme: url.scheme().to_owned(),
             url: self.url.clone(),
         })?;
-        let apart = self
-            .search_suffix()
-            .map_or_else(String::new, |manner| format!("#{manner}"));
-        let id = format!(
-            "{}://{}:{port}{apart}",
-            url.scheme(),
-            url.host_str().unwrap_or_default()
-        );
+        let mut id = format!("{}://{}:{port}", url.scheme(), url.host_str().unwrap_or_default());
+        let words: Vec<String> = self.suffix_words().collect();
+        if !words.is_empty() {
+            id = format!("{id}#{}", words.join(","));
+        }
         let probe = TcpProbe {
             tls: url.scheme() == "tls",
             expect_tls: self.expect_tls.clone(),
@@ -299,17 +366,33 @@ impl TargetSpec {
             expect: self.expect.clone(),
             must_not_answer: self.must_not_answer_everywhere(),
             proxy_header: self.proxy_header,
+            client_certificate: self.client_certificate.clone(),
+            resolver: self.resolver,
             search: self.search,
             ..TcpProbe::connect(host, port)
         };
         Ok((ProbeSpec::Tcp(probe), id))
     }
 
-    /// Suffix that distinguishes the target from the same target with the default lookup.
-    fn search_suffix(&self) -> Option<&'static str> {
-        self.search
-            .filter(|manner| *manner != SearchManner::Glibc)
-            .map(SearchManner::label)
+    /// Words that distinguish the target from the same target with the default lookup, without a proxy and without
+    /// credentials: the same URL is often probed with and without them.
+    fn suffix_words(&self) -> impl Iterator<Item = String> {
+        let search = self.search.filter(|manner| *manner != SearchManner::Glibc);
+        let proxy = self
+            .http_proxy
+            .as_ref()
+            .map(|proxy| format!("proxy={}", proxy.authority()));
+        let credential = self.credential.as_ref().map(|name| format!("credential={name}"));
+        let certificate = self.client_certificate.as_ref();
+        [
+            search.map(|manner| manner.to_string()),
+            self.resolver.map(|resolver| format!("@{resolver}")),
+            proxy,
+            credential,
+            certificate.map(|name| format!("certificate={name}")),
+        ]
+        .into_iter()
+        .flatten()
     }
 
     fn dns(&self, host: HostName) -> (ProbeSpec, String) {
@@ -335,6 +418,16 @@ impl TargetSpec {
         };
         (ProbeSpec::Dns(probe), id)
     }
+}
+
+/// Whether a name belongs to the cluster's domain or to the machine itself.
+fn is_inside_cluster(host: &HostName) -> bool {
+    let name = host.as_str().trim_end_matches('.').to_ascii_lowercase();
+    let mut labels = name.rsplit('.');
+    matches!(
+        (labels.next(), labels.next()),
+        (Some("svc" | "localhost"), _) | (Some("local"), Some("cluster"))
+    )
 }
 
 fn check_range(

@@ -140,6 +140,31 @@ fn extra_roots_reach_probes_over_tls_and_no_others() {
 }
 
 #[test]
+fn a_probe_carries_the_names_of_credentials_and_the_proxy_is_the_server_that_it_connects_to() {
+    let target = checked(json!({
+        "url": "https://api.example.test/health", "requestHeaders": {"X-Team": "shop"}, "credential": "shop",
+        "clientCertificate": "mesh", "httpProxy": "http://proxy.example.test:3128", "proxyCredential": "proxy",
+    }))
+    .unwrap();
+    let probe = &target.probe;
+    let server = probe.server().map(|(host, port)| (host.as_str(), port));
+    assert_eq!(server, Some(("proxy.example.test", 3128)));
+    assert_eq!(probe.resolved_host().unwrap().as_str(), "proxy.example.test");
+    assert_eq!(
+        (probe.host().unwrap().as_str(), probe.port()),
+        ("api.example.test", Some(443))
+    );
+    assert!(!probe.is_tls(), "the proxy is asked in plain text");
+    let ProbeSpec::Http(http) = probe else {
+        panic!("an HTTP probe")
+    };
+    assert_eq!(http.request_headers["x-team"], "shop");
+    let plain = checked(json!({"url": "http://a.test/", "resolver": "10.0.0.1:53"})).unwrap();
+    assert_eq!(plain.probe.resolver(), Some("10.0.0.1:53".parse().unwrap()));
+    assert_eq!(plain.probe.resolved_host(), plain.probe.host());
+}
+
+#[test]
 fn the_same_url_probed_in_another_way_has_another_id() {
     for (spec, id) in [
         (
@@ -170,6 +195,30 @@ fn the_same_url_probed_in_another_way_has_another_id() {
         (
             json!({"url": "tcp://db:5432", "search": "musl"}),
             "tcp://db:5432#musl",
+        ),
+        (
+            json!({"url": "https://a.test/", "credential": "shop", "clientCertificate": "mesh"}),
+            "https://a.test/#credential=shop,certificate=mesh",
+        ),
+        (
+            json!({"url": "https://a.test/", "httpProxy": "http://Proxy.test:3128/", "proxyCredential": "p"}),
+            "https://a.test/#proxy=proxy.test:3128",
+        ),
+        (
+            json!({"url": "http://a.test/", "httpProxy": "http://[2001:db8::1]:80"}),
+            "http://a.test/#proxy=[2001:db8::1]:80",
+        ),
+        (
+            json!({"url": "https://a.test/", "resolver": "[2001:db8::53]:53"}),
+            "https://a.test/#@[2001:db8::53]:53",
+        ),
+        (
+            json!({"url": "tls://db:5432", "resolver": "10.0.0.1:53", "clientCertificate": "mesh"}),
+            "tls://db:5432#@10.0.0.1:53,certificate=mesh",
+        ),
+        (
+            json!({"url": "http://a.test/", "requestHeaders": {"X-Team": "shop"}}),
+            "http://a.test/",
         ),
     ] {
         assert_eq!(checked(spec).unwrap().id.as_str(), id);
@@ -257,6 +306,92 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
         (
             json!({"url": "http://a/", "expectStatsu": "200"}),
             "unknown field `expectStatsu`",
+        ),
+    ] {
+        let error = checked(spec.clone()).unwrap_err();
+        assert!(error.contains(words), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn headers_credentials_proxy_and_resolver_are_refused_where_they_cannot_apply() {
+    for (spec, words) in [
+        (
+            json!({"url": "tcp://a:1", "requestHeaders": {"X-Team": "shop"}}),
+            "requestHeaders: only for http and https",
+        ),
+        (
+            json!({"url": "http://a/", "requestHeaders": {"Authorization": "Bearer x"}}),
+            "requestHeaders: \"Authorization\": a header's value appears in plans, recordings and the API; use credential",
+        ),
+        (
+            json!({"url": "tls://a:1", "credential": "shop"}),
+            "credential: only for http and https",
+        ),
+        (
+            json!({"url": "https://a/", "credential": "shop", "tlsVerify": false}),
+            "credential: with tlsVerify: false any server would receive it",
+        ),
+        (
+            json!({"url": "https://a/", "credential": "shop",
+                "extraRoots": "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----"}),
+            "credential: it is sent to servers that the probers themselves trust only",
+        ),
+        (
+            json!({"url": "https://a/", "credential": "Bearer x"}),
+            "expected the name of a credential",
+        ),
+        (
+            json!({"url": "http://a/", "clientCertificate": "shop"}),
+            "clientCertificate: only for https and tls",
+        ),
+        (
+            json!({"url": "tls://a:1", "httpProxy": "http://p:3128"}),
+            "httpProxy: only for http and https",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://p"}),
+            "expected an HTTP proxy as http://HOST:PORT",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://u:p@p:3128"}),
+            "use proxyCredential",
+        ),
+        (
+            json!({"url": "http://a/", "proxyCredential": "shop"}),
+            "proxyCredential: there is no proxy",
+        ),
+        (
+            json!({"url": "http://web.shop.svc/", "httpProxy": "http://p:3128"}),
+            "httpProxy: it is for targets outside the cluster",
+        ),
+        (
+            json!({"url": "http://web.shop.svc.cluster.local./", "httpProxy": "http://p:3128"}),
+            "httpProxy: it is for targets outside the cluster",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://p:3128", "resolver": "10.0.0.1:53"}),
+            "httpProxy: the proxy resolves the name",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://p:3128", "proxyHeader": "tcp"}),
+            "httpProxy: the proxy would receive the PROXY header",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://p:3128", "mustNotAnswer": "refused"}),
+            "httpProxy: a failure of the proxy would look like silence",
+        ),
+        (
+            json!({"url": "http://a/", "httpProxy": "http://p:3128", "mustNotAnswerFrom": ["internet"]}),
+            "httpProxy: a failure of the proxy would look like silence",
+        ),
+        (
+            json!({"url": "http://a/", "resolver": "10.0.0.1:53", "search": "musl"}),
+            "resolver: it is asked for the name as it is written",
+        ),
+        (
+            json!({"url": "http://a/", "resolver": "dns.example.test:53"}),
+            "invalid socket address",
         ),
     ] {
         let error = checked(spec.clone()).unwrap_err();

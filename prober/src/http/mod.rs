@@ -18,17 +18,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parallax_model::{FailureKind, Method, OwnFault, Phase};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub(crate) use self::h2::exchange as exchange_h2;
-use self::{
+use self::read::read;
+pub(crate) use self::{
     driver::{ConnectionDriver, SpawnedTasks},
-    read::read,
+    h2::exchange as exchange_h2,
 };
 use crate::{
     clock::{Deadline, DeadlineExceeded},
@@ -45,8 +45,8 @@ pub(crate) const MAX_KEPT: usize = 64 * 1024;
 const MAX_READ: u64 = 1024 * 1024;
 
 /// Maximum size of a response head and maximum number of its headers, which bound the memory.
-const MAX_HEAD: usize = 64 * 1024;
-const MAX_HEADERS: usize = 128;
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
+pub(crate) const MAX_HEADERS: usize = 128;
 
 /// Maximum number of interim responses (1xx) before the final one. Servers send one or two; Go's client gives up after
 /// five.
@@ -69,11 +69,24 @@ pub(crate) struct RequestContent<'a> {
     pub(crate) accept: Option<&'a str>,
     /// Accept a gzip response. The caller decompresses it.
     pub(crate) gzip: bool,
+    /// Additional headers; they replace those that the prober sends itself.
+    pub(crate) headers: Option<&'a HeaderMap>,
+    /// Send the request to a proxy: the whole URL instead of the path.
+    pub(crate) proxy: Option<ProxyForm<'a>>,
     /// Media type and body of a POST.
     pub(crate) body: Option<(&'a str, &'a str)>,
     /// Send `Connection: close`. Otherwise the server's last bytes may wait for the delayed ACK of this machine: 40 ms
     /// that no user sees.
     pub(crate) close: bool,
+}
+
+/// What a request to a proxy has in addition (RFC 9112 §3.2.2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProxyForm<'a> {
+    /// The URL of the request, the request target in absolute form.
+    pub(crate) url: &'a str,
+    /// The value of `Proxy-Authorization`.
+    pub(crate) authorization: Option<&'a HeaderValue>,
 }
 
 impl<'a> RequestContent<'a> {
@@ -86,6 +99,8 @@ impl<'a> RequestContent<'a> {
             user_agent: USER_AGENT,
             accept: Some("*/*"),
             gzip: false,
+            headers: None,
+            proxy: None,
             body: None,
             close: true,
         }
@@ -95,7 +110,7 @@ impl<'a> RequestContent<'a> {
     pub(crate) fn request(self) -> Result<HttpRequest, EarlyEnd> {
         let mut builder = Request::builder()
             .method(self.method.label())
-            .uri(self.path)
+            .uri(self.proxy.map_or(self.path, |proxy| proxy.url))
             .header(header::HOST, self.authority)
             .header(header::USER_AGENT, self.user_agent);
         if let Some(accept) = self.accept {
@@ -107,10 +122,19 @@ impl<'a> RequestContent<'a> {
         if self.close {
             builder = builder.header(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        if let Some(value) = self.proxy.and_then(|proxy| proxy.authorization) {
+            builder = builder.header(header::PROXY_AUTHORIZATION, value);
+        }
         let mut content = Bytes::new();
         if let Some((media_type, body)) = self.body {
             builder = builder.header(header::CONTENT_TYPE, media_type);
             content = Bytes::copy_from_slice(body.as_bytes());
+        }
+        // `None` after an error, which `body` returns.
+        if let (Some(own), Some(all)) = (self.headers, builder.headers_mut()) {
+            for (name, value) in own {
+                all.insert(name, value.clone());
+            }
         }
         builder.body(Full::new(content)).map_err(|error| {
             EarlyEnd::new(Phase::Request, OwnFault::InvalidAssignment).with_detail(error.to_string())

@@ -6,7 +6,10 @@ use parallax_model::{FailureKind, Phase, ProxyHeader, TlsExpectation};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_util::either::Either;
 
-use super::expectations;
+use super::{
+    expectations,
+    proxy::{self, ProxyUse},
+};
 use crate::{
     certificate::TlsFacts,
     clock::{Deadline, DeadlineExceeded},
@@ -24,6 +27,8 @@ pub(crate) struct ConnectionOpening<'a> {
     pub(crate) proxy_header: Option<ProxyHeader>,
     pub(crate) tls: Option<HandshakeOptions<'a>>,
     pub(crate) expect_tls: Option<&'a TlsExpectation>,
+    /// How the connection uses a proxy, if its address is that of one.
+    pub(crate) proxy: Option<ProxyUse<'a>>,
 }
 
 /// The facts about a connection, as far as it got.
@@ -49,7 +54,14 @@ impl ConnectionFacts {
         if let Some(again) = attempt.syn_retransmits() {
             timer.times.syn_retransmits = Some(timer.times.syn_retransmits.unwrap_or(0) + again);
         }
-        let mut tcp = attempt.result?;
+        let mut tcp = match opening.proxy {
+            Some(_) => attempt.result.map_err(proxy::unreachable)?,
+            None => attempt.result?,
+        };
+        if let Some(ProxyUse::Tunnel(tunnel)) = opening.proxy {
+            tcp = Box::pin(proxy::open_tunnel(tcp, tunnel, deadline)).await?;
+            timer.record(Phase::Connect);
+        }
         if let Some(header) = opening.proxy_header {
             send_proxy_header(&mut tcp, header, deadline).await?;
             timer.record(Phase::ProxyHeader);

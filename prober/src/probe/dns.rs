@@ -28,7 +28,9 @@ impl Probe<'_> {
     async fn query_or_look_up(&self, spec: &DnsProbe) -> Result<Option<DnsAnswer>, UnresolvedName> {
         let resolver = &self.context.resolver;
         if let Some(manner) = spec.search {
-            let found = resolver.lookup(spec.name.as_str(), manner, self.deadline).await?;
+            let found = resolver
+                .lookup(spec.name.as_str(), manner, None, self.deadline)
+                .await?;
             return Ok(found.answer);
         }
         let Some(server) = spec.resolver.or_else(|| resolver.first_server()) else {

@@ -1,11 +1,18 @@
 //! An HTTP probe with its redirects. Each hop opens a new connection, whose phase times are added.
 
+use ::http::StatusCode;
 use parallax_model::{AnswerPrint, Channel, DialAddress, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
-use super::{EndedProbe, Probe, connection::ConnectionOpening, expectations, extra_roots};
+use super::{
+    EndedProbe, Probe,
+    access::HttpAccess,
+    connection::ConnectionOpening,
+    expectations, extra_roots,
+    proxy::{self, ProxyUse, TunnelRequest},
+};
 use crate::{
-    http::{self, Exchange, ExchangeOptions, RequestContent},
+    http::{self, Exchange, ExchangeOptions, ProxyForm, RequestContent},
     redirect::{FollowRules, RedirectTrail, RequestDestination, keeps_method},
     result::RedirectHop,
     tls::{HandshakeOptions, digest},
@@ -25,6 +32,7 @@ impl Probe<'_> {
 
     /// Sends the request and follows its redirects. The last response is the one that is checked.
     async fn follow(&mut self, dial: DialAddress, spec: &HttpProbe) -> Result<Option<u16>, EndedProbe> {
+        let access = self.http_access(spec)?;
         let mut at = RequestDestination::from_probe(spec);
         let mut method = spec.method;
         let mut trail = RedirectTrail::new(&at);
@@ -35,7 +43,7 @@ impl Probe<'_> {
         let mut to = dial;
         let mut own_front = None;
         loop {
-            let exchange = self.request(to, &at, method, spec).await?;
+            let exchange = self.request(to, &at, method, spec, &access).await?;
             own_front = own_front.or(self.result.front);
             let head = self.record_response(&exchange)?;
             let status = head.status.as_u16();
@@ -43,6 +51,11 @@ impl Probe<'_> {
                 failure: stop,
                 status: Some(status),
             };
+            // Through a tunnel, the status is the target's own.
+            let forwarded = spec.proxy.is_some() && at.scheme == Scheme::Http;
+            if forwarded && head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+                return Err(proxy::authentication_required(Phase::Check).into());
+            }
             let next = match &rules {
                 Some(rules) => trail
                     .next(&at, head, rules)
@@ -71,7 +84,10 @@ impl Probe<'_> {
                 method = Method::Get;
             }
             self.timer.record(Phase::Check);
-            to = self.dial_for_redirect(dial, &at, &next);
+            // A proxy is the same for every request.
+            if spec.proxy.is_none() {
+                to = self.dial_for_redirect(dial, &at, &next);
+            }
             at = next;
         }
     }
@@ -105,8 +121,11 @@ impl Probe<'_> {
         at: &RequestDestination,
         method: Method,
         spec: &HttpProbe,
+        access: &HttpAccess,
     ) -> Result<Exchange, EndedProbe> {
         let authority = at.authority();
+        let (url, other_end) = (at.url(), at.host_and_port());
+        let tls = at.scheme == Scheme::Https;
         let body = spec.body.as_deref().map(|body| {
             let kind = spec.content_type.as_deref();
             (kind.unwrap_or("application/octet-stream"), body)
@@ -115,6 +134,11 @@ impl Probe<'_> {
             method,
             body: body.filter(|_| method == Method::Post),
             close: !spec.keep_alive,
+            headers: access.headers(at),
+            proxy: (spec.proxy.is_some() && !tls).then_some(ProxyForm {
+                url: &url,
+                authorization: access.proxy.as_ref(),
+            }),
             ..RequestContent::get(&authority, &at.path)
         };
         let request = asking.request()?;
@@ -128,17 +152,34 @@ impl Probe<'_> {
                 .request()
             })
             .transpose()?;
-        let address = self.choose_address(dial, &at.host, at.port).await?;
-        let http2 = spec.version == HttpVersion::Http2 && at.scheme == Scheme::Https;
+        let address = match &spec.proxy {
+            Some(proxy) => self
+                .choose_address(dial, proxy.url.host.as_str(), proxy.url.port)
+                .await
+                .map_err(|stop| proxy::unresolved(stop, &proxy.url))?,
+            None => self.choose_address(dial, &at.host, at.port).await?,
+        };
+        let http2 = spec.version == HttpVersion::Http2 && tls;
         let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
-            tls: (at.scheme == Scheme::Https).then_some(HandshakeOptions {
+            tls: tls.then_some(HandshakeOptions {
                 host: &at.host,
                 alpn: if http2 { H2 } else { &[] },
                 verify: !spec.accept_invalid_certificate,
                 extra_roots: extra_roots(spec.extra_roots.as_ref()),
+                client_certificate: access.certificate(at),
             }),
             expect_tls: spec.expect_tls.as_ref(),
+            proxy: spec.proxy.as_ref().map(|_| {
+                if tls {
+                    ProxyUse::Tunnel(TunnelRequest {
+                        authority: &other_end,
+                        authorization: access.proxy.as_ref(),
+                    })
+                } else {
+                    ProxyUse::Forward
+                }
+            }),
         };
         let stream = self.open(address, opening).await?;
         let manner = ExchangeOptions {

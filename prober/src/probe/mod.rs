@@ -3,6 +3,7 @@
 //!
 //! The result is filled in phase by phase, so that a failure still contains what earlier phases showed.
 
+mod access;
 mod challenge;
 mod connection;
 mod dns;
@@ -10,6 +11,7 @@ mod echo;
 mod expectations;
 mod http;
 mod names;
+mod proxy;
 mod tcp;
 
 use std::{
@@ -48,6 +50,7 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
         channel: assignment.channel,
         deadline: Deadline::after(start, assignment.timeout.into()),
         search: assignment.probe.search(),
+        resolver: assignment.probe.resolver(),
         scope: assignment.probe.scope(),
         timer: PhaseTimer::start(),
         result: ProbeResult::new(assignment, context.clock.at(start)),
@@ -117,8 +120,8 @@ struct EndedProbe {
 impl From<EarlyEnd> for EndedProbe {
     fn from(stop: EarlyEnd) -> Self {
         Self {
+            status: stop.status,
             failure: stop,
-            status: None,
         }
     }
 }
@@ -128,6 +131,8 @@ struct Probe<'a> {
     channel: Channel,
     deadline: Deadline,
     search: SearchManner,
+    /// The resolver to query instead of the machine's.
+    resolver: Option<SocketAddr>,
     scope: Option<&'a Scope>,
     timer: PhaseTimer,
     result: ProbeResult,
@@ -179,7 +184,9 @@ impl Probe<'_> {
 
     async fn resolve(&mut self, host: &str) -> Result<IpAddr, EarlyEnd> {
         let resolver = &self.context.resolver;
-        let found = resolver.lookup(host, self.search, self.deadline).await;
+        let found = resolver
+            .lookup(host, self.search, self.resolver, self.deadline)
+            .await;
         let (answer, first) = match found {
             Ok(name) => {
                 let none = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);

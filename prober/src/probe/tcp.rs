@@ -25,6 +25,7 @@ impl Probe<'_> {
     }
 
     async fn send_and_expect(&mut self, dial: DialAddress, spec: &TcpProbe) -> Result<(), EarlyEnd> {
+        let certificate = self.client_certificate(spec.client_certificate.as_ref(), &spec.host)?;
         let address = self.choose_address(dial, spec.host.as_str(), spec.port).await?;
         let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
@@ -33,8 +34,10 @@ impl Probe<'_> {
                 alpn: &[],
                 verify: !spec.accept_invalid_certificate,
                 extra_roots: extra_roots(spec.extra_roots.as_ref()),
+                client_certificate: certificate.as_ref(),
             }),
             expect_tls: spec.expect_tls.as_ref(),
+            proxy: None,
         };
         let mut stream = self.open(address, opening).await?;
         if let Some(bytes) = &spec.send {

@@ -77,6 +77,7 @@ impl ChallengeFetch<'_> {
             None => self.deadline,
         };
         let handshake = HandshakeOptions {
+            client_certificate: None,
             host: &at.host,
             alpn: &[],
             verify: false,

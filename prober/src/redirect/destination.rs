@@ -51,6 +51,16 @@ impl RequestDestination {
         )
     }
 
+    /// Host and port, as a tunnel names its other end.
+    pub(crate) fn host_and_port(&self) -> String {
+        host_and_port(&self.host, Some(self.port))
+    }
+
+    /// Whether both URLs have the same origin (RFC 6454 §4): scheme, host and port.
+    pub(crate) fn same_origin(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority(), self.path)
     }

@@ -106,11 +106,13 @@ impl Resolver {
         self.conf().servers.first().copied()
     }
 
-    /// Looks up a name for both families concurrently, with search list and `ndots` as in the given C library.
+    /// Looks up a name for both families concurrently, with search list and `ndots` as in the given C library. A given
+    /// server is queried instead of the machine's, for the name as it is.
     pub(crate) async fn lookup(
         &self,
         name: &str,
         manner: SearchManner,
+        server: Option<SocketAddr>,
         deadline: Deadline,
     ) -> Result<ResolvedName, UnresolvedName> {
         if let Some(addresses) = without_query(name) {
@@ -119,7 +121,10 @@ impl Resolver {
                 answer: None,
             });
         }
-        let conf = self.conf();
+        let conf = match server {
+            Some(server) => Arc::new(ResolvConf::from_servers(vec![server])),
+            None => self.conf(),
+        };
         if conf.servers.is_empty() {
             let detail = format!("{} contains no nameserver", self.path.display());
             return Err(EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver)

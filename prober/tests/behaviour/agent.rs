@@ -34,6 +34,7 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
         echo_listen: "127.0.0.1:0".parse().unwrap(),
         resolv_conf: PathBuf::from("/nonexistent/resolv.conf"),
         extra_roots: Vec::new(),
+        credentials: Vec::new(),
         spool_capacity: SPOOL_CAPACITY,
         facts: parallax_prober::FactSources::default(),
     }

@@ -1,6 +1,7 @@
 //! The prober against real sockets: results for servers that misbehave, and the behaviour of the whole agent.
 #![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
 
+mod access;
 mod agent;
 mod counts;
 mod dns;
@@ -15,6 +16,7 @@ mod peers_agent;
 mod phases;
 mod plan_kinds;
 mod profile;
+mod proxy;
 mod redirect;
 mod resolve;
 mod runs;

@@ -167,6 +167,7 @@ fn config(n: u32, url: &Url, resolv_conf: &Path) -> anyhow::Result<AgentConfig> 
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from(resolv_conf),
         extra_roots: Vec::new(),
+        credentials: Vec::new(),
         spool_capacity: SPOOL_CAPACITY,
         facts: FactSources::default(),
     })

@@ -80,6 +80,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
         echo_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
         extra_roots: vec![roots(args)?],
+        credentials: Vec::new(),
         spool_capacity: SPOOL_CAPACITY,
         facts: parallax_prober::FactSources::default(),
     };

@@ -1,6 +1,8 @@
 //! The aggregator accepts the configuration that the chart renders.
 
-use std::{fs, path::Path};
+use std::{fs, net::TcpListener, path::Path};
+
+use crate::commands::parallax;
 
 use super::{
     cases,
@@ -44,4 +46,46 @@ fn the_aggregator_accepts_the_configuration_for_each_set_of_values() {
         audiences += usize::from(config.identity.unwrap().audience != "parallax");
     }
     assert_eq!(audiences, 2);
+}
+
+#[test]
+fn the_prober_accepts_the_credentials_that_the_chart_renders() {
+    let Some(helm) = helm::installed("the_prober_accepts_the_credentials_that_the_chart_renders") else {
+        return;
+    };
+    let cases: Vec<Case> = cases("values");
+    let case = cases
+        .iter()
+        .find(|case| case.name == "prober credentials")
+        .unwrap();
+    let all = with_values(&helm, &case.namespace, &case.values);
+    let map = all
+        .values()
+        .find(|object| object["metadata"]["name"] == "parallax-credentials")
+        .unwrap();
+    let text = map["data"]["credentials.yaml"].as_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials.yaml");
+    // The port is in use, so that the prober ends once it has read the file.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let echo = port.local_addr().unwrap().to_string();
+    for (text, code) in [(text, 3), ("credentials: [{name: a}]", 2)] {
+        fs::write(&path, text).unwrap();
+        let output = parallax()
+            .args([
+                "prober",
+                "--vantage",
+                "n1/pod",
+                "--pod",
+                "a",
+                "--aggregator",
+                "http://127.0.0.1:9",
+            ])
+            .args(["--echo-listen", &echo, "--credentials"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `parallax check`: output and exit code against real local servers.
 
+mod access;
 mod addresses;
 mod json;
 mod names;

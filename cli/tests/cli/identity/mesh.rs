@@ -169,6 +169,7 @@ impl Mesh {
             echo_listen: "127.0.0.1:0".parse().unwrap(),
             resolv_conf: "/etc/resolv.conf".into(),
             extra_roots: Vec::new(),
+            credentials: Vec::new(),
             facts: parallax_prober::FactSources::default(),
             spool_capacity: SPOOL_CAPACITY,
         };

@@ -202,6 +202,7 @@ impl Pair {
             echo_listen: "127.0.0.1:0".parse().unwrap(),
             resolv_conf: PathBuf::from("/etc/resolv.conf"),
             extra_roots: Vec::new(),
+            credentials: Vec::new(),
             facts: FactSources::default(),
             spool_capacity: SPOOL_CAPACITY,
         };

@@ -7,7 +7,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -43,6 +43,17 @@ impl Server {
         }
     }
 
+    /// Starts a server that answers 200 and records the heads of its requests.
+    pub(crate) fn recording(heads: RequestHeads) -> Self {
+        Self::start(move |mut stream| {
+            if let Some(head) = head(&mut stream) {
+                heads.lock().unwrap().push(head);
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            }
+        })
+    }
+
     /// Starts a server that answers each request by its path.
     pub(crate) fn http(answer: impl Fn(&str) -> String + Send + 'static) -> Self {
         Self::start(move |mut stream| {
@@ -68,6 +79,20 @@ impl Drop for Server {
             ended.unwrap();
         }
     }
+}
+
+/// The heads of the requests that a server received.
+pub(crate) type RequestHeads = Arc<Mutex<Vec<String>>>;
+
+/// Reads the head of a request, if the client sends one.
+pub(crate) fn head(stream: &mut impl Read) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).ok()
 }
 
 /// Reads a request and returns its path, if it is one.

@@ -3,22 +3,24 @@
 use std::{
     io::{self, Read, Write},
     net::TcpStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    ConfigBuilder, RootCertStore, ServerConfig, ServerConnection, StreamOwned, WantsVerifier,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
 };
 
-use super::{Server, request};
+use super::{RequestHeads, Server, head, request};
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
 
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
     folder: tempfile::TempDir,
 }
 
@@ -35,6 +37,7 @@ impl Ca {
         std::fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
         Self {
             issuer: Issuer::new(params, key),
+            certificate: certificate.der().clone(),
             folder,
         }
     }
@@ -61,6 +64,34 @@ impl Ca {
         })
     }
 
+    /// Starts an HTTPS server that answers 200 and records the heads of its requests.
+    pub(crate) fn recording(&self, names: &[&str], heads: RequestHeads) -> Server {
+        serving(self.config(names, VALID), move |tls| record_request(tls, &heads))
+    }
+
+    /// Writes a client certificate and its key into a folder, as `tls.crt` and `tls.key`.
+    pub(crate) fn write_client_certificate(&self, folder: &Path) {
+        let params = CertificateParams::new(vec!["client.example.test".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        std::fs::write(folder.join("tls.crt"), certificate.pem()).unwrap();
+        std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    /// Starts an HTTPS server that requires a client certificate of this CA.
+    pub(crate) fn demanding(&self, names: &[&str]) -> Server {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let (chain, key) = self.issue(names, VALID);
+        let config = builder()
+            .with_client_cert_verifier(verifier.unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        serving(config, |tls| record_request(tls, &RequestHeads::default()))
+    }
+
     /// Starts an HTTP/2 server that answers each request with 200 and no body.
     pub(crate) fn http2(&self, names: &[&str]) -> Server {
         let mut config = self.config(names, VALID);
@@ -72,6 +103,19 @@ impl Ca {
     }
 
     fn config(&self, names: &[&str], years: (i32, i32)) -> ServerConfig {
+        let (chain, key) = self.issue(names, years);
+        builder()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap()
+    }
+
+    /// Issues a server certificate.
+    fn issue(
+        &self,
+        names: &[&str],
+        years: (i32, i32),
+    ) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, "shop");
@@ -80,12 +124,23 @@ impl Ca {
         let key = KeyPair::generate().unwrap();
         let leaf = params.signed_by(&key, &self.issuer).unwrap().der().clone();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf], key)
-            .unwrap()
+        (vec![leaf], key)
+    }
+}
+
+fn builder() -> ConfigBuilder<ServerConfig, WantsVerifier> {
+    ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+}
+
+/// Answers a request with 200. A client that rejects the certificate sends none.
+fn record_request(tls: &mut Tls, heads: &RequestHeads) {
+    if let Some(head) = head(tls) {
+        heads.lock().unwrap().push(head);
+        let _ = tls.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        tls.conn.send_close_notify();
+        let _ = tls.flush();
     }
 }
 

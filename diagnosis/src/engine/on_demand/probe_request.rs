@@ -124,7 +124,7 @@ impl Engine {
             .filter_map(|(id, placed)| {
                 let probe = &placed.target.probe;
                 // A target that only resolves the name is preferred to one that also connects.
-                let same = probe.host()?.as_str() == name;
+                let same = probe.resolved_host()?.as_str() == name;
                 same.then_some((probe.port().is_some(), id))
             })
             .min()

@@ -118,6 +118,9 @@ impl NameAnswers {
     /// shows nothing about the name.
     pub(super) fn add(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
+        if routes.of(row.target).chosen_resolver {
+            return;
+        }
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
         let nxdomain = row.failure().is_some_and(leads_nowhere);
         if !nxdomain && answer.addresses.is_empty() {
@@ -318,7 +321,7 @@ impl NameAnswers {
 
 /// The name that a probe resolves; `None` for an IP address.
 fn name_of(probe: &ProbeSpec) -> Option<String> {
-    let host = probe.host()?;
+    let host = probe.resolved_host()?;
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())
 }
 

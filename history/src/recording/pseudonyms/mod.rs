@@ -184,9 +184,17 @@ impl Pseudonymizer {
                     let address: SocketAddr = word.strip_prefix(before)?.parse().ok()?;
                     Some((before, address))
                 });
-                match addressed {
-                    Some((before, address)) => format!("{before}{}", self.socket(address)),
-                    None => self.word(word),
+                if let Some((before, address)) = addressed {
+                    return format!("{before}{}", self.socket(address));
+                }
+                if let Some(proxy) = word.strip_prefix("proxy=") {
+                    return format!("proxy={}", self.authority(proxy));
+                }
+                match word.split_once('=') {
+                    Some((kind @ ("credential" | "certificate"), name)) => {
+                        format!("{kind}={}", self.word(name))
+                    }
+                    _ => self.word(word),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every name and address in [`spec`] and in the observations.
-const SECRETS: [&str; 31] = [
+const SECRETS: [&str; 35] = [
     "alpha",
     "westwing",
     "watcher",
@@ -25,6 +25,10 @@ const SECRETS: [&str; 31] = [
     "pantry",
     "knock",
     "yeast",
+    "x-crust",
+    "crunchy",
+    "sourdough",
+    "courier",
     "cottage",
     "stranger",
     "nonce",
@@ -169,6 +173,11 @@ proptest! {
                 {"url": format!("tls://{host}:993"), "expectTls": {"name": host, "issuer": words[9]}},
                 {"url": format!("dns://{host}"), "resolver": format!("{}:53", ip(5)), "search": "musl"},
                 {"url": format!("http://{host}/#x"), "keepAlive": true},
+                {"url": format!("https://{host}/{}", words[1]), "requestHeaders": {words[5].clone(): words[6]},
+                    "credential": words[7], "clientCertificate": words[8], "proxyCredential": words[9],
+                    "httpProxy": format!("http://{}.{}:3128", words[10], words[11])},
+                {"url": format!("https://{host}/"), "httpProxy": format!("http://{}:3128", ip(5))},
+                {"url": format!("tls://{host}:994"), "resolver": format!("{}:53", ip(5))},
                 {"url": format!("tcp://{}:80", ip(3))},
                 {"url": format!("http://{}.{}.svc/", words[8], words[7])},
                 {"url": format!("http://[2001:db8::{:x}]/", octets[3])}],

@@ -9,6 +9,7 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Durat
 
 use parallax_model::{Assignment, FailureKind, Outcome, Phase};
 use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -79,6 +80,34 @@ pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Server {
         }
     })
     .await
+}
+
+/// The heads of the requests that a server received.
+pub(crate) type RequestHeads = Arc<Mutex<Vec<String>>>;
+
+/// A server that records the heads of its requests and writes fixed bytes.
+pub(crate) async fn recording(answer: impl Into<Vec<u8>>) -> (Server, RequestHeads) {
+    let heads = RequestHeads::default();
+    let (answer, seen) = (Arc::new(answer.into()), Arc::clone(&heads));
+    let server = Server::start(move |mut stream| {
+        let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+        async move {
+            let head = request(&mut stream).await;
+            seen.lock().push(head);
+            let _ = stream.write_all(&answer).await;
+        }
+    })
+    .await;
+    (server, heads)
+}
+
+/// Returns the values of a header in the head of a request.
+pub(crate) fn header_values<'h>(head: &'h str, name: &str) -> Vec<&'h str> {
+    head.lines()
+        .filter_map(|line| line.split_once(": "))
+        .filter(|(own, _)| own.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
+        .collect()
 }
 
 /// Reads the head of a request.

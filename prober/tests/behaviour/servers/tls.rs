@@ -15,7 +15,7 @@ use rustls::{
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Server, request};
+use super::{RequestHeads, Server, request};
 
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
@@ -90,6 +90,14 @@ impl Ca {
         &self.pem
     }
 
+    /// A client certificate and its key in PEM.
+    pub(crate) fn client(&self) -> (String, String) {
+        let params = CertificateParams::new(vec!["prober.example.test".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
     /// A server certificate for a name, valid in these years.
     pub(crate) fn server(&self, name: &str, years: (i32, i32)) -> Arc<ServerConfig> {
         Arc::new(self.config(name, years, false))
@@ -137,6 +145,28 @@ fn issuer_found_at(url: &str) -> CustomExtension {
 
 /// A validity that includes now and many years.
 pub(crate) const VALID: (i32, i32) = (2020, 2090);
+
+/// An HTTPS server that records the heads of its requests.
+pub(crate) async fn recording_https(config: Arc<ServerConfig>, answer: String) -> (Server, RequestHeads) {
+    let heads = RequestHeads::default();
+    let (acceptor, seen) = (TlsAcceptor::from(config), Arc::clone(&heads));
+    let server = Server::start(move |stream| {
+        let (acceptor, seen, answer) = (acceptor.clone(), Arc::clone(&seen), answer.clone());
+        async move {
+            let Ok(mut tls) = acceptor.accept(stream).await else {
+                return;
+            };
+            let head = request(&mut tls).await;
+            if !head.is_empty() {
+                seen.lock().push(head);
+            }
+            let _ = tls.write_all(answer.as_bytes()).await;
+            let _ = tls.shutdown().await;
+        }
+    })
+    .await;
+    (server, heads)
+}
 
 /// An HTTPS server with one fixed answer.
 pub(crate) async fn https(config: Arc<ServerConfig>, answer: &'static str) -> Server {

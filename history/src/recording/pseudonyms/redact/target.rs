@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::{RedirectPolicy, TargetSpec, TlsExpectation};
+use parallax_model::{CredentialName, HttpProxyUrl, RedirectPolicy, TargetSpec, TlsExpectation};
 
 use crate::recording::pseudonyms::Pseudonymizer;
 
 impl Pseudonymizer {
-    /// Expected content is free text and certificates name people; both are left out, since a replay never probes.
+    /// Contents and header values are free text and certificates name people; they are left out, since a replay never
+    /// probes.
     pub(super) fn target_spec(&mut self, target: TargetSpec) -> TargetSpec {
         let TargetSpec {
             url,
@@ -24,6 +25,11 @@ impl Pseudonymizer {
             method,
             body: _,
             content_type: _,
+            request_headers: _,
+            credential,
+            client_certificate,
+            http_proxy,
+            proxy_credential,
             http_version,
             redirects,
             tls_verify,
@@ -58,6 +64,11 @@ impl Pseudonymizer {
             method,
             body: None,
             content_type: None,
+            request_headers: BTreeMap::new(),
+            credential: credential.map(|name| self.credential_name(&name)),
+            client_certificate: client_certificate.map(|name| self.credential_name(&name)),
+            http_proxy: http_proxy.map(|proxy| self.http_proxy(proxy)),
+            proxy_credential: proxy_credential.map(|name| self.credential_name(&name)),
             http_version,
             redirects: redirects.map(|policy| self.redirects(policy)),
             tls_verify,
@@ -73,6 +84,18 @@ impl Pseudonymizer {
             interval_ms,
             timeout_ms,
             pending,
+        }
+    }
+
+    /// A pseudonym is a valid name of a credential.
+    fn credential_name(&self, name: &CredentialName) -> CredentialName {
+        self.word(name.as_str()).parse().unwrap_or_else(|_| name.clone())
+    }
+
+    fn http_proxy(&mut self, proxy: HttpProxyUrl) -> HttpProxyUrl {
+        HttpProxyUrl {
+            host: self.typed_name(proxy.host),
+            port: proxy.port,
         }
     }
 
