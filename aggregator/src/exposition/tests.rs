@@ -47,7 +47,11 @@ fn topology(targets: &[&str]) -> Topology {
 }
 
 pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
-    let metrics = Metrics::new(HistogramBuckets::default());
+    scene_with(HistogramBuckets::default(), view, targets)
+}
+
+pub(super) fn scene_with(buckets: HistogramBuckets, view: View, targets: &[&str]) -> Scene {
+    let metrics = Metrics::new(buckets);
     let mut counters = ObservationCounters::new(metrics.ingest.clone());
     counters.set_targets(&topology(targets));
     let (views, views_out) = snapshot_channel(view);

@@ -342,12 +342,12 @@ impl Mesh {
                 .starts_with("history.db")
         };
         let stores = files(self.folder.path()).into_iter().filter(is_store);
-        let stored: Vec<u8> = stores.flat_map(|path| fs::read(path).unwrap()).collect();
-        let known = stored
+        let content: Vec<u8> = stores.flat_map(|path| fs::read(path).unwrap()).collect();
+        let known = content
             .windows(target.len())
             .any(|window| window == target.as_bytes());
         assert!(known, "the store has the targets");
-        assert_absent("the store", &stored);
+        assert_absent("the store", &content);
     }
 }
 

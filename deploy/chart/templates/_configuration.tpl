@@ -52,6 +52,9 @@ challenges:
 {{- if .Values.customResources }}
 customResources: true
 {{- end }}
+{{- if not .Values.metrics.classicBuckets }}
+metrics: {classicBuckets: false}
+{{- end }}
 {{- $links := list -}}
 {{- range $name := list "grafana" "page" -}}
 {{- with dig $name "" ($.Values.links | default dict) -}}

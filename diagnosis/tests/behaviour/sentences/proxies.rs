@@ -1,5 +1,7 @@
 //! Verdicts about HTTP proxies: a broken proxy is never named as a fault of the target's own front or name.
 
+use parallax_model::TargetId;
+
 use super::*;
 
 const PROXY: &str = "198.51.100.31:3128";
@@ -80,7 +82,7 @@ fn a_proxy_that_refuses_a_tunnel_fails_the_target_and_not_the_front() {
         let verdict = only_verdict(&view);
         assert_eq!(verdict.causes[0].id, id, "{kind}: {}", verdict.sentence);
         assert!(verdict.sentence.contains(words), "{kind}: {}", verdict.sentence);
-        let targets: Vec<&str> = verdict.targets.iter().map(|target| target.as_str()).collect();
+        let targets: Vec<&str> = verdict.targets.iter().map(TargetId::as_str).collect();
         assert_eq!(
             targets,
             ["https://partner.example.net/#proxy=proxy.example.test:3128"],
