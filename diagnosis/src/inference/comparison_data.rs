@@ -209,9 +209,7 @@ impl ComparisonData {
             }
             Region::Backend(pod) => {
                 let questions = paths.resolver_pods.contains(&pod).then_some(&self.questions);
-                // A pool compares the Pods of one front with the cells of dozens of others.
-                let floating = paths.may_end_at(pod).then_some(&self.unknown_entry);
-                [self.by_pod.get(&pod), floating, questions]
+                [self.by_pod.get(&pod), Some(&self.unknown_entry), questions]
             }
             _ => return (0..self.cells.len()).collect(),
         };

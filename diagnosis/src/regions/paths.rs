@@ -216,11 +216,6 @@ impl SubjectPaths {
         self.eligible.get(&client).map_or(&self.backends, Vec::as_slice)
     }
 
-    /// Reports whether a probe whose endpoint is unknown may have reached a Pod.
-    pub(crate) fn may_end_at(&self, pod: PodIx) -> bool {
-        self.backends.contains(&pod) || self.eligible.values().any(|pods| pods.contains(&pod))
-    }
-
     /// Returns the nodes that have a vantage.
     pub(crate) fn client_nodes(&self) -> &BTreeSet<NodeIx> {
         &self.mesh.client_nodes

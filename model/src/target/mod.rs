@@ -1,5 +1,6 @@
 //! Targets: as written, and as validated.
 
+mod access;
 mod must_not_answer;
 mod request_headers;
 mod validate;
