@@ -36,7 +36,7 @@ const ROUND: Duration = Duration::from_micros(INTERVAL.unsigned_abs());
 const ROUNDS_PER_REPLACEMENT: u64 = 2;
 /// Growth after the warm-up that is still level.
 const MAX_GROWTH: f64 = 0.05;
-/// Time between two requests of a page for the state, and of a scraper for the metrics.
+/// Time between two scrapes of the metrics. The state is read every round.
 const SCRAPE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Parameters.
