@@ -134,16 +134,25 @@ mod tests {
     use super::*;
     use crate::crd::NamespaceException;
 
+    /// Namespaces that may use every field and, if one is given, a credential.
+    fn with_any_probe<const N: usize>(namespaces: [(&str, Option<&str>); N]) -> TenantOptions {
+        let exception = |(namespace, credential): (&str, Option<&str>)| {
+            let exception = NamespaceException {
+                any_probe: true,
+                credentials: credential.iter().map(|name| name.parse().unwrap()).collect(),
+                ..NamespaceException::default()
+            };
+            (namespace.to_owned(), exception)
+        };
+        TenantOptions {
+            namespaces: namespaces.map(exception).into(),
+            ..TenantOptions::default()
+        }
+    }
+
     #[test]
     fn each_field_that_makes_a_target_a_tool_is_refused_unless_the_operator_permits_it() {
-        let mut options = TenantOptions::default();
-        options.namespaces.insert(
-            "trusted".to_owned(),
-            NamespaceException {
-                any_probe: true,
-                ..NamespaceException::default()
-            },
-        );
+        let options = with_any_probe([("trusted", None)]);
         for (field, value) in [
             ("method", json!("POST")),
             ("body", json!("x=1")),
@@ -176,22 +185,7 @@ mod tests {
 
     #[test]
     fn a_credential_is_permitted_by_name_and_never_led_elsewhere() {
-        let mut options = TenantOptions::default();
-        options.namespaces.insert(
-            "trusted".to_owned(),
-            NamespaceException {
-                any_probe: true,
-                ..NamespaceException::default()
-            },
-        );
-        options.namespaces.insert(
-            "shop".to_owned(),
-            NamespaceException {
-                any_probe: true,
-                credentials: ["shop".parse().unwrap()].into(),
-                ..NamespaceException::default()
-            },
-        );
+        let options = with_any_probe([("trusted", None), ("shop", Some("shop"))]);
         let refused = |namespace: &str, fields: serde_json::Value| {
             let mut spec = json!({"url": "https://a.example.test/"});
             spec.as_object_mut()

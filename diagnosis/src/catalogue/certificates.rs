@@ -2,16 +2,8 @@
 
 use parallax_model::FailureKind;
 
-use super::{Cause, CauseContext, Claim, Wording, remedy};
-use crate::{inference::kind_profiles::KindProfile, regions::RegionKind};
-
-const REGIONS: &[RegionKind] = &[
-    RegionKind::Target,
-    RegionKind::Vip,
-    RegionKind::ProtoVip,
-    RegionKind::Backend,
-    RegionKind::OutsideAll,
-];
+use super::{Cause, CauseContext, Claim, SERVER_REGIONS, Wording, host_and_port, remedy};
+use crate::inference::kind_profiles::KindProfile;
 
 const WRONG_NAME: &[FailureKind] = &[FailureKind::CertificateWrongName];
 const EXPIRED: &[FailureKind] = &[FailureKind::CertificateExpired];
@@ -27,9 +19,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P13",
         title: "the certificate is not valid for the host name",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| PROFILE,
-        weight: |s| kind_share(s, WRONG_NAME),
+        weight: |s| s.share_of_kinds(WRONG_NAME),
         mechanism: |s| {
             let host = s.tls_server().map_or("the requested name", |(host, _)| host);
             Wording::new(s)
@@ -55,9 +47,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P14",
         title: "the certificate has expired or is not valid yet",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| PROFILE,
-        weight: |s| kind_share(s, EXPIRED) + kind_share(s, NOT_YET),
+        weight: |s| s.share_of_kinds(EXPIRED) + s.share_of_kinds(NOT_YET),
         mechanism: |s| {
             Wording::new(s)
                 .add_first([
@@ -98,11 +90,11 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P15",
         title: "the certificate is self-signed or issued by an untrusted CA",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| PROFILE,
         // A private CA that issues directly from its root, with a caIssuers URL, looks like a chain without its
         // intermediate.
-        weight: |s| kind_share(s, UNTRUSTED) + 0.1 * kind_share(s, INCOMPLETE),
+        weight: |s| s.share_of_kinds(UNTRUSTED) + 0.1 * s.share_of_kinds(INCOMPLETE),
         mechanism: |s| {
             Wording::new(s)
                 .add(
@@ -132,9 +124,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P16",
         title: "the server does not send its intermediate certificate",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| PROFILE,
-        weight: |s| kind_share(s, INCOMPLETE) + 0.02 * kind_share(s, UNTRUSTED),
+        weight: |s| s.share_of_kinds(INCOMPLETE) + 0.02 * s.share_of_kinds(UNTRUSTED),
         mechanism: |s| {
             Wording::new(s)
                 .add(
@@ -157,9 +149,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P17",
         title: "the port does not speak TLS",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| PROFILE,
-        weight: |s| kind_share(s, NOT_TLS),
+        weight: |s| s.share_of_kinds(NOT_TLS),
         mechanism: |s| {
             Wording::new(s)
                 .add_first([
@@ -189,11 +181,6 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-/// The share of failures that are of these kinds; zero rules the cause out, because each cause has kinds of its own.
-fn kind_share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
-    s.kind_share(|kind, _| kinds.contains(kind))
-}
-
 /// A command that shows the certificates that the server sends.
 fn show_certificates_command(s: &CauseContext<'_>) -> Option<String> {
     let (host, port) = s.tls_server()?;
@@ -201,12 +188,4 @@ fn show_certificates_command(s: &CauseContext<'_>) -> Option<String> {
         "openssl s_client -connect {} -servername {host} -showcerts </dev/null",
         host_and_port(host, port)
     ))
-}
-
-fn host_and_port(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }

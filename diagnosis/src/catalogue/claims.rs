@@ -187,7 +187,7 @@ impl Claim {
             Self::MostlyClass(class) => s.share(&[class]) > 0.5,
             Self::Answered => s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5,
             Self::Redirected => s.kind_share(is_redirect) > 0.0,
-            Self::MostlyKinds(kinds) => s.kind_share(|kind, _| kinds.contains(kind)) > 0.5,
+            Self::MostlyKinds(kinds) => s.share_of_kinds(kinds) > 0.5,
             _ => false,
         }
     }

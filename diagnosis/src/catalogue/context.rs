@@ -221,6 +221,12 @@ impl<'a> CauseContext<'a> {
         if total > 0.0 { some / total } else { 0.0 }
     }
 
+    /// Failures of the listed kinds, as a share of all failures in the region. As a weight, zero rules a cause out that has kinds
+    /// of its own.
+    pub(crate) fn share_of_kinds(&self, kinds: &[FailureKind]) -> f64 {
+        self.kind_share(|kind, _| kinds.contains(kind))
+    }
+
     /// Failures of the wanted kinds, as a share of all failures in the region.
     pub(crate) fn kind_share(&self, wanted: impl Fn(&FailureKind, Option<u16>) -> bool) -> f64 {
         let total: f64 = self.failures_by_kind.values().sum();

@@ -1,18 +1,9 @@
 //! The HTTP proxy between the probers and a target outside the cluster. The front of such a target is the proxy's address;
 //! the failure kinds tell the proxy's failures from those of the target behind it.
 
-use parallax_model::FailureKind;
+use parallax_model::{FailureKind, ProbeSpec};
 
-use super::{Cause, CauseContext, Wording, remedy};
-use crate::regions::RegionKind;
-
-const REGIONS: &[RegionKind] = &[
-    RegionKind::Target,
-    RegionKind::Vip,
-    RegionKind::ProtoVip,
-    RegionKind::Backend,
-    RegionKind::OutsideAll,
-];
+use super::{Cause, CauseContext, SERVER_REGIONS, Wording, host_and_port, remedy};
 
 const UNUSABLE: &[FailureKind] = &[
     FailureKind::ProxyUnresolved,
@@ -31,9 +22,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P18",
         title: "the HTTP proxy does not work",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| [4.0, 4.0, 2.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 2.0],
-        weight: |s| CERTAIN * share(s, UNUSABLE),
+        weight: |s| CERTAIN * s.share_of_kinds(UNUSABLE),
         mechanism: |s| {
             Wording::new(s)
                 .add("the HTTP proxy that the target is probed through does not accept connections or closes them")
@@ -54,9 +45,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P19",
         title: "the HTTP proxy refuses a tunnel to the target",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 6.0, 6.0, 0.1, 0.1],
-        weight: |s| CERTAIN * share(s, DENIED),
+        weight: |s| CERTAIN * s.share_of_kinds(DENIED),
         mechanism: |s| {
             Wording::new(s)
                 .add(
@@ -79,9 +70,9 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P21",
         title: "the HTTP proxy rejects the probers' credential",
-        regions: REGIONS,
+        regions: SERVER_REGIONS,
         profile: |_| [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1],
-        weight: |s| CERTAIN * share(s, UNAUTHORISED),
+        weight: |s| CERTAIN * s.share_of_kinds(UNAUTHORISED),
         mechanism: |s| {
             Wording::new(s)
                 .add("the HTTP proxy requires authentication (407) and rejects the probers' credential or their lack of one")
@@ -100,18 +91,15 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-fn share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
-    s.kind_share(|kind, _| kinds.contains(kind))
-}
-
 /// A command that shows how the proxy answers for the target.
 fn proxy_command(s: &CauseContext<'_>) -> Option<String> {
-    let target = s.target?;
-    let proxy = target.probe.proxy()?;
-    let (host, port) = (target.probe.host()?, target.probe.port()?);
-    let scheme = if port == 80 { "http" } else { "https" };
+    let ProbeSpec::Http(probe) = &s.target?.probe else {
+        return None;
+    };
     Some(format!(
-        "curl -sSI --max-time 5 --proxy http://{} {scheme}://{host}:{port}/",
-        proxy.authority()
+        "curl -sSI --max-time 5 --proxy http://{} {}://{}/",
+        probe.proxy.as_ref()?.url.authority(),
+        probe.scheme,
+        host_and_port(probe.host.as_str(), probe.port)
     ))
 }

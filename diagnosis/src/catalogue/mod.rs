@@ -44,6 +44,15 @@ pub(crate) use context::{
 pub(crate) use control_plane::WITHDRAWN_ENDPOINTS;
 pub(crate) use table::ContingencyTable;
 
+/// The regions of a fault at the server's end of a connection.
+const SERVER_REGIONS: &[RegionKind] = &[
+    RegionKind::Target,
+    RegionKind::Vip,
+    RegionKind::ProtoVip,
+    RegionKind::Backend,
+    RegionKind::OutsideAll,
+];
+
 /// A cause of failing probes.
 #[derive(Debug)]
 pub(crate) struct Cause {
@@ -295,6 +304,15 @@ fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
 }
 
 // === shared by the families ===
+
+/// Host and port as commands and URLs write them (RFC 3986 §3.2.2).
+fn host_and_port(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
 
 pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
     Remedy::new(action, command, price)

@@ -14,7 +14,7 @@ impl TargetSpec {
                 "with tlsVerify: false any server would receive it; remove tlsVerify, and make the probers trust the server's CA",
             );
         }
-        // Otherwise whoever can change a target could have the secret sent to a server of their own.
+        // Otherwise an author of targets could send the secret to their own server.
         if self.credential.is_some() && self.extra_roots.is_some() {
             return conflict(
                 "credential",

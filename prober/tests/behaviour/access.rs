@@ -9,7 +9,7 @@ use parallax_prober::{
 use serde_json::{Value, json};
 
 use crate::servers::{
-    AMPLE, RequestHeads, Server, assignment, context, failure, header_values, http, recording,
+    AMPLE, RequestHeads, Server, assert_ok, assignment, context, failure, header_values, http, recording,
     tls::{Ca, VALID, https, recording_https},
 };
 
@@ -52,16 +52,6 @@ fn only(heads: &RequestHeads) -> String {
     let heads = heads.lock();
     assert_eq!(heads.len(), 1, "{heads:?}");
     heads[0].clone()
-}
-
-#[track_caller]
-fn assert_ok(result: &ProbeResult) {
-    assert_eq!(
-        result.outcome,
-        Outcome::Ok { status: Some(200) },
-        "{:?}",
-        result.detail
-    );
 }
 
 #[track_caller]
@@ -164,7 +154,7 @@ async fn a_probe_whose_credential_cannot_be_used_is_not_made() {
     for (host, change, fault) in [
         (HOST, &plain, OwnFault::CredentialRefused),
         (HOST, &unverified, OwnFault::CredentialRefused),
-        // Whoever writes the plan must not choose who is trusted with the secret.
+        // The author of a plan does not choose who receives the secret.
         (HOST, &roots, OwnFault::CredentialRefused),
         ("other.example.test", &own, OwnFault::CredentialRefused),
         (HOST, &json!({"credential": "unknown"}), OwnFault::NoCredential),

@@ -12,7 +12,7 @@ use crate::{
     access::{credential, mounted},
     phases::assert_phase_invariants,
     servers::{
-        AMPLE, RequestHeads, SHORT, Server, answering, assignment, context,
+        AMPLE, RequestHeads, SHORT, Server, answering, assert_ok, assignment, context,
         dns::{Dns, DnsScript},
         failure, header_values, recording, request,
         tls::{Ca, VALID, recording_https},
@@ -60,16 +60,6 @@ async fn resolved(probe: &Value, timeout: std::time::Duration, context: &ProbeCo
     let result = run(&assignment(probe, &json!("resolve"), timeout), context).await;
     assert_phase_invariants(&result);
     result
-}
-
-#[track_caller]
-fn assert_ok(result: &ProbeResult) {
-    assert_eq!(
-        result.outcome,
-        Outcome::Ok { status: Some(200) },
-        "{:?}",
-        result.detail
-    );
 }
 
 #[tokio::test]

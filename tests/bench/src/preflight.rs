@@ -48,14 +48,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("create a directory")?;
     process::raise_open_files().context("raise the limit of open files")?;
-    let parallax = std::env::current_exe()?.with_file_name("parallax");
-    ensure!(
-        parallax.is_file(),
-        "cannot find {}; build it in the same profile",
-        parallax.display()
-    );
-    // The first provider installed is used; there is only this one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let parallax = process::parallax_binary()?;
     let local = LocalSet::new();
     local.run_until(measured(args, &parallax, folder.path())).await
 }
@@ -199,16 +192,8 @@ fn aggregator(
         "listen": listen.to_string(), "intervalMs": 10_000, "timeoutMs": 3_000, "topology": "topology.yaml",
         "runs": {"allow": ["127.0.0.0/8"]},
     });
-    let path = folder.join("parallax.yaml");
-    std::fs::write(&path, settings.to_string())?;
-    Command::new(parallax)
-        .args(["aggregator", "--config"])
-        .arg(&path)
-        .env("PARALLAX_LOG", "warn")
+    process::aggregator_command(parallax, folder, &settings)?
         .stderr(Stdio::null())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
         .spawn()
         .context("start the aggregator")
 }

@@ -1,8 +1,13 @@
 //! Child processes on dedicated cores, and their cost according to the kernel.
 
-use std::{fs, io, process::Stdio, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use rustix::{
     process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit},
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -57,6 +62,41 @@ pub(crate) fn raise_open_files() -> io::Result<()> {
         ..limit
     };
     Ok(setrlimit(Resource::Nofile, raised)?)
+}
+
+/// Returns the command that was built beside this one. Installs the TLS provider of this process, which the clients of a
+/// child need.
+pub(crate) fn parallax_binary() -> anyhow::Result<PathBuf> {
+    let parallax = std::env::current_exe()?.with_file_name("parallax");
+    ensure!(
+        parallax.is_file(),
+        "cannot find {}; build it in the same profile",
+        parallax.display()
+    );
+    // The first provider installed is used; there is only this one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(parallax)
+}
+
+/// Writes the configuration of an aggregator into a directory and returns the command that starts it. The child is killed
+/// with its owner.
+pub(crate) fn aggregator_command(
+    parallax: &Path,
+    folder: &Path,
+    settings: &serde_json::Value,
+) -> anyhow::Result<Command> {
+    let path = folder.join("parallax.yaml");
+    // JSON is YAML.
+    fs::write(&path, settings.to_string()).context("write the configuration")?;
+    let mut command = Command::new(parallax);
+    command
+        .args(["aggregator", "--config"])
+        .arg(&path)
+        .env("PARALLAX_LOG", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true);
+    Ok(command)
 }
 
 /// A child that is killed with its owner.

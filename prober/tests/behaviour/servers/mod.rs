@@ -179,6 +179,17 @@ pub(crate) fn failure(result: &ProbeResult) -> (Phase, FailureKind) {
     }
 }
 
+/// Asserts that the target answered 200.
+#[track_caller]
+pub(crate) fn assert_ok(result: &ProbeResult) {
+    assert_eq!(
+        result.outcome,
+        Outcome::Ok { status: Some(200) },
+        "{:?}",
+        result.detail
+    );
+}
+
 /// Runs a case `PARALLAX_REPEAT` times, by default once, to find rare failures.
 pub(crate) async fn repeated(case: impl AsyncFn()) {
     for _ in 0..times() {

@@ -2,21 +2,20 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Stdio,
     time::Duration,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use parallax_simulated_cluster::config;
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
-    process::{Child, Command},
+    process::Child,
     time::{self, Instant},
 };
 use url::Url;
 
-use crate::process::ProcessCost;
+use crate::process::{ProcessCost, aggregator_command, parallax_binary};
 
 /// Time until the aggregator accepts reports.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -35,29 +34,14 @@ pub(super) struct Aggregator {
 impl Aggregator {
     /// Starts the command that was built beside this one, in a directory with a topology file.
     pub(super) async fn start(folder: &Path) -> anyhow::Result<Self> {
-        let parallax = std::env::current_exe()?.with_file_name("parallax");
-        ensure!(
-            parallax.is_file(),
-            "cannot find {}; build it in the same profile",
-            parallax.display()
-        );
-        // The first provider installed is used; there is only this one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let parallax = parallax_binary()?;
         let listen = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let timing = config();
         let settings = json!({
             "listen": listen.to_string(), "topology": "topology.yaml", "store": {"path": STORE},
             "intervalMs": timing.interval.0 / 1_000, "timeoutMs": timing.timeout.0 / 1_000,
         });
-        let path = folder.join("parallax.yaml");
-        std::fs::write(&path, settings.to_string()).context("write the configuration")?;
-        let child = Command::new(&parallax)
-            .args(["aggregator", "--config"])
-            .arg(&path)
-            .env("PARALLAX_LOG", "warn")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
+        let child = aggregator_command(&parallax, folder, &settings)?
             .spawn()
             .context("start the aggregator")?;
         let aggregator = Self {
