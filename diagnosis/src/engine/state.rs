@@ -223,8 +223,8 @@ pub(super) struct JudgementState {
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
     /// The number of questions per lookup that fits the lookups best.
     pub(super) questions: QuestionsPerLookup,
-    /// Regions that a subject suspects and has not named.
-    pub(super) pending: BTreeMap<JudgementUnit, BTreeSet<Region>>,
+    /// Regions that a subject suspects and has not named, with their probability.
+    pub(super) pending: BTreeMap<JudgementUnit, BTreeMap<Region, f64>>,
     /// Subjects already reported as unexplained.
     pub(super) unexplained: BTreeSet<JudgementUnit>,
     pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,

@@ -231,7 +231,7 @@ pub(crate) struct Judgement {
 /// Without the kinds of failure, five times the residual doubt is allowed.
 const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
-const MIN_CLASS_MASS: f64 = 0.9;
+pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
 /// The same where known causes explain a part of the failures: what they entail is known in part only.
 const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.97;
 /// A tie of more regions than this is not a verdict.

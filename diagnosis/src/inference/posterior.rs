@@ -52,7 +52,7 @@ impl ScoredRegion {
     }
 
     /// Returns the ln prior including the evidence of other subjects.
-    fn ln_prior_with_pool(&self) -> f64 {
+    pub(crate) fn ln_prior_with_pool(&self) -> f64 {
         self.ln_prior + self.ln_pooled
     }
 }

@@ -9,3 +9,12 @@ fn a_node_that_is_cut_off_with_the_aggregator_is_named_and_not_the_network() {
     let named = incidents(include_bytes!("../fixtures/lab/aggregator-node.ndjson.gz"));
     assert_eq!(named, [["client n2 (n2)"]]);
 }
+
+/// The link between two nodes was cut in the middle of a round, after the echoes between them. One round later, an application
+/// behind an ingress Pod at the other end had failed for two rounds, the echoes for one, and "endpoint web-1 fails" was named a
+/// round before the link. The recording ends there.
+#[test]
+fn an_application_behind_a_link_that_may_be_cut_is_not_named() {
+    let named = incidents(include_bytes!("../fixtures/lab/far-ingress.ndjson.gz"));
+    assert!(named.is_empty(), "{named:?}");
+}

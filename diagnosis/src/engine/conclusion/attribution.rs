@@ -1,6 +1,6 @@
 //! Attributes failures of a subject to incidents that other subjects named, and withdraws what these make unnecessary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Micros};
 
@@ -9,7 +9,7 @@ use crate::{
     ids::VantageIx,
     incident::ExplainedSubject,
     inference::{
-        judgement::{ExplainedRegion, Judgement},
+        judgement::{ExplainedRegion, Judgement, MIN_CLASS_MASS},
         judgement_unit::JudgementUnit,
         likelihood::Likelihood,
     },
@@ -60,21 +60,26 @@ impl Engine {
         }
     }
 
-    /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it.
+    /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it, each with its
+    /// probability. Little evidence of a cause is enough to make a consequence of it the less probable explanation.
     pub(super) fn record_pending(
         &mut self,
         unit: &JudgementUnit,
         judgement: &Judgement,
         nothing_reported: bool,
     ) {
-        let suspected = judgement.p_healthy < 0.5 && nothing_reported && !unit.is_latency();
-        if !suspected {
-            self.judgement.pending.remove(unit);
-            return;
+        let mut regions = BTreeMap::new();
+        if nothing_reported && !unit.is_latency() {
+            for finding in &judgement.findings {
+                let class = finding.class.iter().filter(|region| region.is_cluster_wide());
+                regions.extend(class.map(|region| (*region, finding.probability)));
+            }
         }
-        let classes = judgement.findings.iter().flat_map(|finding| &finding.class);
-        let regions = classes.copied().filter(|region| region.is_cluster_wide());
-        self.judgement.pending.insert(unit.clone(), regions.collect());
+        if regions.is_empty() {
+            self.judgement.pending.remove(unit);
+        } else {
+            self.judgement.pending.insert(unit.clone(), regions);
+        }
     }
 
     /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary.
@@ -89,28 +94,21 @@ impl Engine {
         if unit.is_latency() || self.incidents.is_open(unit, finding.region) {
             return None;
         }
-        let pending: BTreeSet<Region> = self
-            .judgement
-            .pending
-            .iter()
-            .filter(|(other, _)| {
-                let are_hosts = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
-                let is_host_beside = *other != unit && are_hosts(other) && are_hosts(unit);
-                is_host_beside || other.depth() < unit.depth()
-            })
-            .flat_map(|(_, regions)| regions)
-            .copied()
-            .filter(|region| *region != finding.region && !judgement.known.contains(region))
-            .collect();
-        let problem = judgement.input.comparison();
-        let mut likelihood = Likelihood::default();
-        let cause = pending.into_iter().find(|region| {
-            !problem.explaining(&[*region], &mut likelihood).is_empty() && {
-                let fixed = [judgement.known.as_slice(), &[*region]].concat();
-                let given = problem.posterior_given(&fixed, &mut likelihood);
-                given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
-            }
+        let suspecting = self.judgement.pending.iter().filter(|(other, _)| {
+            let are_hosts = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
+            let is_host_beside = *other != unit && are_hosts(other) && are_hosts(unit);
+            is_host_beside || other.depth() < unit.depth()
         });
+        let mut pending: BTreeMap<Region, f64> = BTreeMap::new();
+        for (region, probability) in suspecting.flat_map(|(_, regions)| regions) {
+            let highest = pending.entry(*region).or_default();
+            *highest = highest.max(*probability);
+        }
+        let cause = pending
+            .into_iter()
+            .filter(|(region, _)| *region != finding.region && !judgement.known.contains(region))
+            .find(|suspected| may_be_explained(judgement, finding, *suspected))
+            .map(|(region, _)| region);
         let state = self.judgement.units.get_mut(unit)?;
         match cause {
             None => {
@@ -141,6 +139,34 @@ impl Engine {
             failing_clients,
         }
     }
+}
+
+/// Reports whether a region that other subjects suspect, with a probability, explains what a finding does, and is probable enough
+/// to leave the finding without a verdict. That probability takes the place of the region's prior, because the finding's subject
+/// does not see the evidence for it.
+fn may_be_explained(
+    judgement: &Judgement,
+    finding: &ExplainedRegion,
+    (region, probability): (Region, f64),
+) -> bool {
+    let problem = judgement.input.comparison();
+    let mut likelihood = Likelihood::default();
+    let beside_known = |region: Region| [judgement.known.as_slice(), &[region]].concat();
+    let fixed = beside_known(region);
+    let mut scored = judgement.posterior.scored.iter();
+    if let Some(own) = scored.find(|scored| scored.region == finding.region) {
+        let named = problem.ln_marginal(&beside_known(finding.region), &mut likelihood);
+        let suspected = problem.ln_marginal(&fixed, &mut likelihood);
+        let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - suspected;
+        if 1.0 / (1.0 + libm::exp(-ln_odds)) >= MIN_CLASS_MASS {
+            return false;
+        }
+    }
+    if problem.explaining(&[region], &mut likelihood).is_empty() {
+        return false;
+    }
+    let given = problem.posterior_given(&fixed, &mut likelihood);
+    given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
 }
 
 /// Reports whether a region that the subject named earlier explains nothing beyond the known causes and what the subject
