@@ -1,6 +1,6 @@
 //! The state that people look at: the matrix, the incidents, and the age of both.
 
-use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vantage};
+use parallax_model::{EventTime, Front, Micros, OwnFault, Placement, Round, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -159,6 +159,21 @@ pub struct MatrixCell {
     /// such a probe counts neither as a probe nor as a failure.
     #[serde(rename = "failure")]
     pub last_failure: Option<String>,
+    /// The prober's own fault that prevented the newest probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_probed: Option<OwnFault>,
+}
+
+impl MatrixCell {
+    /// Why an `Unknown` cell of a reporting vantage has no evidence, if that is known: the prober's own fault, or the failure of
+    /// an outdated probe.
+    #[must_use]
+    pub fn unknown_reason(&self) -> Option<String> {
+        let own = self
+            .not_probed
+            .map(|fault| format!("not probed: {}", fault.reason()));
+        own.or_else(|| self.last_failure.clone())
+    }
 }
 
 /// State of a cell. Unknown is never shown as ok.

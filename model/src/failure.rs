@@ -91,6 +91,30 @@ label_enum! {
     }
 }
 
+impl OwnFault {
+    /// The reason why the probe was not made, as a clause.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoPort => "the prober has no free local port",
+            Self::NoResources => "the prober is out of file descriptors or memory",
+            Self::Late => "the prober was too busy to start the probe in time",
+            Self::Throttled => "the probe budget is used up",
+            Self::NoRoots => "the prober has no trusted root certificates",
+            Self::NoFamily => "the node has no route of this address family",
+            Self::Stopping => "the prober is stopping",
+            Self::NoResolver => "the prober has no resolver",
+            Self::InvalidAssignment => "the host is not a valid header value or server name",
+            Self::PeerUnavailable => "the peer is restarting or has no plan yet",
+            Self::OutOfScope => "the address is outside the scope of the probe",
+            Self::NoCredential => "the prober has no such credential or cannot read its files",
+            Self::CredentialRefused => {
+                "the prober's configuration does not allow the credential for this host or without TLS"
+            }
+        }
+    }
+}
+
 /// The outcome of one probe.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]

@@ -9,7 +9,9 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Recorded, ReportSeq, TargetId};
+use parallax_model::{
+    Channel, EventTime, Front, Micros, Outcome, OwnFault, Placement, Recorded, ReportSeq, TargetId,
+};
 
 use self::cell::Cell;
 pub(crate) use self::not_excluded::not_excluded_by_mesh;
@@ -40,6 +42,8 @@ struct Row {
     /// The vantages planned to probe it.
     planned: Vec<VantageIx>,
     cells: BTreeMap<VantageIx, Cell>,
+    /// The newest probe that each vantage did not make because of a fault of its own.
+    not_probed: BTreeMap<VantageIx, (ProbeOrder, OwnFault)>,
 }
 
 /// Detects changes of [`Matrix::seen`].
@@ -109,7 +113,11 @@ impl Matrix {
             keep_earliest(&mut row.first_success, observation.started);
         }
         let shown_channel = matches!(observation.channel, Channel::Vip | Channel::Dns);
-        if !shown_channel || matches!(observation.outcome, Outcome::NotProbed { .. }) {
+        if !shown_channel {
+            return;
+        }
+        if let Outcome::NotProbed { fault } = observation.outcome {
+            row.add_not_probed(place.vantage, (observation.started, observation.seq), fault);
             return;
         }
         if let Some(front) = observation.front
@@ -154,6 +162,7 @@ impl Matrix {
             row.planned = numbers.collect();
             row.default_front = default_front(new, id);
             row.cells.retain(|vantage, _| is_known(*vantage));
+            row.not_probed.retain(|vantage, _| is_known(*vantage));
             for (vantage, cell) in &mut row.cells {
                 let front = cell.front.or(row.default_front);
                 if !front.is_some_and(|front| stays(&front)) {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{EventTime, Micros, Round, TargetId, Vantage};
+use parallax_model::{EventTime, Micros, OwnFault, Round, TargetId, Vantage};
 
 use super::{
-    Matrix, Row,
+    Matrix, ProbeOrder, Row,
     cell::{Cell, RoundCounts},
 };
 use crate::{
@@ -209,7 +209,10 @@ impl Row {
         asking
             .into_iter()
             .map(|(column, vantage)| match self.cells.get(&vantage) {
-                Some(cell) => cell.view(column, window, counts_success(vantage)),
+                Some(cell) => MatrixCell {
+                    not_probed: self.not_probed(vantage, cell.last, window),
+                    ..cell.view(column, window, counts_success(vantage))
+                },
                 None => MatrixCell {
                     vantage: column,
                     state: CellState::Unknown,
@@ -222,9 +225,30 @@ impl Row {
                     probes: 0,
                     failures: 0,
                     last_failure: None,
+                    not_probed: self.not_probed(vantage, None, window),
                 },
             })
             .collect()
+    }
+
+    /// Adds a probe that a vantage did not make.
+    pub(super) fn add_not_probed(&mut self, vantage: VantageIx, order: ProbeOrder, fault: OwnFault) {
+        let newest = self.not_probed.entry(vantage).or_insert((order, fault));
+        if newest.0 <= order {
+            *newest = (order, fault);
+        }
+    }
+
+    /// The fault that prevented the newest probe from a vantage, unless a later one, at `last`, was made.
+    fn not_probed(
+        &self,
+        vantage: VantageIx,
+        last: Option<ProbeOrder>,
+        window: FreshnessWindow,
+    ) -> Option<OwnFault> {
+        let (order, fault) = self.not_probed.get(&vantage)?;
+        let is_newest = last.is_none_or(|last| last < *order);
+        (is_newest && window.is_fresh(order.0.round(window.interval))).then_some(*fault)
     }
 }
 
@@ -261,6 +285,7 @@ impl Cell {
                 }),
                 _ => None,
             },
+            not_probed: None,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! I1: the cluster cannot reach its own public name, from observations to the sentence.
 
 use crate::simulated_mesh::{INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local};
-use parallax_diagnosis::{verdict::IncidentState, view::CellState};
-use parallax_model::Placement;
+use parallax_diagnosis::{
+    verdict::IncidentState,
+    view::{CellState, MatrixRow},
+};
+use parallax_model::{Outcome, OwnFault, Placement};
 
 fn healthy(_: &Probe) -> Option<(&'static str, &'static str)> {
     None
@@ -64,6 +67,48 @@ fn the_evidence_is_what_the_operator_needed_days_to_collect() {
     assert_eq!(verdict.causes[0].id, "F1");
     assert!(verdict.probability.get() > 0.98);
     insta::assert_json_snapshot!("i1_verdict", verdict);
+}
+
+#[test]
+fn a_cell_shows_why_its_prober_did_not_probe() {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Cluster"));
+    let cells = |mesh: &SimulatedMesh| {
+        let view = mesh.engine.view(parallax_model::EventTime(2_000_000));
+        let row = |r: &&MatrixRow| r.target.as_str() == "http://h0.example.test/";
+        view.matrix.iter().find(row).unwrap().cells.clone()
+    };
+    let probes = mesh.probes(0);
+    for probe in &probes {
+        let mut recorded = mesh.record(probe, &healthy);
+        if recorded.vantage.to_string() == "n2/pod" {
+            recorded.observation.outcome = Outcome::NotProbed {
+                fault: OwnFault::NoCredential,
+            };
+        }
+        mesh.engine.observe(&recorded);
+    }
+    let shown: Vec<_> = cells(&mesh).iter().map(|c| (c.state, c.not_probed)).collect();
+    assert_eq!(
+        shown,
+        [
+            (CellState::Ok, None),
+            (CellState::Unknown, Some(OwnFault::NoCredential)),
+            (CellState::Ok, None)
+        ]
+    );
+    assert_eq!(
+        cells(&mesh)[1].unknown_reason().as_deref(),
+        Some("not probed: the prober has no such credential or cannot read its files")
+    );
+    for probe in &probes {
+        let mut recorded = mesh.record(probe, &healthy);
+        recorded.observation.started = parallax_model::EventTime(1_900_000);
+        mesh.engine.observe(&recorded);
+    }
+    assert!(
+        cells(&mesh).iter().all(|c| c.not_probed.is_none()),
+        "it is probed again"
+    );
 }
 
 #[test]

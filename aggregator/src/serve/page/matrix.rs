@@ -303,7 +303,7 @@ impl Cell {
         let (class, symbol, word) = state_style(cell.state);
         let mut title = format!("{}: {word}", vantage.vantage);
         if cell.state == CellState::Unknown {
-            let reason = silence_reason(vantage, now).or_else(|| cell.last_failure.clone());
+            let reason = silence_reason(vantage, now).or_else(|| cell.unknown_reason());
             let reason = reason.unwrap_or_else(|| "no fresh evidence".to_owned());
             title = format!("{title}; {reason}");
         } else {

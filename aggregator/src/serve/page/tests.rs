@@ -14,7 +14,7 @@ use parallax_diagnosis::{
 use parallax_fixtures::*;
 use parallax_history::store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState};
 use parallax_kubernetes::topology_state::{SourceError, SourceNote, TopologyState};
-use parallax_model::{Channel, Probability};
+use parallax_model::{Channel, OwnFault, Probability};
 
 use super::*;
 
@@ -111,6 +111,16 @@ fn a_stale_view_is_marked() {
     assert!(page("stale", &view, &sound()).contains("The diagnosis has not advanced for 40 s"));
     view.at = ago(1);
     assert!(!page("fresh", &view, &sound()).contains("has not advanced"));
+}
+
+#[test]
+fn a_cell_that_was_not_probed_says_why() {
+    let mut view = troubled();
+    let cell = &mut view.matrix[0].cells[0];
+    cell.state = CellState::Unknown;
+    cell.not_probed = Some(OwnFault::CredentialRefused);
+    let html = page("not-probed", &view, &sound());
+    assert!(html.contains("not probed: the prober&#39;s configuration does not allow the credential"));
 }
 
 #[test]

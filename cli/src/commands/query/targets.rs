@@ -1,6 +1,6 @@
 //! `parallax targets`: lists targets and whether they are reachable.
 
-use parallax_diagnosis::view::{CellState, MatrixRow};
+use parallax_diagnosis::view::{CellState, MatrixCell, MatrixRow};
 use serde_json::Value;
 
 use super::{ApiClient, Output, ServerArgs, fetch_state, output_format::TextTable};
@@ -75,10 +75,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .cells
             .iter()
             .filter(|cell| cell.last_failure.is_some())
-            .max_by_key(|cell| cell.last_probe);
-        let failed = failed
-            .and_then(|cell| cell.last_failure.clone())
-            .unwrap_or_default();
+            .max_by_key(|cell| cell.last_probe)
+            .and_then(|cell| cell.last_failure.clone());
+        let not_probed = || row.cells.iter().find_map(MatrixCell::unknown_reason);
+        let failed = failed.or_else(not_probed).unwrap_or_default();
         let baseline = row.usual_answers();
         let mut cells = vec![
             (row.target.as_str(), None),
