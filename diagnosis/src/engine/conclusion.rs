@@ -25,6 +25,7 @@ use crate::{
     regions::Region,
     verdict::Subject,
 };
+pub(super) use attribution::Suspicion;
 use finding::WeighedFinding;
 pub(crate) use investigation::TentativeCause;
 

@@ -9,8 +9,11 @@ use std::{
 use parallax_model::{EventTime, Front, Round, ServiceKey, TargetId, TtlEvidence, Vantage};
 
 use super::{
-    answer_baselines::AnswerBaselines, conclusion::TentativeCause, expired_evidence::HealthyRounds,
-    negative_cache::NegativeUntil, related_subjects::RelatedEvidence,
+    answer_baselines::AnswerBaselines,
+    conclusion::{Suspicion, TentativeCause},
+    expired_evidence::HealthyRounds,
+    negative_cache::NegativeUntil,
+    related_subjects::RelatedEvidence,
 };
 use crate::{
     evidence::{
@@ -223,8 +226,8 @@ pub(super) struct JudgementState {
     pub(super) tentative_causes: BTreeMap<JudgementUnit, Option<TentativeCause>>,
     /// The number of questions per lookup that fits the lookups best.
     pub(super) questions: QuestionsPerLookup,
-    /// Regions that a subject suspects and has not named, with their probability.
-    pub(super) pending: BTreeMap<JudgementUnit, BTreeMap<Region, f64>>,
+    /// Regions that a subject suspects and has not named.
+    pub(super) pending: BTreeMap<JudgementUnit, BTreeMap<Region, Suspicion>>,
     /// Subjects already reported as unexplained.
     pub(super) unexplained: BTreeSet<JudgementUnit>,
     pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,

@@ -22,6 +22,27 @@ const MAX_HELD_ROUNDS: u64 = 3;
 /// A region that gains less than this beyond the known causes is not a fault of its own, in nats.
 const MIN_OWN_GAIN: f64 = 3.0;
 
+/// Probability of a region from which another subject waits for its cause.
+const MIN_SUSPICION: f64 = 0.2;
+
+/// How strongly a subject suspects a region that it did not name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::engine) enum Suspicion {
+    /// With this probability, and less than even odds.
+    Possible(f64),
+    /// Something is wrong, and this is the best explanation.
+    Likely,
+}
+
+impl Suspicion {
+    const fn stronger(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Possible(a), Self::Possible(b)) => Self::Possible(a.max(b)),
+            _ => Self::Likely,
+        }
+    }
+}
+
 impl Engine {
     /// Makes the subject a member of the incidents that explain its failures, and withdraws its own verdicts that they make
     /// unnecessary. `reported` are the ids of the incidents that it named in this round.
@@ -60,8 +81,7 @@ impl Engine {
         }
     }
 
-    /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it, each with its
-    /// probability. Little evidence of a cause is enough to make a consequence of it the less probable explanation.
+    /// Records the regions that the subject suspects and did not name, for the subjects that are judged after it.
     pub(super) fn record_pending(
         &mut self,
         unit: &JudgementUnit,
@@ -71,8 +91,15 @@ impl Engine {
         let mut regions = BTreeMap::new();
         if nothing_reported && !unit.is_latency() {
             for finding in &judgement.findings {
+                let suspicion = if judgement.p_healthy < 0.5 {
+                    Suspicion::Likely
+                } else if finding.probability >= MIN_SUSPICION {
+                    Suspicion::Possible(finding.probability)
+                } else {
+                    continue;
+                };
                 let class = finding.class.iter().filter(|region| region.is_cluster_wide());
-                regions.extend(class.map(|region| (*region, finding.probability)));
+                regions.extend(class.map(|region| (*region, suspicion)));
             }
         }
         if regions.is_empty() {
@@ -94,30 +121,38 @@ impl Engine {
         if unit.is_latency() || self.incidents.is_open(unit, finding.region) {
             return None;
         }
-        let suspecting = self.judgement.pending.iter().filter(|(other, _)| {
-            let are_hosts = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
-            let is_host_beside = *other != unit && are_hosts(other) && are_hosts(unit);
-            is_host_beside || other.depth() < unit.depth()
-        });
-        let mut pending: BTreeMap<Region, f64> = BTreeMap::new();
-        for (region, probability) in suspecting.flat_map(|(_, regions)| regions) {
-            let highest = pending.entry(*region).or_default();
-            *highest = highest.max(*probability);
+        let is_host = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
+        let mut pending: BTreeMap<Region, Suspicion> = BTreeMap::new();
+        for (other, regions) in &self.judgement.pending {
+            let is_nearer = other.depth() < unit.depth();
+            let is_host_beside = other != unit && is_host(other) && is_host(unit);
+            for (region, suspicion) in regions {
+                let counts = match suspicion {
+                    Suspicion::Likely => is_nearer || is_host_beside,
+                    Suspicion::Possible(_) => is_nearer && is_host(unit),
+                };
+                if counts && *region != finding.region && !judgement.known.contains(region) {
+                    let strongest = pending.entry(*region).or_insert(*suspicion);
+                    *strongest = strongest.stronger(*suspicion);
+                }
+            }
         }
         let cause = pending
             .into_iter()
-            .filter(|(region, _)| *region != finding.region && !judgement.known.contains(region))
-            .find(|suspected| may_be_explained(judgement, finding, *suspected))
-            .map(|(region, _)| region);
+            .find(|suspected| may_be_explained(judgement, finding, *suspected));
         let state = self.judgement.units.get_mut(unit)?;
         match cause {
             None => {
                 state.held_since = None;
                 None
             }
-            Some(region) => {
+            Some((region, suspicion)) => {
                 let since = *state.held_since.get_or_insert(at);
-                (at - since < Micros(MAX_HELD_ROUNDS * self.settings.interval.0)).then_some(region)
+                let rounds = match suspicion {
+                    Suspicion::Likely => MAX_HELD_ROUNDS,
+                    Suspicion::Possible(_) => 1,
+                };
+                (at - since < Micros(rounds * self.settings.interval.0)).then_some(region)
             }
         }
     }
@@ -141,22 +176,22 @@ impl Engine {
     }
 }
 
-/// Reports whether a region that other subjects suspect, with a probability, explains what a finding does, and is probable enough
-/// to leave the finding without a verdict. That probability takes the place of the region's prior, because the finding's subject
-/// does not see the evidence for it.
+/// Reports whether a region that other subjects suspect explains what a finding does. A region that is only possible must leave
+/// the finding without a verdict, too: its probability takes the place of its prior, because the finding's subject does not see the
+/// evidence for it.
 fn may_be_explained(
     judgement: &Judgement,
     finding: &ExplainedRegion,
-    (region, probability): (Region, f64),
+    (region, suspicion): (Region, Suspicion),
 ) -> bool {
     let problem = judgement.input.comparison();
     let mut likelihood = Likelihood::default();
     let beside_known = |region: Region| [judgement.known.as_slice(), &[region]].concat();
-    let fixed = beside_known(region);
     let mut scored = judgement.posterior.scored.iter();
-    if let Some(own) = scored.find(|scored| scored.region == finding.region) {
+    let own = scored.find(|scored| scored.region == finding.region);
+    if let (Suspicion::Possible(probability), Some(own)) = (suspicion, own) {
         let named = problem.ln_marginal(&beside_known(finding.region), &mut likelihood);
-        let suspected = problem.ln_marginal(&fixed, &mut likelihood);
+        let suspected = problem.ln_marginal(&beside_known(region), &mut likelihood);
         let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - suspected;
         if 1.0 / (1.0 + libm::exp(-ln_odds)) >= MIN_CLASS_MASS {
             return false;
@@ -165,7 +200,7 @@ fn may_be_explained(
     if problem.explaining(&[region], &mut likelihood).is_empty() {
         return false;
     }
-    let given = problem.posterior_given(&fixed, &mut likelihood);
+    let given = problem.posterior_given(&beside_known(region), &mut likelihood);
     given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
 }
 
