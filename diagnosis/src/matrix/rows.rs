@@ -208,25 +208,26 @@ impl Row {
         asking.dedup();
         asking
             .into_iter()
-            .map(|(column, vantage)| match self.cells.get(&vantage) {
-                Some(cell) => MatrixCell {
-                    not_probed: self.not_probed(vantage, cell.last, window),
-                    ..cell.view(column, window, counts_success(vantage))
-                },
-                None => MatrixCell {
-                    vantage: column,
-                    state: CellState::Unknown,
-                    placement: topology.placement(
-                        world.vantages.name(vantage),
-                        self.default_front.as_ref(),
-                        None,
-                    ),
-                    last_probe: None,
-                    probes: 0,
-                    failures: 0,
-                    last_failure: None,
-                    not_probed: self.not_probed(vantage, None, window),
-                },
+            .map(|(column, vantage)| {
+                let cell = self.cells.get(&vantage);
+                let not_probed = self.not_probed(vantage, cell.and_then(|cell| cell.last), window);
+                match cell {
+                    Some(cell) => cell.view(column, window, counts_success(vantage), not_probed),
+                    None => MatrixCell {
+                        vantage: column,
+                        state: CellState::Unknown,
+                        placement: topology.placement(
+                            world.vantages.name(vantage),
+                            self.default_front.as_ref(),
+                            None,
+                        ),
+                        last_probe: None,
+                        probes: 0,
+                        failures: 0,
+                        last_failure: None,
+                        not_probed,
+                    },
+                }
             })
             .collect()
     }
@@ -253,7 +254,13 @@ impl Row {
 }
 
 impl Cell {
-    fn view(&self, column: usize, window: FreshnessWindow, counts_success: bool) -> MatrixCell {
+    fn view(
+        &self,
+        column: usize,
+        window: FreshnessWindow,
+        counts_success: bool,
+        not_probed: Option<OwnFault>,
+    ) -> MatrixCell {
         // Only fresh rounds are evidence; without them a cell is never ok.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
         let tally = fresh.fold(RoundCounts::default(), |sum, (round, tally)| {
@@ -285,7 +292,7 @@ impl Cell {
                 }),
                 _ => None,
             },
-            not_probed: None,
+            not_probed,
         }
     }
 }

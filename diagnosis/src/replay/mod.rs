@@ -36,7 +36,7 @@ use trial::TrialReader;
 /// 3. A known cause explains failures from its beginning to its end only, and balancers may avoid a node that fails. A fault
 ///    that came back once is over soon after the length of its pause.
 /// 4. A further fault may begin after the known causes.
-/// 5. A verdict waits for a cause that another subject suspects with little evidence.
+/// 5. A verdict of a host waits for a cause that its address or the network finds possible.
 pub const ENGINE_VERSION: u32 = 5;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -22,15 +22,15 @@ const MAX_HELD_ROUNDS: u64 = 3;
 /// A region that gains less than this beyond the known causes is not a fault of its own, in nats.
 const MIN_OWN_GAIN: f64 = 3.0;
 
-/// Probability of a region from which another subject waits for its cause.
+/// Probability from which a region that is not named yet is a possible cause of what fails behind it.
 const MIN_SUSPICION: f64 = 0.2;
 
 /// How strongly a subject suspects a region that it did not name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::engine) enum Suspicion {
-    /// With this probability, and less than even odds.
+    /// Nothing may be wrong; the region has this probability.
     Possible(f64),
-    /// Something is wrong, and this is the best explanation.
+    /// Something is wrong, and the region explains it best.
     Likely,
 }
 
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary.
-    /// That subject gets a few rounds to name it.
+    /// That subject gets a few rounds to name it; a host waits one round for a region that is merely possible.
     pub(super) fn pending_explanation(
         &mut self,
         unit: &JudgementUnit,
