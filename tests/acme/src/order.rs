@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use instant_acme::{Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order};
+use instant_acme::{Account, AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order};
 use tokio::time;
 
 use crate::verdict::{ExplainedVerdict, Verdict};
@@ -59,7 +59,7 @@ impl PendingOrder {
     }
 
     async fn ended(mut self) -> anyhow::Result<ExplainedVerdict> {
-        {
+        let acceptance = {
             let mut authorizations = self.order.authorizations();
             let mut authorization = authorizations.next().await.context("no authorization")??;
             authorization
@@ -67,8 +67,15 @@ impl PendingOrder {
                 .context("no HTTP-01 challenge")?
                 .set_ready()
                 .await
-                .context("accepting the challenge")?;
-        }
+        };
+        // Pebble validates concurrently with its answer (`ValidateChallenge` in Pebble's `va/va.go` only queues the
+        // challenge). A validation that fails at once is part of that answer, and the client reports its problem as
+        // an error of the acceptance. The authorization, which Pebble changes first, tells the two apart.
+        let mut problem_of_acceptance = match acceptance {
+            Ok(()) => None,
+            Err(error @ Error::Api(_)) => Some(error),
+            Err(error) => return Err(error).context("accepting the challenge"),
+        };
         let mut authorizations = self.order.authorizations();
         let mut authorization = authorizations.next().await.context("no authorization")??;
         loop {
@@ -77,7 +84,11 @@ impl PendingOrder {
                 .await
                 .context("fetching the authorization")?;
             match state.status {
-                AuthorizationStatus::Pending => {}
+                AuthorizationStatus::Pending => {
+                    if let Some(error) = problem_of_acceptance.take() {
+                        return Err(error).context("accepting the challenge");
+                    }
+                }
                 AuthorizationStatus::Valid => {
                     return Ok(ExplainedVerdict {
                         verdict: Verdict::Valid,
