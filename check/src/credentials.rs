@@ -46,6 +46,7 @@ impl CheckOptions {
             Some(CredentialSource {
                 name: name(known),
                 files: files?,
+                header: None,
                 hosts: hosts.clone(),
                 allow_plaintext: false,
             })
@@ -54,6 +55,7 @@ impl CheckOptions {
         let proxy = proxy.map(|(file, proxy)| CredentialSource {
             name: name(PROXY),
             files: CredentialFiles::BasicAuth(file.clone()),
+            header: None,
             hosts: vec![HostRule::exact(&proxy.host)],
             // A proxy is asked in plain text, and this one was named together with the file.
             allow_plaintext: true,

@@ -77,7 +77,9 @@ pub use probe::{
 };
 pub use scope::{AddressRange, InvalidRange, ReservedRange, Scope};
 pub use server::ServerProduct;
-pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
+pub use target::{
+    Forbidden, InvalidTarget, Target, TargetSpec, Whence, reserved_header_reason, reserved_headers,
+};
 pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};
 pub use wire::{Recorded, ReportAnswer, ReportHeader, Resend, WIRE_VERSION};

@@ -64,7 +64,8 @@ pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
 pub use context::ProbeContext;
 pub use credentials::{
-    CredentialFiles, CredentialSource, CredentialStore, HostRule, InvalidCredentials, InvalidHostRule,
+    CredentialFiles, CredentialHeader, CredentialSource, CredentialStore, HostRule, InvalidCredentialHeader,
+    InvalidCredentials, InvalidHostRule,
 };
 pub use facts::FactSources;
 pub use probe::{SERVED_BY_HEADERS, run};

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use parallax_model::CredentialName;
-use parallax_prober::{CredentialFiles, CredentialSource, CredentialStore, HostRule};
+use parallax_prober::{CredentialFiles, CredentialHeader, CredentialSource, CredentialStore, HostRule};
 use serde::Deserialize;
 
 use crate::exit::Failure;
@@ -22,6 +22,8 @@ struct Entry {
     name: CredentialName,
     /// A mounted Secret; relative to the folder of the file.
     directory: PathBuf,
+    /// The request header of the secret; without it, `Authorization`.
+    header: Option<String>,
     hosts: Vec<String>,
     #[serde(default)]
     allow_plaintext: bool,
@@ -61,7 +63,12 @@ fn parse(text: &str, folder: &Path) -> Result<Vec<CredentialSource>, String> {
         let hosts = hosts
             .collect::<Result<_, _>>()
             .map_err(|error| format!("hosts of the credential {}: {error}", entry.name))?;
+        let header = entry.header.as_deref().map(str::parse::<CredentialHeader>);
+        let header = header
+            .transpose()
+            .map_err(|error| format!("header of the credential {}: {error}", entry.name))?;
         Ok(CredentialSource {
+            header,
             name: entry.name,
             files: CredentialFiles::Directory(folder.join(entry.directory)),
             hosts,
@@ -77,16 +84,17 @@ mod tests {
 
     #[test]
     fn each_credential_has_a_directory_and_the_hosts_it_is_for() {
-        let text = "credentials:\n- name: shop\n  directory: shop\n  hosts: [shop.example.com, '*.shop.example.com']\n- {name: proxy, directory: /run/proxy, hosts: [proxy.example.com], allowPlaintext: true}\n";
+        let text = "credentials:\n- name: shop\n  directory: shop\n  hosts: [shop.example.com, '*.shop.example.com']\n- {name: proxy, directory: /run/proxy, hosts: [proxy.example.com], allowPlaintext: true}\n- {name: key, directory: key, header: X-Api-Key, hosts: [api.example.com]}\n";
         let sources = parse(text, Path::new("/etc/parallax")).unwrap();
-        assert_eq!(sources.len(), 2);
+        assert_eq!(sources.len(), 3);
         assert_eq!(
             sources[0].files,
             CredentialFiles::Directory("/etc/parallax/shop".into())
         );
         assert_eq!((sources[0].hosts.len(), sources[0].allow_plaintext), (2, false));
         assert_eq!(sources[1].files, CredentialFiles::Directory("/run/proxy".into()));
-        assert!(sources[1].allow_plaintext);
+        assert!(sources[1].allow_plaintext && sources[1].header.is_none());
+        assert_eq!(sources[2].header, "x-api-key".parse().ok());
         assert_eq!(parse("credentials: []", Path::new(".")).unwrap(), []);
     }
 
@@ -101,6 +109,14 @@ mod tests {
             (
                 "{name: shop, directory: a, hosts: ['*']}",
                 "hosts of the credential shop",
+            ),
+            (
+                "{name: shop, directory: a, hosts: [a.test], header: 'X-Api-Key: s3cret'}",
+                "header of the credential shop: expected a header name",
+            ),
+            (
+                "{name: shop, directory: a, hosts: [a.test], header: host}",
+                "the header host cannot carry a credential",
             ),
             (
                 "{name: shop, directory: a, hosts: [a.test], token: s3cret}",

@@ -8,6 +8,9 @@ credentials:
 - name: {{ .name | quote }}
   directory: {{ .name | quote }}
   hosts: [{{ range $i, $host := .hosts }}{{ if $i }}, {{ end }}{{ $host | quote }}{{ end }}]
+  {{- with .header }}
+  header: {{ . | quote }}
+  {{- end }}
   {{- if .allowPlaintext }}
   allowPlaintext: true
   {{- end }}

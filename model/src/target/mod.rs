@@ -13,6 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use must_not_answer::{Forbidden, Whence};
+pub use request_headers::{reserved_header_reason, reserved_headers};
 
 use crate::{
     BodyPattern, CredentialName, DnsTransport, EscapedBytes, ExpectedStatus, HttpProxyUrl, HttpVersion,

@@ -10,9 +10,8 @@ const MAX_HEADERS: usize = 16;
 /// Maximum size of all names and values in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Headers that a target must not set, with what to do instead.
-const REFUSED: &[(&[&str], &str)] = &[
-    (&["host"], "the host of the url is sent; remove the header"),
+/// Headers whose values are secrets, with what to do instead.
+const SECRET: &[(&[&str], &str)] = &[
     (
         &["authorization"],
         "a header's value appears in plans, recordings and the API; use credential",
@@ -21,6 +20,11 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["cookie"],
         "a cookie usually carries a session, and a header's value appears in plans, recordings and the API; use credential",
     ),
+];
+
+/// Headers that the prober sets itself, with what to do instead.
+const RESERVED: &[(&[&str], &str)] = &[
+    (&["host"], "the host of the url is sent; remove the header"),
     (
         &["content-length", "transfer-encoding"],
         "the prober frames the body itself; remove the header",
@@ -87,13 +91,7 @@ pub(super) fn check(headers: &BTreeMap<String, String>) -> Result<(), InvalidTar
             );
         }
         let lower = name.to_ascii_lowercase();
-        if lower.starts_with(PROXY_PREFIX) {
-            return refused(
-                name,
-                "it is for the proxy only; use httpProxy and proxyCredential",
-            );
-        }
-        if let Some((_, reason)) = REFUSED.iter().find(|(names, _)| names.contains(&lower.as_str())) {
+        if let Some(reason) = reserved_header_reason(&lower).or_else(|| reason_in(SECRET, &lower)) {
             return refused(name, reason);
         }
         if !is_value(value) {
@@ -110,6 +108,25 @@ pub(super) fn check(headers: &BTreeMap<String, String>) -> Result<(), InvalidTar
         }
     }
     Ok(())
+}
+
+/// Why neither a target nor a credential may set this header, with what to do instead; `name` is in lower case.
+#[must_use]
+pub fn reserved_header_reason(name: &str) -> Option<&'static str> {
+    if name.starts_with(PROXY_PREFIX) {
+        return Some("it is for the proxy only; use httpProxy and proxyCredential");
+    }
+    reason_in(RESERVED, name)
+}
+
+/// The names for which [`reserved_header_reason`] has a reason of their own, in lower case.
+pub fn reserved_headers() -> impl Iterator<Item = &'static str> {
+    RESERVED.iter().flat_map(|(names, _)| *names).copied()
+}
+
+fn reason_in(list: &[(&[&str], &'static str)], name: &str) -> Option<&'static str> {
+    let (_, reason) = list.iter().find(|(names, _)| names.contains(&name))?;
+    Some(reason)
 }
 
 /// `tchar` of RFC 9110 §5.6.2.

@@ -4,18 +4,20 @@
 //! header value or as a key inside a TLS configuration. Nothing is cached: the files are small and local, and a copy
 //! in memory would outlive a rotation. A probe whose credential cannot be used is not made.
 
+mod header;
 mod host_rule;
 mod secret;
 mod source;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use parallax_model::{CredentialName, HostName, OwnFault, Phase};
 use parking_lot::Mutex;
 use rustls::sign::CertifiedKey;
 
 pub use self::{
+    header::{CredentialHeader, InvalidCredentialHeader},
     host_rule::{HostRule, InvalidHostRule},
     source::CredentialFiles,
 };
@@ -34,6 +36,9 @@ pub struct CredentialSource {
     pub name: CredentialName,
     /// The files with the secret.
     pub files: CredentialFiles,
+    /// The request header that carries the secret as it is. Without it, the secret is sent as `Authorization` with its
+    /// scheme.
+    pub header: Option<CredentialHeader>,
     /// The hosts that the credential is for. It is never sent to any other.
     pub hosts: Vec<HostRule>,
     /// Whether the credential may be sent without TLS, or to a server whose certificate is not verified.
@@ -101,20 +106,35 @@ impl CredentialStore {
         Ok(store)
     }
 
-    /// The value of an `Authorization` or `Proxy-Authorization` header for this recipient.
-    pub(crate) fn authorization(
+    /// The request header with this credential for an origin.
+    pub(crate) fn request_header(
+        &self,
+        name: &CredentialName,
+        to: Recipient<'_>,
+    ) -> Result<(HeaderName, HeaderValue), EarlyEnd> {
+        let shown = if to.authenticated { "verified" } else { "plain" };
+        self.logging((name, to.host, shown), || {
+            let source = self.permitted_for(name, to)?;
+            let (header, value) = match &source.header {
+                Some(header) => (header.name().clone(), source.files.header_value()),
+                None => (AUTHORIZATION, source.files.authorization()),
+            };
+            Ok((header, value.map_err(|reason| unusable(name, &reason))?))
+        })
+    }
+
+    /// The value of the header `Proxy-Authorization` for a proxy.
+    pub(crate) fn proxy_authorization(
         &self,
         name: &CredentialName,
         to: Recipient<'_>,
     ) -> Result<HeaderValue, EarlyEnd> {
-        let shown = if to.authenticated { "verified" } else { "plain" };
-        self.logging((name, to.host, shown), || {
-            let source = self.permitted(name, to.host)?;
-            if !to.authenticated && !source.allow_plaintext {
+        self.logging((name, to.host, "proxy"), || {
+            let source = self.permitted_for(name, to)?;
+            if let Some(header) = &source.header {
                 return Err(refused(format!(
-                    "the credential {name} would be sent to {} in plain text or to a server that the prober's own roots do not \
-                     verify; use https without tlsVerify: false and extraRoots, or set allowPlaintext for it",
-                    to.host
+                    "the credential {name} is sent as {header}, and a proxy expects Proxy-Authorization; use a \
+                     credential without a header as proxyCredential"
                 )));
             }
             source.files.authorization().map_err(|reason| unusable(name, &reason))
@@ -135,6 +155,18 @@ impl CredentialStore {
                 .client_certificate()
                 .map_err(|reason| unusable(name, &reason))
         })
+    }
+
+    fn permitted_for(&self, name: &CredentialName, to: Recipient<'_>) -> Result<&CredentialSource, EarlyEnd> {
+        let source = self.permitted(name, to.host)?;
+        if !to.authenticated && !source.allow_plaintext {
+            return Err(refused(format!(
+                "the credential {name} would be sent to {} in plain text or to a server that the prober's own roots do not \
+                 verify; use https without tlsVerify: false and extraRoots, or set allowPlaintext for it",
+                to.host
+            )));
+        }
+        Ok(source)
     }
 
     fn permitted(&self, name: &CredentialName, host: &HostName) -> Result<&CredentialSource, EarlyEnd> {

@@ -48,6 +48,43 @@ impl CredentialFiles {
         }
     }
 
+    /// Reads the secret and builds the value of a header of its own, as it is. No error contains a secret.
+    pub(super) fn header_value(&self) -> Result<HeaderValue, String> {
+        let path = match self {
+            Self::BearerToken(path) => path.clone(),
+            Self::Directory(directory) => {
+                let (token, username) = (directory.join("token"), directory.join("username"));
+                if !token.exists() || username.exists() {
+                    return Err(format!(
+                        "expected the key token, without username and password, in {} for a credential with a header",
+                        directory.display()
+                    ));
+                }
+                token
+            }
+            Self::BasicAuth(path)
+            | Self::ClientCertificate {
+                certificate: path, ..
+            } => {
+                return Err(format!(
+                    "expected a token for a header, and {} is none",
+                    path.display()
+                ));
+            }
+        };
+        let secret = Secret::read(&path)?;
+        // A `Cookie` or an `Authorization` with its scheme contains spaces.
+        let visible = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+        let inner = secret.bytes().trim_ascii();
+        if inner.is_empty() || inner.len() < secret.bytes().len() || !inner.iter().all(visible) {
+            return Err(format!(
+                "expected one line of visible ASCII characters, without a space at either end, in {}",
+                path.display()
+            ));
+        }
+        header(&path, "", secret.bytes())
+    }
+
     /// Reads the certificate and its key. No error contains a secret.
     pub(super) fn client_certificate(&self) -> Result<ClientCertificate, String> {
         match self {

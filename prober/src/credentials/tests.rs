@@ -13,6 +13,7 @@ fn source(files: CredentialFiles, allow_plaintext: bool) -> CredentialSource {
     CredentialSource {
         name: "shop".parse().unwrap(),
         files,
+        header: None,
         hosts: vec!["shop.example.test".parse().unwrap()],
         allow_plaintext,
     }
@@ -30,7 +31,9 @@ fn obtained(
         host: &host,
         authenticated,
     };
-    store.authorization(&"shop".parse().unwrap(), to)
+    let (header, value) = store.request_header(&"shop".parse().unwrap(), to)?;
+    assert_eq!(header, AUTHORIZATION);
+    Ok(value)
 }
 
 fn mounted(keys: &[(&str, &str)]) -> tempfile::TempDir {
@@ -87,6 +90,70 @@ fn what_cannot_be_read_is_no_credential_and_the_reason_contains_no_secret() {
 }
 
 #[test]
+fn a_credential_with_a_header_is_the_content_of_its_token() {
+    let shop = host("shop.example.test");
+    let to = Recipient {
+        host: &shop,
+        authenticated: true,
+    };
+    let basic: &[_] = &[("username", "s3cret"), ("password", "s3cret")];
+    for (keys, expected) in [
+        (&[("token", "s3cret\n")][..], Ok("s3cret")),
+        (&[("token", "session=s3cret; a=b")], Ok("session=s3cret; a=b")),
+        (
+            &[("token", "s3cret\r\nX-Other: 1")],
+            Err("one line of visible ASCII"),
+        ),
+        (&[("token", " s3cret")], Err("one line of visible ASCII")),
+        (&[("token", "")], Err("one line of visible ASCII")),
+        (basic, Err("expected the key token, without username")),
+        (&[], Err("expected the key token, without username")),
+    ] {
+        let folder = mounted(keys);
+        let credential = CredentialSource {
+            header: "X-Api-Key".parse().ok(),
+            ..source(directory(folder.path()), false)
+        };
+        let store = CredentialStore::new(vec![credential]).unwrap();
+        match (store.request_header(&"shop".parse().unwrap(), to), expected) {
+            (Ok((header, value)), Ok(expected)) => {
+                assert_eq!(
+                    (header.as_str(), value.to_str().unwrap()),
+                    ("x-api-key", expected)
+                );
+                assert_eq!(format!("{value:?}"), "Sensitive");
+            }
+            (Err(end), Err(expected)) => {
+                assert_eq!(end.origin, FailureOrigin::Own(OwnFault::NoCredential));
+                let detail = end.detail.unwrap();
+                assert!(detail.contains(expected) && !detail.contains("cret"), "{detail}");
+            }
+            (got, _) => panic!("{keys:?}: {got:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_credential_with_a_header_is_not_sent_to_a_proxy() {
+    let folder = mounted(&[("token", "s3cret")]);
+    let credential = CredentialSource {
+        header: "X-Api-Key".parse().ok(),
+        ..source(directory(folder.path()), true)
+    };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let shop = host("shop.example.test");
+    let to = Recipient {
+        host: &shop,
+        authenticated: false,
+    };
+    let end = store
+        .proxy_authorization(&"shop".parse().unwrap(), to)
+        .unwrap_err();
+    assert_eq!(end.origin, FailureOrigin::Own(OwnFault::CredentialRefused));
+    assert!(end.detail.unwrap().contains("expects Proxy-Authorization"));
+}
+
+#[test]
 fn a_credential_is_for_its_hosts_and_for_tls_only() {
     let folder = mounted(&[("token", "s3cret")]);
     let files = || directory(folder.path());
@@ -118,7 +185,7 @@ fn a_use_that_works_does_not_end_the_problem_of_another_use() {
             host: &host,
             authenticated,
         };
-        store.authorization(&name, to).is_ok()
+        store.request_header(&name, to).is_ok()
     };
     assert!(!obtain(false) && obtain(true));
     assert_eq!(
@@ -137,7 +204,7 @@ fn an_unknown_credential_and_one_of_the_other_kind_are_no_credential() {
         host: &shop,
         authenticated: true,
     };
-    let unknown = store.authorization(&"other".parse().unwrap(), to).unwrap_err();
+    let unknown = store.request_header(&"other".parse().unwrap(), to).unwrap_err();
     assert_eq!(unknown.origin, FailureOrigin::Own(OwnFault::NoCredential));
     assert!(unknown.detail.unwrap().contains("no credential other"));
     let certificate = store

@@ -3,7 +3,7 @@
 //! All secrets of a probe are read before anything is sent. If one cannot be used, the probe is not made: without it,
 //! the answer would say nothing about the target.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use parallax_model::{CredentialName, HostName, HttpProbe, OwnFault, Phase, Scheme};
 
 use super::Probe;
@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct HttpAccess {
     /// The origin of the target's URL: another one gets neither headers nor credentials.
     origin: Option<RequestDestination>,
-    /// Request headers, with `Authorization`.
+    /// Request headers, with that of the credential.
     headers: HeaderMap,
     certificate: Option<ClientCertificate>,
     /// The value of `Proxy-Authorization`.
@@ -61,8 +61,8 @@ impl Probe<'_> {
                     && !spec.accept_invalid_certificate
                     && spec.extra_roots.is_none(),
             };
-            let value = credentials.authorization(name, to)?;
-            access.headers.insert(header::AUTHORIZATION, value);
+            let (header, value) = credentials.request_header(name, to)?;
+            access.headers.insert(header, value);
         }
         access.certificate = self.client_certificate(spec.client_certificate.as_ref(), &spec.host)?;
         if let Some(proxy) = &spec.proxy
@@ -72,7 +72,7 @@ impl Probe<'_> {
                 host: &proxy.url.host,
                 authenticated: false,
             };
-            access.proxy = Some(credentials.authorization(name, to)?);
+            access.proxy = Some(credentials.proxy_authorization(name, to)?);
         }
         Ok(Box::new(access))
     }

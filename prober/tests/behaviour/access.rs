@@ -27,13 +27,17 @@ pub(crate) fn mounted(keys: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// The credential `shop` for a host.
 pub(crate) fn credential(folder: &Path, host: &str, allow_plaintext: bool) -> CredentialStore {
-    let source = CredentialSource {
+    CredentialStore::new(vec![source(folder, host, allow_plaintext)]).unwrap()
+}
+
+fn source(folder: &Path, host: &str, allow_plaintext: bool) -> CredentialSource {
+    CredentialSource {
         name: "shop".parse().unwrap(),
         files: CredentialFiles::Directory(folder.to_owned()),
+        header: None,
         hosts: vec![host.parse().unwrap()],
         allow_plaintext,
-    };
-    CredentialStore::new(vec![source]).unwrap()
+    }
 }
 
 fn with(ca: &Ca, credentials: CredentialStore) -> ProbeContext {
@@ -98,6 +102,23 @@ async fn a_bearer_token_and_a_user_with_a_password_arrive_over_tls() {
         assert_eq!(header_values(&only(&heads), "authorization"), [expected]);
         server.join().await;
     }
+}
+
+#[tokio::test]
+async fn a_credential_with_a_header_replaces_the_header_of_the_target() {
+    let (ca, folder) = (Ca::new(), mounted(&[("token", "t0ken\n")]));
+    let source = CredentialSource {
+        header: "X-Api-Key".parse().ok(),
+        ..source(folder.path(), HOST, false)
+    };
+    let context = with(&ca, CredentialStore::new(vec![source]).unwrap());
+    let (server, heads) = recording_https(ca.server(HOST, VALID), OK.to_owned()).await;
+    let change = json!({"credential": "shop", "request_headers": {"x-api-key": "public"}});
+    assert_ok(&ask(&server, change, &context).await);
+    let head = only(&heads);
+    assert_eq!(header_values(&head, "x-api-key"), ["t0ken"]);
+    assert_eq!(header_values(&head, "authorization"), [""; 0]);
+    server.join().await;
 }
 
 #[tokio::test]

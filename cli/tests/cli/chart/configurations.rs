@@ -89,3 +89,18 @@ fn the_prober_accepts_the_credentials_that_the_chart_renders() {
         assert_eq!(output.status.code(), Some(code), "{stderr}");
     }
 }
+
+#[test]
+fn the_chart_refuses_the_headers_that_the_prober_refuses() {
+    let checks = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/templates/checks.yaml"),
+    )
+    .unwrap();
+    let list = checks.split("$reserved := list ").nth(1).unwrap();
+    let list = list.split(" }}").next().unwrap();
+    let mut expected: Vec<String> = parallax_model::reserved_headers()
+        .map(|name| format!("{name:?}"))
+        .collect();
+    expected.sort();
+    assert_eq!(list, expected.join(" "));
+}
