@@ -16,6 +16,7 @@ pub const INSTALL_COMMAND: &str = "tests/install-tools helm";
 pub struct Helm {
     program: PathBuf,
     repository: PathBuf,
+    chart: PathBuf,
 }
 
 impl Helm {
@@ -29,7 +30,18 @@ impl Helm {
             version.is_ok_and(|output| output.status.success())
         };
         let program = [installed, PathBuf::from("helm")].into_iter().find(runs)?;
-        Some(Self { program, repository })
+        Some(Self {
+            program,
+            repository,
+            chart: PathBuf::from("deploy/chart"),
+        })
+    }
+
+    /// Renders another chart than that of the repository.
+    #[must_use]
+    pub fn with_chart(mut self, chart: PathBuf) -> Self {
+        self.chart = chart;
+        self
     }
 
     /// Runs a command that needs no cluster.
@@ -56,7 +68,9 @@ impl Helm {
     /// # Errors
     /// Like [`Self::run`].
     pub fn template(&self, (release, namespace): (&str, &str), further: &[&str]) -> io::Result<Output> {
-        let mut arguments = vec!["template", release, "deploy/chart"];
+        let chart = self.chart.to_str();
+        let chart = chart.ok_or_else(|| io::Error::other("the path of the chart is not valid UTF-8"))?;
+        let mut arguments = vec!["template", release, chart];
         arguments.extend(["--namespace", namespace, "--skip-tests"]);
         arguments.extend(further);
         self.run(&arguments)

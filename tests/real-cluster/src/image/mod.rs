@@ -13,7 +13,9 @@ pub use program::link_statically;
 /// Name and tag of the product's image if it is built here; the default of the chart.
 pub const PRODUCT: &str = "localhost/parallax:0.1.0";
 /// The same content with another tag, for an upgrade.
-pub const UPGRADE: &str = "localhost/parallax:0.1.0-again";
+pub const RENAMED: &str = "localhost/parallax:0.1.0-again";
+/// The previous version of the product.
+pub const PREVIOUS: &str = "localhost/parallax:previous";
 /// The suite's own binary: test application and control client.
 pub const SUITE: &str = "localhost/parallax-real-cluster:1";
 
@@ -29,14 +31,14 @@ pub struct ImageTarballs {
     pub product: PathBuf,
 }
 
-/// Builds the product's image, and the suite's if requested, as tarballs in a directory. The product's image also
-/// trusts the suite's CA.
+/// Builds the images of the product and of its previous version if there is one, and the suite's if requested, as tarballs in a
+/// directory. The product's image also trusts the suite's CA.
 ///
 /// # Errors
 /// A binary that cannot be linked or is missing, or a file that cannot be written.
 pub async fn build(
     folder: &Path,
-    product: Option<&Path>,
+    (product, previous): (Option<&Path>, Option<&Path>),
     root_pem: &str,
     suite: bool,
 ) -> anyhow::Result<ImageTarballs> {
@@ -47,16 +49,33 @@ pub async fn build(
     let roots = std::fs::read_to_string(ROOTS)
         .with_context(|| format!("reading {ROOTS}; install ca-certificates"))?
         + root_pem;
-    let product_archive = Archive {
-        names: vec![PRODUCT.to_owned(), UPGRADE.to_owned()],
-        entrypoint: "/parallax",
-        user: "65532:65532",
-        files: vec![
-            File::program("parallax", &product)?,
-            File::text("etc/ssl/certs/ca-certificates.crt", roots),
-        ],
+    let archive = |names: &[&str], binary: &Path| -> anyhow::Result<Archive> {
+        Ok(Archive {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            entrypoint: "/parallax",
+            user: "65532:65532",
+            files: vec![
+                File::program("parallax", binary)?,
+                File::text("etc/ssl/certs/ca-certificates.crt", roots.clone()),
+            ],
+        })
     };
-    let mut archives = vec![written(folder, "product.tar", &product_archive)?];
+    let mut archives = vec![written(
+        folder,
+        "product.tar",
+        &archive(&[PRODUCT, RENAMED], &product)?,
+    )?];
+    if let Some(previous) = previous {
+        let (binary, chart) = (previous.join("parallax"), previous_chart(previous));
+        for needed in [&binary, &chart.join("Chart.yaml")] {
+            anyhow::ensure!(
+                needed.is_file(),
+                "expected the previous version in {}, with the files parallax and chart/Chart.yaml",
+                previous.display()
+            );
+        }
+        archives.push(written(folder, "previous.tar", &archive(&[PREVIOUS], &binary)?)?);
+    }
     if suite {
         let suite = link_statically("parallax-real-cluster", "parallax-real-cluster", folder).await?;
         let suite_archive = Archive {
@@ -68,6 +87,12 @@ pub async fn build(
         archives.push(written(folder, "suite.tar", &suite_archive)?);
     }
     Ok(ImageTarballs { archives, product })
+}
+
+/// The chart of the previous version, in its directory.
+#[must_use]
+pub fn previous_chart(folder: &Path) -> PathBuf {
+    folder.join("chart")
 }
 
 fn written(folder: &Path, name: &str, archive: &Archive) -> anyhow::Result<PathBuf> {

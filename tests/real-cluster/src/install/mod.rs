@@ -8,7 +8,7 @@ mod product;
 pub use application::{APPLICATION, Application, CLIENTS, write_certificate};
 pub use authority::Authority;
 pub use destinations::Destinations;
-pub use product::{MissingComponent, NAMESPACE, ParallaxInstallation};
+pub use product::{MissingComponent, NAMESPACE, ParallaxInstallation, PreviousVersion, ProductImages};
 
 /// Label of everything that the suite creates; objects with it are deleted, others are not touched.
 pub const SUITE_LABEL: &str = "parallax-real-cluster";

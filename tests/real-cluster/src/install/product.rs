@@ -1,6 +1,11 @@
 //! Parallax as users install it: the chart, rendered by Helm and passed to `kubectl apply`.
 
-use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
+use std::{
+    cell::RefCell,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::{core::v1::Namespace, storage::v1::StorageClass};
@@ -12,7 +17,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use super::SUITE_LABEL;
 use crate::{
     cluster::{Cluster, HookResult},
-    step::Installation,
+    step::{ImageSelection, Installation},
 };
 
 /// Namespace of the installation.
@@ -27,14 +32,44 @@ const VOLUME: &str = "parallax-real-cluster";
 pub struct ParallaxInstallation {
     /// The product's binary for this machine.
     pub binary: PathBuf,
-    /// Name of the image.
-    pub image: String,
-    /// Another name of the same image; absent if the image comes from a registry.
-    pub upgrade: Option<String>,
+    /// Its images.
+    pub images: ProductImages,
     /// Directory for manifests.
     pub folder: PathBuf,
     /// The installation that is applied now.
     applied: RefCell<Option<AppliedInstallation>>,
+}
+
+/// The images of the product.
+#[derive(Debug, Clone)]
+pub struct ProductImages {
+    /// Name of the image that is tested.
+    pub tested: String,
+    /// Another name of the same image; absent if the image comes from a registry.
+    pub renamed: Option<String>,
+    /// The previous version.
+    pub previous: Option<PreviousVersion>,
+}
+
+/// A version from which users upgrade.
+#[derive(Debug, Clone)]
+pub struct PreviousVersion {
+    /// Name of its image.
+    pub image: String,
+    /// Its chart.
+    pub chart: PathBuf,
+}
+
+impl ProductImages {
+    /// Only the image that is tested.
+    #[must_use]
+    pub const fn tested(image: String) -> Self {
+        Self {
+            tested: image,
+            renamed: None,
+            previous: None,
+        }
+    }
 }
 
 /// An applied installation.
@@ -55,11 +90,10 @@ struct ObjectName {
 impl ParallaxInstallation {
     /// Creates an installer; nothing is applied yet.
     #[must_use]
-    pub const fn new(binary: PathBuf, image: String, upgrade: Option<String>, folder: PathBuf) -> Self {
+    pub const fn new(binary: PathBuf, images: ProductImages, folder: PathBuf) -> Self {
         Self {
             binary,
-            image,
-            upgrade,
+            images,
             folder,
             applied: RefCell::new(None),
         }
@@ -69,18 +103,29 @@ impl ParallaxInstallation {
     /// until all Pods are rolled out.
     ///
     /// # Errors
-    /// Rejected values, rejected objects, or a rollout that does not complete.
+    /// Rejected values, rejected objects, or a rollout that does not complete; [`MissingComponent`] if there is no such image.
     pub async fn apply(
         &self,
         cluster: &Cluster,
         kind: Installation,
         more: &Value,
-        upgrade: bool,
+        selection: ImageSelection,
     ) -> anyhow::Result<()> {
-        let mut image = &self.image;
-        if upgrade {
-            image = self.upgrade.as_ref().context("the image has only one name")?;
-        }
+        let missing = |component: &str| MissingComponent(component.to_owned());
+        let images = &self.images;
+        let (image, chart) = match selection {
+            ImageSelection::Tested => (&images.tested, None),
+            ImageSelection::Renamed => {
+                let renamed = images.renamed.as_ref();
+                (renamed.ok_or_else(|| missing("another name of the image"))?, None)
+            }
+            ImageSelection::Previous => {
+                let previous = images.previous.as_ref();
+                let previous = previous
+                    .ok_or_else(|| missing("the previous version: set PARALLAX_REAL_CLUSTER_PREVIOUS"))?;
+                (&previous.image, Some(previous.chart.as_path()))
+            }
+        };
         let mut values = json!({"image": image_values(image)});
         match kind {
             Installation::Plain => {}
@@ -88,7 +133,7 @@ impl ParallaxInstallation {
             Installation::Two => values["aggregator"] = json!({"replicas": 2}),
         }
         merge(&mut values, more);
-        let text = self.manifests(&values).await?;
+        let text = self.manifests(&values, chart).await?;
         let objects = objects(&text)?;
         let path = self.folder.join("install.yaml");
         fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
@@ -137,7 +182,8 @@ impl ParallaxInstallation {
         if kind == Installation::Store {
             volume(cluster).await?;
         }
-        self.apply(cluster, kind, &json!({}), false).await
+        self.apply(cluster, kind, &json!({}), ImageSelection::Tested)
+            .await
     }
 
     /// Removes the installation.
@@ -156,7 +202,7 @@ impl ParallaxInstallation {
             }
         }
         let text = self
-            .manifests(&json!({"hostVantage": true, "aggregator": {"replicas": 2}}))
+            .manifests(&json!({"hostVantage": true, "aggregator": {"replicas": 2}}), None)
             .await?;
         let mut left = objects(&text)?;
         left.extend(applied.map(|applied| applied.objects).unwrap_or_default());
@@ -180,7 +226,7 @@ impl ParallaxInstallation {
     /// Rejected values.
     pub async fn pod_monitors(&self) -> anyhow::Result<Vec<Value>> {
         let text = self
-            .manifests(&json!({"podMonitor": {}, "hostVantage": true}))
+            .manifests(&json!({"podMonitor": {}, "hostVantage": true}), None)
             .await?;
         let documents = serde_saphyr::from_multiple::<Value>(&text).context("parsing the manifests")?;
         Ok(documents
@@ -189,12 +235,16 @@ impl ParallaxInstallation {
             .collect())
     }
 
-    async fn manifests(&self, values: &Value) -> anyhow::Result<String> {
+    /// Renders the chart of this workspace, or another one.
+    async fn manifests(&self, values: &Value, chart: Option<&Path>) -> anyhow::Result<String> {
         let path = self.folder.join("values.yaml");
         // JSON is YAML.
         fs::write(&path, values.to_string()).with_context(|| format!("writing {}", path.display()))?;
-        let helm =
+        let mut helm =
             Helm::find().with_context(|| format!("helm is missing; install it with: {INSTALL_COMMAND}"))?;
+        if let Some(chart) = chart {
+            helm = helm.with_chart(chart.to_owned());
+        }
         // The observers of this thread measure times.
         spawn_blocking(move || helm.installation(NAMESPACE, &[&path]))
             .await

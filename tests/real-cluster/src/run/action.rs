@@ -73,7 +73,7 @@ impl SuiteRun {
             Action::Install(install) => {
                 let product = &self.product;
                 product
-                    .apply(&self.cluster, step.installation, &install.values, install.upgrade)
+                    .apply(&self.cluster, step.installation, &install.values, install.image)
                     .await?;
             }
             Action::Wait(wait) => self.wait(step, wait, names).await?,

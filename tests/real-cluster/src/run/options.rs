@@ -31,6 +31,9 @@ pub struct Options {
     /// A statically linked `parallax` to test, instead of this workspace's.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_BINARY", value_name = "FILE")]
     pub binary: Option<PathBuf>,
+    /// Directory with the version from which users upgrade: its statically linked `parallax`, and its chart in `chart`.
+    #[arg(long, env = "PARALLAX_REAL_CLUSTER_PREVIOUS", value_name = "FOLDER")]
+    pub previous: Option<PathBuf>,
     /// Only steps whose id starts with this prefix; can be repeated.
     #[arg(long, value_name = "START")]
     pub only: Vec<String>,

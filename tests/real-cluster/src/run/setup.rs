@@ -12,7 +12,7 @@ use super::{Options, SuiteRun};
 use crate::{
     cluster::{Access, Cluster, HookResult, Proxy},
     image,
-    install::{Application, Authority, CLIENTS, ParallaxInstallation},
+    install::{Application, Authority, CLIENTS, ParallaxInstallation, PreviousVersion, ProductImages},
     observe::{Browser, Clock, Observer, ObserverSources, Prometheus},
     print_uncaptured,
 };
@@ -114,7 +114,8 @@ impl<'a> RunSetup<'a> {
         let options = self.options;
         if let (Some(image), Some(suite)) = (&options.image, &options.suite_image) {
             let binary = image::command_line(options.binary.as_deref())?;
-            let product = ParallaxInstallation::new(binary, image.clone(), None, self.folder.clone());
+            let product =
+                ParallaxInstallation::new(binary, ProductImages::tested(image.clone()), self.folder.clone());
             return Ok((product, suite.clone()));
         }
         anyhow::ensure!(
@@ -122,10 +123,12 @@ impl<'a> RunSetup<'a> {
             "cannot load images into the cluster: set a hook (PARALLAX_REAL_CLUSTER_HOOK), or images in a registry \
              (PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE)"
         );
+        let previous = options.previous.as_deref().map(Path::canonicalize).transpose();
+        let previous = previous.context("finding the directory of the previous version")?;
         print_uncaptured("building images");
         let built = image::build(
             &self.folder,
-            options.binary.as_deref(),
+            (options.binary.as_deref(), previous.as_deref()),
             authority.root(),
             options.suite_image.is_none(),
         )
@@ -138,13 +141,22 @@ impl<'a> RunSetup<'a> {
             "the hook cannot load images: set PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE instead"
         );
         let image = options.image.clone().unwrap_or_else(|| image::PRODUCT.to_owned());
-        let upgrade = options.image.is_none().then(|| image::UPGRADE.to_owned());
+        let renamed = options.image.is_none().then(|| image::RENAMED.to_owned());
+        let previous = previous.as_deref().map(|folder| PreviousVersion {
+            image: image::PREVIOUS.to_owned(),
+            chart: image::previous_chart(folder),
+        });
+        let images = ProductImages {
+            tested: image,
+            renamed,
+            previous,
+        };
         let suite = options
             .suite_image
             .clone()
             .unwrap_or_else(|| image::SUITE.to_owned());
         Ok((
-            ParallaxInstallation::new(built.product, image, upgrade, self.folder.clone()),
+            ParallaxInstallation::new(built.product, images, self.folder.clone()),
             suite,
         ))
     }
@@ -161,7 +173,11 @@ impl<'a> RunSetup<'a> {
         print_uncaptured("removing everything");
         Application::remove(&self.cluster).await?;
         let binary = image::command_line(self.options.binary.as_deref())?;
-        let product = ParallaxInstallation::new(binary, image::PRODUCT.to_owned(), None, self.folder.clone());
+        let product = ParallaxInstallation::new(
+            binary,
+            ProductImages::tested(image::PRODUCT.to_owned()),
+            self.folder.clone(),
+        );
         product.remove(&self.cluster).await
     }
 }

@@ -98,8 +98,21 @@ pub struct ContainerKill {
 pub struct InstallAction {
     /// Values in addition to those of the step's installation, as for `helm template --values`.
     pub values: Value,
-    /// Whether to use the image's other tag.
-    pub upgrade: bool,
+    /// The image.
+    pub image: ImageSelection,
+}
+
+/// The image of an installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageSelection {
+    /// The version that is tested.
+    #[default]
+    Tested,
+    /// The version that is tested, with another tag.
+    Renamed,
+    /// The previous version, with its own chart.
+    Previous,
 }
 
 /// A time that is part of the event.
@@ -145,7 +158,12 @@ impl Action {
                 format!("certificate of {}: {:?}", certificate.host, certificate.kind)
             }
             Self::Kill(kill) => format!("kill the container of {}", kill.pod),
-            Self::Install(install) if install.upgrade => "upgrade Parallax".to_owned(),
+            Self::Install(install) if install.image == ImageSelection::Renamed => {
+                "install the image with another tag".to_owned()
+            }
+            Self::Install(install) if install.image == ImageSelection::Previous => {
+                "install the previous version".to_owned()
+            }
             Self::Install(install) => format!("install with {}", install.values),
             Self::Wait(wait) => format!("wait for {:?}", wait.r#for),
             Self::Hold(hold) => format!("{} s: {}", hold.seconds, hold.because),

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use action::{
-    Action, ApplicationBehaviour, Certificate, CertificateKind, ContainerKill, HoldTime, InstallAction,
-    RepeatedActions, WhichPods,
+    Action, ApplicationBehaviour, Certificate, CertificateKind, ContainerKill, HoldTime, ImageSelection,
+    InstallAction, RepeatedActions, WhichPods,
 };
 pub use condition::{BoundedCondition, Condition, PodSelector, Rollout, WorkloadName};
 pub use expected::{ExpectedOutcome, IncidentPattern};
