@@ -47,6 +47,10 @@ pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
             .map(|name| named(name))
             .collect::<Result<_, _>>()?
     };
+    if let Some(folder) = &args.recordings {
+        // Now: the first recording may be due after minutes.
+        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    }
     let mut out = io::stdout().lock();
     for set in sets {
         let mut summary = SetSummary::default();
