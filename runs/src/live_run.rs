@@ -184,7 +184,7 @@ impl LiveRun {
                 }
                 Outcome::NotProbed { fault: own } => {
                     part.not_made += 1;
-                    part.detail = Some(own.to_string().replace('_', " "));
+                    part.detail = Some(own.reason().to_owned());
                 }
             }
             part.placement = placement.unwrap_or(part.placement);

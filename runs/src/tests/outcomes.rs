@@ -219,7 +219,7 @@ async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
     harness.answer(1, |_, _| json!({"result": "not_asked", "own": "out_of_scope"}));
     let (_, again) = harness.end(&again).await;
     assert_eq!(again.outcome, Some(RunOutcome::Unknown));
-    assert!(again.sentence.contains("out of scope"), "{}", again.sentence);
+    assert!(again.sentence.contains("outside the scope"), "{}", again.sentence);
     harness.stop().await;
 }
 

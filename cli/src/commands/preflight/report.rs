@@ -189,6 +189,6 @@ fn result_cell(answer: Option<&VantageAnswer>) -> String {
             let status = status.map_or_else(String::new, |status| format!(" {status}"));
             format!("✗ {}{status}", kind.label().replace('_', " "))
         }
-        Outcome::NotProbed { fault: own } => format!("? {}", own.to_string().replace('_', " ")),
+        Outcome::NotProbed { fault: own } => format!("? not probed: {}", own.reason()),
     }
 }
