@@ -49,7 +49,8 @@ pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &st
 /// The share of probes that succeed, by target and placement, where it meets a condition. Targets that never worked are
 /// left out: a typo in a new target is shown, but raises no alert of this kind. The series have the id of the incident
 /// that explains the target, if any; targets of a handled incident are left out, too. While no ready aggregator leads,
-/// the last reported series stay for ten minutes: a restart in the middle of an outage resolves nothing.
+/// the series that the last one reported at its end stay for ten minutes: a restart in the middle of an outage resolves
+/// nothing, and a restart after an outage does not raise its alerts again.
 #[must_use]
 pub fn targets_with_ratio(condition: &str) -> String {
     let ratio = aggregate_of_leader(
@@ -72,8 +73,9 @@ pub fn targets_with_ratio(condition: &str) -> String {
     let now = format!(
         "(\n  ({ratio} {condition} unless on (cluster, job, target) {never})\n    * on (cluster, job, target) group_left (incident) topk by (cluster, job, target) (1, {explained})\n) and on (cluster, job, incident) {open}\nor\n({ratio} {condition} unless on (cluster, job, target) {never})\n  unless on (cluster, job, target) {explained}"
     );
+    let last_ready = format!("max by (cluster, job) (max_over_time(({ready} * 0 + time())[10m:30s]))");
     format!(
-        "{now}\nor on (cluster, job, target, placement)\n(\nlast_over_time((\n{now}\n)[10m:30s])\n  unless on (cluster, job) {ready}\n)"
+        "{now}\nor on (cluster, job, target, placement)\n(\n  (\nlast_over_time((\n{now}\n)[10m:30s])\n    and\n    max_over_time(((\n{now}\n) * 0 + time())[10m:30s]) >= on (cluster, job) group_left () {last_ready}\n  )\n  unless on (cluster, job) {ready}\n)"
     )
 }
 

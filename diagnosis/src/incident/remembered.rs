@@ -15,7 +15,7 @@ use crate::{
     inference::{judgement_unit::JudgementUnit, recovery::RecoveryProgress},
     regions::Region,
     topology::Topology,
-    verdict::Incident,
+    verdict::{Incident, IncidentState},
 };
 
 /// An incident with the state that decides when it closes.
@@ -192,6 +192,8 @@ impl RememberedIncident {
             );
             (id.clone(), *since, *opened, *occurrences, content)
         };
-        essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
+        // Restored as open, an incident that is over would raise its alert again.
+        let is_closed = |one: &Self| matches!(one.incident.state, IncidentState::Closed { .. });
+        is_closed(self) == is_closed(other) && essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
     }
 }

@@ -222,6 +222,11 @@ fn a_checkpoint_changes_with_what_matters_only() {
         !second.is_equivalent_to(&day.engine.checkpoint(round_start(26))),
         "an incident opened"
     );
+    let third = day.engine.checkpoint(round_start(26));
+    observe_rounds(&mut day, 26..40, |_| false);
+    let fourth = day.engine.checkpoint(round_start(40));
+    assert!(!third.is_equivalent_to(&fourth), "the incident closed");
+    assert_eq!(third.incidents.len(), fourth.incidents.len());
 }
 
 #[test]
