@@ -194,6 +194,9 @@ impl RememberedIncident {
         };
         // Restored as open, an incident that is over would raise its alert again.
         let is_closed = |one: &Self| matches!(one.incident.state, IncidentState::Closed { .. });
-        is_closed(self) == is_closed(other) && essence(self) == essence(other) && self.failing == other.failing && self.units == other.units
+        is_closed(self) == is_closed(other)
+            && essence(self) == essence(other)
+            && self.failing == other.failing
+            && self.units == other.units
     }
 }

@@ -57,7 +57,7 @@ impl Engine {
         let without = judge(
             vec![case],
             (&rounds, &failing),
-            &judgement.known,
+            (&judgement.known, &[]),
             self.residual_doubt(unit),
             likelihood,
         );
