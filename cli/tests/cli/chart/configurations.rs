@@ -2,6 +2,8 @@
 
 use std::{fs, net::TcpListener, path::Path};
 
+use parallax_test_support::helm::Helm;
+
 use crate::commands::parallax;
 
 use super::{
@@ -54,11 +56,14 @@ fn the_prober_accepts_the_credentials_that_the_chart_renders() {
         return;
     };
     let cases: Vec<Case> = cases("values");
-    let case = cases
-        .iter()
-        .find(|case| case.name == "prober credentials")
-        .unwrap();
-    let all = with_values(&helm, &case.namespace, &case.values);
+    for name in ["prober credentials", "prober credentials with a header"] {
+        let case = cases.iter().find(|case| case.name == name).unwrap();
+        accepts_rendered_credentials(&helm, case);
+    }
+}
+
+fn accepts_rendered_credentials(helm: &Helm, case: &Case) {
+    let all = with_values(helm, &case.namespace, &case.values);
     let map = all
         .values()
         .find(|object| object["metadata"]["name"] == "parallax-credentials")
