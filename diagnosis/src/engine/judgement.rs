@@ -246,7 +246,8 @@ impl Engine {
         }
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
         let doubt = self.residual_doubt(unit);
-        let judgement = judge(cases, (&rounds, &failing), &known, doubt, likelihood)?;
+        let named = self.incidents.named_together(unit);
+        let judgement = judge(cases, (&rounds, &failing), (&known, &named), doubt, likelihood)?;
         Some((judgement, failing))
     }
 

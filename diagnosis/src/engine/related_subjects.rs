@@ -144,7 +144,8 @@ impl Engine {
             .collect()
     }
 
-    /// Reports whether an open cause other than those of the node `suspect` may silence a node.
+    /// Reports whether an open cause other than those of the node `suspect` may silence a node. An incident that cannot tell a
+    /// cause of that node from others does not explain the silence by it either: the silence is what tells them apart.
     fn is_silence_explained(
         &self,
         node: NodeIx,
@@ -153,7 +154,8 @@ impl Engine {
         paths: &SubjectPaths,
     ) -> bool {
         let others = causes.iter().filter(|cause| cause.region.node() != Some(suspect));
-        let mut regions = others.flat_map(|cause| &cause.possible_regions);
+        let regions = others.flat_map(|cause| &cause.possible_regions);
+        let mut regions = regions.filter(|region| region.node() != Some(suspect));
         regions.any(|region| self.may_silence(*region, node, paths))
     }
 

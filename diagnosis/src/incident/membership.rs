@@ -91,6 +91,22 @@ impl IncidentLog {
         causes
     }
 
+    /// Returns the regions that each open incident of a subject names together.
+    pub(crate) fn named_together(&self, unit: &JudgementUnit) -> Vec<Vec<Region>> {
+        let own = self
+            .tracked
+            .iter()
+            .filter(|t| t.is_open() && t.units.contains(unit));
+        own.map(|tracked| {
+            let mut class = tracked.class.clone();
+            if !class.contains(&tracked.region) {
+                class.push(tracked.region);
+            }
+            class
+        })
+        .collect()
+    }
+
     /// Returns the regions of open incidents that may cause failures of a subject, which did not name them.
     pub(crate) fn known_causes(
         &self,

@@ -363,11 +363,14 @@ impl TrackedIncident {
             || self.incident.verdict.class != report.verdict.class
             || self.incident.verdict.cause() != report.verdict.cause();
         // The deciding probe stays the one of the first naming; later evidence that would also suffice does not
-        // replace it.
-        let decided_by = if self.incident.verdict.region == report.verdict.region {
-            self.incident.verdict.deciding_probe.take()
-        } else {
+        // replace it. Where none decided it, the region may have been named together with others until now.
+        let earlier = self.incident.verdict.deciding_probe.take();
+        let decided_by = if self.incident.verdict.region != report.verdict.region {
             report.verdict.deciding_probe.clone()
+        } else if self.incident.verdict.class.len() > report.verdict.class.len() {
+            earlier.or_else(|| report.verdict.deciding_probe.clone())
+        } else {
+            earlier
         };
         self.lead_unit = unit.clone();
         self.region = report.region;

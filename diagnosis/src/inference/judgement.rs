@@ -234,6 +234,9 @@ const COUNTS_ONLY_FACTOR: f64 = 0.2;
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
 /// The same where known causes explain a part of the failures: what they entail is known in part only.
 const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.97;
+/// Probability from which a region stays in the verdict that named it together with others. A verdict that drops a region at the
+/// probability at which it would not have been added changes its words with every round.
+const MIN_KEPT_MASS: f64 = 0.01;
 /// A tie of more regions than this is not a verdict.
 const MAX_TIED_REGIONS: usize = 4;
 const MIN_ROUNDS: usize = 2;
@@ -251,11 +254,11 @@ const ODDS_TIE_ROUNDS: usize = 5;
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
 
 /// Selects the window with the highest odds of a fault and explains its cells. `known` are the regions of incidents that
-/// other subjects named.
+/// other subjects named, `named` those that each open incident of the subject names together.
 pub(crate) fn judge(
     mut cases: Vec<JudgementInput>,
     (rounds, failing): (&BTreeSet<Round>, &FailingCells),
-    known: &[Region],
+    (known, named): (&[Region], &[Vec<Region>]),
     doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
@@ -306,7 +309,7 @@ pub(crate) fn judge(
             &problem,
             given,
             *region,
-            &others,
+            (&others, named),
             doubt.permits_verdict(p_healthy).then_some(min_mass),
             seen,
             case.start,
@@ -364,7 +367,7 @@ fn finding(
     problem: &Comparison<'_>,
     given: &Posterior,
     region: Region,
-    others: &[Region],
+    (others, named): (&[Region], &[Vec<Region>]),
     min_mass: Option<f64>,
     rounds: usize,
     start: Round,
@@ -389,6 +392,24 @@ fn finding(
         let next = near.remove(0);
         mass += next.mass;
         class_regions.extend(given.regions_of(next));
+    }
+    let named_together: Vec<Region> = named
+        .iter()
+        .filter(|named| named.iter().any(|region| class_regions.contains(region)))
+        .flatten()
+        .copied()
+        .collect();
+    for other in &given.classes {
+        let regions = given.regions_of(other);
+        let is_kept = !other.contains_healthy
+            && other.mass >= MIN_KEPT_MASS
+            && regions.iter().any(|region| named_together.contains(region))
+            && !regions.iter().any(|region| class_regions.contains(region));
+        if is_kept && class_regions.len() < MAX_TIED_REGIONS {
+            mass += other.mass;
+            near.retain(|near| near.members != other.members);
+            class_regions.extend(regions);
+        }
     }
     // Failures that this region explains and the other regions do not.
     let mut union = others.to_vec();
@@ -415,7 +436,7 @@ fn finding(
         .collect();
     let enough_clients =
         clients.len() >= MIN_CLIENTS || head.is_single_client() || probing.len() < MIN_CLIENTS;
-    let named = min_mass.is_some_and(|min_mass| mass >= min_mass)
+    let is_verdict = min_mass.is_some_and(|min_mass| mass >= min_mass)
         && given.own_gain(head).is_none_or(|gain| gain > MIN_OWN_GAIN)
         && !class.contains_healthy
         && rounds >= MIN_ROUNDS
@@ -440,7 +461,7 @@ fn finding(
         odds_over_next: p(head) / next.max(f64::MIN_POSITIVE),
         near_ties: near,
         probability: mass.min(1.0),
-        is_verdict: named,
+        is_verdict,
         failing_clients: clients,
         first_failure: first_failure(&client_rounds).unwrap_or(start),
         last_failure: client_rounds.last().map_or(start, |(round, _)| *round),

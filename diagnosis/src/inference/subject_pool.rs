@@ -46,6 +46,8 @@ struct PooledSubject {
 #[derive(Debug)]
 pub(crate) struct SubjectPool {
     others: Vec<PooledSubject>,
+    /// The regions of open incidents that each of the others was compared with.
+    known: Vec<Region>,
     is_shared: fn(Region) -> bool,
     is_local: fn(Region) -> bool,
 }
@@ -177,6 +179,7 @@ impl SubjectPool {
         };
         Self {
             others: others.into_iter().map(pooled).collect(),
+            known: Vec::new(),
             is_shared,
             is_local,
         }
@@ -190,6 +193,7 @@ impl SubjectPool {
                 other.explained_by = Comparison::new(data, paths, &[]).explaining(known, l);
             }
         }
+        self.known = known.to_vec();
         self
     }
 
@@ -202,11 +206,12 @@ impl SubjectPool {
         self.others.is_empty()
     }
 
-    /// Computes the baseline in which only the given regions are common to all subjects.
+    /// Computes the baseline in which only the given regions are common to all subjects. The region of an open incident is part
+    /// of it only for those that it explains: where it is not at work, it would contradict whatever shares its rate.
     pub(crate) fn baseline(&self, given: &[Region], l: &mut Likelihood) -> BaseRegions {
         let each = self.others.iter().map(|other| {
             let mut regions = other.explained_by.clone();
-            regions.extend(given.iter().filter(|region| !other.explained_by.contains(region)));
+            regions.extend(given.iter().filter(|region| !self.known.contains(region)));
             other.subject.baseline(regions, self.is_local, l)
         });
         BaseRegions {

@@ -7,6 +7,8 @@ use parallax_lab::corpus::whole_cluster::{
     trial,
 };
 
+use serde_json::Value;
+
 use super::*;
 
 fn judged(set: &str, number: usize) -> TrialScore {
@@ -67,4 +69,41 @@ fn a_fault_that_begins_after_the_known_causes_is_named() {
 #[test]
 fn a_known_cause_begins_after_the_accidents_before_it() {
     assert_names_faults_only(&judged("two-faults-whole", 9));
+}
+
+/// What leaves the node of one entry Pod gets lost, so its prober is silent. The incident that named both the client and the Pod
+/// was taken as an explanation of the silence, which then no longer counted for the client. A stale proxy elsewhere, forced on a
+/// host that it does not affect, counted against the client, too.
+#[test]
+fn a_silence_tells_apart_what_an_incident_cannot() {
+    let trial = trial(WholeSet::named("three-faults-12").unwrap(), 2, 39);
+    let output = run_recording(&mut Replay::default(), &trial.lines);
+    let verdicts = output
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_entry = verdicts.filter(|line| {
+        line["type"] == "verdict"
+            && line["t"].as_f64().unwrap() < 195.0
+            && line["class"].to_string().contains("edge-0")
+    });
+    let classes: Vec<String> = of_entry.map(|line| line["class"].to_string()).collect();
+    assert!(!classes.is_empty());
+    assert!(
+        classes
+            .iter()
+            .all(|class| class.contains(r#"["client",["n04"]]"#)),
+        "{classes:#?}"
+    );
+}
+
+/// Every resolver Pod loses a few answers: the incident named all of them, without one, and with it again.
+#[test]
+fn a_region_of_a_tie_stays_until_it_is_improbable() {
+    let trial = trial(WholeSet::named("soft-long").unwrap(), 1, 7);
+    let output = run_recording(&mut Replay::default(), &trial.lines);
+    let verdicts = output.iter().filter(|line| line.contains(r#""type":"verdict""#));
+    let open: Vec<&String> = verdicts
+        .filter(|line| line.contains(r#""closed_t":null"#))
+        .collect();
+    assert!(open[0].contains("dns-all") && open.len() == 1, "{open:#?}");
 }

@@ -54,10 +54,11 @@ impl Engine {
         }
         let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
         let case = self.judgement_input(unit, start, cells, facts, likelihood);
+        let named = self.incidents.named_together(unit);
         let without = judge(
             vec![case],
             (&rounds, &failing),
-            &judgement.known,
+            (&judgement.known, &named),
             self.residual_doubt(unit),
             likelihood,
         );
