@@ -269,15 +269,17 @@ impl Engine {
         };
         let mut chosen = None;
         if paths.resolver_pods.len() > 1 {
-            let one = scored(self);
-            self.judgement.questions = QuestionsPerLookup::Two;
-            let two = scored(self);
-            chosen = Some(if two.0 > one.0 {
-                two.1
-            } else {
-                self.judgement.questions = QuestionsPerLookup::One;
-                one.1
-            });
+            let mut best = scored(self);
+            let mut fitting = QuestionsPerLookup::One;
+            for questions in [QuestionsPerLookup::BothFamilies, QuestionsPerLookup::SearchList] {
+                self.judgement.questions = questions;
+                let next = scored(self);
+                if next.0 > best.0 {
+                    (best, fitting) = (next, questions);
+                }
+            }
+            self.judgement.questions = fitting;
+            chosen = Some(best.1);
         }
         let mut clients = cells.all.keys().map(|key| paths.node_of_client(key.client));
         if clients.any(|node| paths.is_balanced_over_nodes(node)) {

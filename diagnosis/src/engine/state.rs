@@ -30,7 +30,7 @@ use crate::{
     findings::{Hazard, ObservedFacts},
     ids::{NameIx, NodeIx},
     inference::{
-        judgement::ChangeDetectors,
+        change_detectors::ChangeDetectors,
         judgement_unit::JudgementUnit,
         likelihood::{Likelihood, RateGrid},
         prior::PriorFact,

@@ -56,7 +56,7 @@ impl TrackedIncident {
     /// opposite direction, which its evidence may not show, each of both directions, because another subject may have no
     /// reports of the other (a vantage that is cut off reports only between the failures of a rhythm), and the endpoints of a
     /// Service all of whose endpoints fail.
-    fn possible_regions(&self) -> impl Iterator<Item = Region> {
+    pub(super) fn possible_regions(&self) -> impl Iterator<Item = Region> {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
             .chain(self.region.in_both_directions())

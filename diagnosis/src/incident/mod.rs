@@ -125,7 +125,8 @@ impl IncidentLog {
             let concerned = t.region.is_cluster_wide() || t.units.contains(unit.without_latency());
             // A resolver that comes back is slow to its first clients, and each of its Pods answers names only.
             let resolves = t.region == Region::DnsAll && *unit.without_latency() == JudgementUnit::Dns;
-            let covered = resolves || t.region.covers(region, node_of);
+            let mut regions = std::iter::once(t.region).chain(t.possible_regions());
+            let covered = resolves || regions.any(|possible| possible.covers(region, node_of));
             lately && !t.scope.is_slow() && concerned && covered
         })
     }

@@ -6,6 +6,7 @@
 //! ```
 
 pub(crate) mod candidates;
+pub(crate) mod change_detectors;
 pub(crate) mod comparison_data;
 mod first_failure;
 pub(crate) mod goodness_of_fit;

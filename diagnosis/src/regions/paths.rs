@@ -35,14 +35,29 @@ pub(crate) struct MeshNodes {
     pub(crate) proxy_mode: ProxyMode,
 }
 
-/// How many questions must be answered for a lookup to succeed.
+/// How many questions must be answered for a lookup to succeed. It depends on the C library, the name and the search list of the
+/// prober's Pod, and decides how many lookups fail if one of several resolver Pods does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum QuestionsPerLookup {
     /// The question for one address family.
     #[default]
     One,
     /// Those for both families.
-    Two,
+    BothFamilies,
+    /// Those for both families and each name of the search list, as for a name outside of the cluster.
+    SearchList,
+}
+
+impl QuestionsPerLookup {
+    /// Returns the number of questions. The search list of a Pod has three domains (`dns.GetPodDNS` in the kubelet), and the
+    /// name itself comes last, because the kubelet sets `ndots:5`.
+    pub(crate) const fn count(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::BothFamilies => 2,
+            Self::SearchList => 8,
+        }
+    }
 }
 
 /// Whether the balancer of a front sends connections to nodes whose own connections fail. Health checks take such nodes out of
@@ -66,7 +81,7 @@ pub(crate) struct SubjectPaths {
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
     /// Pods that answer the questions of the clients, if the resolver is a Service.
     pub(crate) resolver_pods: Vec<PodIx>,
-    /// Questions of which a lookup needs every answer: A and AAAA, or A alone. Each may reach another resolver Pod.
+    /// Questions of which a lookup needs every answer. Each may reach another resolver Pod.
     pub(crate) questions: QuestionsPerLookup,
     /// Pods to which the entry forwards the requests of a host, if known.
     pub(crate) origin_pods: Vec<PodIx>,
@@ -148,7 +163,7 @@ impl MeshNodes {
         match dest {
             Destination::Entry(pod) => self.pod_nodes.get(&pod).copied(),
             Destination::Peer(node) => Some(node),
-            Destination::Unknown | Destination::Name(_) => None,
+            Destination::Unknown | Destination::Name(_) | Destination::Lookup(_) => None,
         }
     }
 }
@@ -309,7 +324,7 @@ impl SubjectPaths {
                         self.local_nodes.contains(&node) && self.mesh.pod_nodes.get(&pod) != Some(&node)
                     });
                 }
-                (_, Destination::Name(name)) => {
+                (_, Destination::Name(name) | Destination::Lookup(name)) => {
                     self.names.insert(name);
                 }
                 _ => {}

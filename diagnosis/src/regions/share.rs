@@ -2,8 +2,9 @@
 //! observed.
 
 use super::{
-    OnwardHop, ProbePath, Region,
-    paths::{QuestionsPerLookup, SubjectPaths},
+    Region,
+    paths::SubjectPaths,
+    probe_path::{OnwardHop, ProbePath},
 };
 use crate::{
     evidence::cells::{CellKey, Destination, is_through_front},
@@ -21,26 +22,38 @@ impl PathShare {
     pub(crate) const ZERO: Self = Self { num: 0, den: 1 };
     pub(crate) const FULL: Self = Self { num: 1, den: 1 };
 
+    /// Denominator of a share whose reduced denominator is too large.
+    const COARSE: u32 = 1_000_000_000;
+
     pub(crate) fn new(num: usize, den: usize) -> Self {
-        let (num, den) = (
-            u32::try_from(num).unwrap_or(u32::MAX),
-            u32::try_from(den).unwrap_or(u32::MAX).max(1),
-        );
+        let (num, den) = (num as u64, (den as u64).max(1));
         let (mut a, mut b) = (num, den);
         while b != 0 {
             (a, b) = (b, a % b);
         }
-        Self {
-            num: num / a.max(1),
-            den: den / a.max(1),
+        let (num, den) = (num / a.max(1), den / a.max(1));
+        if let (Ok(num), Ok(den)) = (u32::try_from(num), u32::try_from(den)) {
+            return Self { num, den };
         }
+        let coarse = u128::from(num) * u128::from(Self::COARSE) / u128::from(den);
+        let num = u32::try_from(coarse).unwrap_or(u32::MAX);
+        let den = Self::COARSE;
+        Self { num, den }
     }
 
-    /// The share of two independent choices of which at least one crosses the region: 1 − (1 − share)².
-    fn of_either_of_two(self) -> Self {
-        let (num, den) = (self.num as usize, self.den as usize);
-        let missed = den - num.min(den);
-        Self::new(den * den - missed * missed, den * den)
+    /// The share of some independent choices of which at least one crosses the region: 1 − (1 − share)ⁿ.
+    fn of_any_of(self, choices: u32) -> Self {
+        if self.is_zero() || self.is_full() {
+            return self;
+        }
+        let (den, missed) = (self.den as usize, (self.den - self.num.min(self.den)) as usize);
+        let all_missed = (0..choices).fold(Self::FULL, |product, _| {
+            Self::new(product.num as usize * missed, product.den as usize * den)
+        });
+        Self::new(
+            (all_missed.den - all_missed.num) as usize,
+            all_missed.den as usize,
+        )
     }
 
     pub(crate) const fn is_zero(self) -> bool {
@@ -96,15 +109,12 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
     match key.dest {
         Destination::Entry(pod) => ends_at(&[pod], None),
         Destination::Peer(node) => share(&mut [path(None, Some(node), None)].into_iter()),
-        Destination::Name(name) if paths.resolver_pods.is_empty() => {
+        Destination::Name(name) | Destination::Lookup(name) if paths.resolver_pods.is_empty() => {
             share(&mut [path(None, None, Some(name))].into_iter())
         }
-        Destination::Name(name) => {
-            let one = ends_at(&paths.resolver_pods, Some(name));
-            match paths.questions {
-                QuestionsPerLookup::One => one,
-                QuestionsPerLookup::Two => one.of_either_of_two(),
-            }
+        Destination::Name(name) => ends_at(&paths.resolver_pods, Some(name)),
+        Destination::Lookup(name) => {
+            ends_at(&paths.resolver_pods, Some(name)).of_any_of(paths.questions.count())
         }
         Destination::Unknown => {
             let eligible = paths.eligible(key.client);
@@ -170,7 +180,7 @@ fn alpha_over_pool(
     let ends: Vec<ProbePath> = match key.dest {
         Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
         Destination::Peer(node) => vec![path(None, Some(node), None)],
-        Destination::Name(name) => vec![path(None, None, Some(name))],
+        Destination::Name(name) | Destination::Lookup(name) => vec![path(None, None, Some(name))],
         Destination::Unknown => {
             let eligible = paths.eligible(key.client).iter();
             let known: Vec<ProbePath> = eligible
@@ -202,4 +212,28 @@ fn alpha_over_pool(
         }
     }
     PathShare::new(hits, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_several_choices_is_exact_while_its_denominator_is_small() {
+        let half = PathShare::new(1, 2);
+        assert_eq!(half.of_any_of(1), half);
+        assert_eq!(half.of_any_of(2), PathShare::new(3, 4));
+        assert_eq!(half.of_any_of(8), PathShare::new(255, 256));
+        assert_eq!(PathShare::FULL.of_any_of(8), PathShare::FULL);
+        assert_eq!(PathShare::ZERO.of_any_of(8), PathShare::ZERO);
+    }
+
+    #[test]
+    fn the_share_of_many_choices_among_many_pods_is_close() {
+        let one_of_fifty = PathShare::new(1, 50).of_any_of(8).as_f64();
+        assert!(
+            (one_of_fifty - (1.0 - libm::pow(0.98, 8.0))).abs() < 1e-6,
+            "{one_of_fifty}"
+        );
+    }
 }

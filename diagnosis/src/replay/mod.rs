@@ -37,6 +37,8 @@ use trial::TrialReader;
 ///    that came back once is over soon after the length of its pause.
 /// 4. A further fault may begin after the known causes.
 /// 5. A verdict of a host waits for a cause that its address or the network finds possible.
+/// 6. A region that an incident names together with others stays in it until it is improbable, and a lookup may take the questions
+///    of a search list.
 pub const ENGINE_VERSION: u32 = 6;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -18,3 +18,20 @@ fn an_application_behind_a_link_that_may_be_cut_is_not_named() {
     let named = incidents(include_bytes!("../fixtures/lab/far-ingress.ndjson.gz"));
     assert!(named.is_empty(), "{named:?}");
 }
+
+/// One of two resolver Pods was on the node that lost power, and every lookup of the other nodes failed for eight rounds: a name
+/// outside of the cluster takes eight questions, and each needs the remaining Pod. With two questions a lookup, three quarters of
+/// the lookups were expected to fail, and the remaining Pod was named when the node was back.
+#[test]
+fn a_resolver_pod_is_not_named_for_lookups_of_many_questions() {
+    let named = incidents(include_bytes!("../fixtures/lab/dns-node.ndjson.gz"));
+    assert_eq!(named, [["bnode n3 (n3)", "node-link n3 (n3)"]]);
+}
+
+/// The same incident. "A node is unreachable from other nodes" could not be told from "in both directions", and connections that
+/// began at the end of the outage took a second, one retransmission, in both directions. A full conntrack table was named beside it.
+#[test]
+fn connections_that_open_late_at_the_end_of_an_outage_are_part_of_it() {
+    let named = incidents(include_bytes!("../fixtures/lab/dns-node-delayed.ndjson.gz"));
+    assert_eq!(named, [["bnode n3 (n3)"]]);
+}

@@ -36,6 +36,8 @@ pub struct WholePlan {
     pub late_delivery: bool,
     /// Probability that a probe fails without any fault.
     pub background: f64,
+    /// Names that a lookup tries.
+    pub names: usize,
 }
 
 /// Draws a trial of a set.
@@ -72,6 +74,7 @@ pub fn plan(set: &WholeSet, number: usize, rng: &mut Rng) -> WholePlan {
         },
         late_delivery: rng.chance(0.5),
         background: set.background,
+        names: set.names,
         cluster,
     }
 }

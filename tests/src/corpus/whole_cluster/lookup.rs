@@ -39,9 +39,18 @@ pub fn run(conditions: Conditions<'_>, client: NodeIx, at: i64, both: bool, rng:
         let hop: Hop = *rng.pick(&hops);
         conditions.broken(&hop, at, rng)
     };
-    let first = question(at, rng);
-    let second = both.then(|| question(at, rng));
-    let Some((fault, _)) = first else {
+    let names = if both { conditions.plan.names } else { 1 };
+    let mut lost = None;
+    for name in 1..=names {
+        let a = question(at, rng);
+        let aaaa = both.then(|| question(at, rng));
+        let needed = aaaa.flatten().filter(|_| name < names);
+        if let Some((fault, _)) = a.or(needed) {
+            lost = Some((fault, a.is_some(), aaaa.map(|aaaa| aaaa.is_some())));
+            break;
+        }
+    }
+    let Some((fault, a, aaaa)) = lost else {
         return Lookup {
             failed: None,
             took: 2_000 + random_us(rng, 4_000),
@@ -49,9 +58,9 @@ pub fn run(conditions: Conditions<'_>, client: NodeIx, at: i64, both: bool, rng:
     };
     let half = at + super::simulate::TIMEOUT_US / 2;
     let unanswered = UnansweredQuestions {
-        a: true,
-        aaaa: second.is_some_and(|lost| lost.is_some()),
-        other_answered: second.map(|lost| lost.is_none()),
+        a,
+        aaaa: aaaa == Some(true),
+        other_answered: aaaa.map(|lost| !(a && lost)),
         retry_answered: Some(question(half, rng).is_none()),
         tcp_answered: Some(question(half, rng).is_none()),
     };
@@ -121,6 +130,22 @@ mod tests {
             .filter(|one| one.unanswered.other_answered == Some(true))
             .count();
         assert!((400..600).contains(&other), "{other}");
+    }
+
+    #[test]
+    fn a_search_list_fails_nearly_every_lookup_if_one_resolver_hangs() {
+        let rng = &mut Rng::from_words(&[3]);
+        let mut plan = draw::plan(WholeSet::named("search-list").unwrap(), 0, rng);
+        plan.faults = vec![Fault {
+            part: BrokenPart::Resolver(plan.cluster.resolvers[0]),
+            theta: 1.0,
+            mode: FailureMode::Loss,
+            active: vec![(0, SECOND_US)],
+        }];
+        let conditions = Conditions { plan: &plan };
+        let failed = (0..2000).filter(|_| run(conditions, 3, 0, true, rng).failed.is_some());
+        // Seven questions, each answered with probability one half.
+        assert!((1970..2000).contains(&failed.count()));
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct WholeSet {
     pub victims: Victims,
     /// Probability that a probe fails without any fault.
     pub background: f64,
+    /// Names that a lookup tries: that of the host, and before it one for each domain of the search list.
+    pub names: usize,
 }
 
 /// Kinds that can be combined without hiding each other entirely.
@@ -77,6 +79,7 @@ const BASE: WholeSet = WholeSet {
     timing: Timing::Once(120),
     victims: Victims::Any,
     background: 0.001,
+    names: 1,
 };
 
 /// All sets, in the order of a report.
@@ -138,6 +141,14 @@ pub const WHOLE_SETS: &[WholeSet] = &[
         description: "a dead node or a broken Pod that hosts a resolver or an entry",
         kinds: &[FaultKind::Node, FaultKind::Pod, FaultKind::Resolver],
         victims: Victims::Hosts,
+        ..BASE
+    },
+    WholeSet {
+        name: "search-list",
+        description: "the same, where a lookup tries three domains before the name of the host",
+        kinds: &[FaultKind::Node, FaultKind::Pod, FaultKind::Resolver],
+        victims: Victims::Hosts,
+        names: 4,
         ..BASE
     },
     WholeSet {
