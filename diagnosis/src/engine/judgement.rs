@@ -27,6 +27,10 @@ use crate::{
     topology::Service,
 };
 
+/// How much better a lookup along the search list must fit, in nats. At a low failure rate, eight questions fit as well as fewer at a
+/// higher one, and the selected number, with the explanation, would change with every round.
+const MIN_SEARCH_LIST_GAIN: f64 = 1.5;
+
 impl Engine {
     /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
     pub(super) fn update_detectors(&mut self, unit: &JudgementUnit, round: Round) {
@@ -271,10 +275,14 @@ impl Engine {
         if paths.resolver_pods.len() > 1 {
             let mut best = scored(self);
             let mut fitting = QuestionsPerLookup::One;
-            for questions in [QuestionsPerLookup::BothFamilies, QuestionsPerLookup::SearchList] {
+            let further = [
+                (QuestionsPerLookup::BothFamilies, 0.0),
+                (QuestionsPerLookup::SearchList, MIN_SEARCH_LIST_GAIN),
+            ];
+            for (questions, min_gain) in further {
                 self.judgement.questions = questions;
                 let next = scored(self);
-                if next.0 > best.0 {
+                if next.0 > best.0 + min_gain {
                     (best, fitting) = (next, questions);
                 }
             }

@@ -162,7 +162,7 @@ impl Engine {
                 })),
             EvidenceKind::Dns => {
                 for dest in dests {
-                    if let Some(name) = dest.name()
+                    if let Destination::Name(name) = dest
                         && self.history.resolved_names.insert(name)
                     {
                         self.record_first_answer(name, end);

@@ -20,20 +20,8 @@ pub(crate) enum Destination {
     Entry(PodIx),
     /// The prober on a node.
     Peer(NodeIx),
-    /// A single question to the resolver, for a DNS name.
+    /// A DNS name.
     Name(NameIx),
-    /// A lookup of a DNS name as a client makes it: both address families, along the search list.
-    Lookup(NameIx),
-}
-
-impl Destination {
-    /// Returns the DNS name, if it is one.
-    pub(crate) const fn name(self) -> Option<NameIx> {
-        match self {
-            Self::Name(name) | Self::Lookup(name) => Some(name),
-            Self::Unknown | Self::Entry(_) | Self::Peer(_) => None,
-        }
-    }
 }
 
 /// Key of a cell within its subject.

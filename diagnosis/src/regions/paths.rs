@@ -163,7 +163,7 @@ impl MeshNodes {
         match dest {
             Destination::Entry(pod) => self.pod_nodes.get(&pod).copied(),
             Destination::Peer(node) => Some(node),
-            Destination::Unknown | Destination::Name(_) | Destination::Lookup(_) => None,
+            Destination::Unknown | Destination::Name(_) => None,
         }
     }
 }
@@ -324,7 +324,7 @@ impl SubjectPaths {
                         self.local_nodes.contains(&node) && self.mesh.pod_nodes.get(&pod) != Some(&node)
                     });
                 }
-                (_, Destination::Name(name) | Destination::Lookup(name)) => {
+                (_, Destination::Name(name)) => {
                     self.names.insert(name);
                 }
                 _ => {}
