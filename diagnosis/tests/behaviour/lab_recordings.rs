@@ -19,7 +19,7 @@ fn an_application_behind_a_link_that_may_be_cut_is_not_named() {
     assert!(named.is_empty(), "{named:?}");
 }
 
-/// One of two resolver Pods was on the node that lost power, and every lookup of the other nodes failed for eight rounds: a name
+/// One of two resolver Pods was on the node that lost power, and every lookup of the other nodes failed for seven rounds: a name
 /// outside of the cluster takes eight questions, and each needs the remaining Pod. With two questions a lookup, three quarters of
 /// the lookups were expected to fail, and the remaining Pod was named when the node was back.
 #[test]
