@@ -24,6 +24,7 @@ impl Engine {
         self.evidence.blocks.values_mut().for_each(RoundRing::clear);
         self.evidence.folds.clear();
         self.evidence.restart_times.clear();
+        self.presence.withheld.clear();
         for state in self.judgement.units.values_mut() {
             state.detectors.clear();
             state.healthy_rounds.clear();

@@ -8,7 +8,7 @@ use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::{RoundCells, is_through_front},
+        cells::{CellKey, RoundCells, is_through_front},
         ledger::OutcomeSplit,
     },
     ids::PodIx,
@@ -27,9 +27,9 @@ use crate::{
     topology::Service,
 };
 
-/// How much better a lookup along the search list must fit, in nats. At a low failure rate, eight questions fit as well as fewer at a
-/// higher one, and the selected number, with the explanation, would change with every round.
-const MIN_SEARCH_LIST_GAIN: f64 = 1.5;
+/// How much better another number of questions per lookup must fit than the one selected before, in nats. At a low failure rate, eight
+/// questions fit as well as fewer at a higher one, and the selected number, with the explanation, would change with every round.
+const MIN_QUESTIONS_GAIN: f64 = 1.5;
 
 impl Engine {
     /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
@@ -205,6 +205,9 @@ impl Engine {
         self.judgement.unexplained.remove(unit);
         self.judgement.pending.remove(unit);
         self.outstanding_requests.drop_subject(unit);
+        if matches!(unit, JudgementUnit::Dns) {
+            self.judgement.questions = QuestionsPerLookup::default();
+        }
     }
 
     /// Judges a subject on the window with the strongest evidence, with evidence from a round on.
@@ -265,36 +268,41 @@ impl Engine {
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
     ) -> Option<JudgementInput> {
-        self.judgement.questions = QuestionsPerLookup::One;
         let paths = self.subject_paths(unit, &cells.all);
-        let mut scored = |engine: &mut Self| {
+        let mut scored = |engine: &mut Self, cells: &WindowCells| {
             let input = engine.judgement_input(unit, start, cells.clone(), facts, likelihood);
             (input.best_score(known, likelihood), input)
         };
         let mut chosen = None;
         if paths.resolver_pods.len() > 1 {
-            let mut best = scored(self);
-            let mut fitting = QuestionsPerLookup::One;
-            let further = [
-                (QuestionsPerLookup::BothFamilies, 0.0),
-                (QuestionsPerLookup::SearchList, MIN_SEARCH_LIST_GAIN),
-            ];
-            for (questions, min_gain) in further {
+            // Echoes to a node that fails are withheld for a while, and failures beside a failed echo count less: their rate is
+            // not that of the questions.
+            let failing_echo = |key: &CellKey| {
+                let is_name = key.dest.name().is_some();
+                !is_name && cells.all.get(key).is_some_and(|counts| counts.failures > 0)
+            };
+            let selecting = cells.selected(|key| !failing_echo(key));
+            let before = self.judgement.questions;
+            let mut best = scored(self, &selecting).0 + MIN_QUESTIONS_GAIN;
+            let mut fitting = before;
+            for questions in QuestionsPerLookup::ALL
+                .into_iter()
+                .filter(|other| *other != before)
+            {
                 self.judgement.questions = questions;
-                let next = scored(self);
-                if next.0 > best.0 + min_gain {
-                    (best, fitting) = (next, questions);
+                let score = scored(self, &selecting).0;
+                if score > best {
+                    (best, fitting) = (score, questions);
                 }
             }
             self.judgement.questions = fitting;
-            chosen = Some(best.1);
         }
         let mut clients = cells.all.keys().map(|key| paths.node_of_client(key.client));
         if clients.any(|node| paths.is_balanced_over_nodes(node)) {
             self.assume_unhealthy_nodes(unit, UnhealthyNodes::InPool);
-            let used = scored(self);
+            let used = scored(self, cells);
             self.assume_unhealthy_nodes(unit, UnhealthyNodes::OutOfPool);
-            let avoided = scored(self);
+            let avoided = scored(self, cells);
             chosen = Some(if avoided.0 > used.0 {
                 avoided.1
             } else {

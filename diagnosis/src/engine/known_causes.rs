@@ -23,8 +23,13 @@ impl Engine {
         let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
         let state = self.judgement.units.get(unit);
         let rise = state.and_then(|state| state.detectors.rising_since());
-        let span = |period: CausePeriod| {
+        let span = |region: Region, period: CausePeriod| {
             let since = period.since.round(self.settings.interval);
+            // Nothing counts against a node while the echoes to it are withheld.
+            let silent = region
+                .node()
+                .and_then(|node| self.presence.withheld.silent_from(node));
+            let since = silent.map_or(since, |silent| silent.min(since));
             let earliest = Round(since.0 - MAX_ONSET_ROUNDS);
             KnownSpan {
                 first: rise
@@ -35,7 +40,7 @@ impl Engine {
         };
         known
             .into_iter()
-            .map(|(region, period)| (region, span(period)))
+            .map(|(region, period)| (region, span(region, period)))
             .collect()
     }
 

@@ -24,6 +24,7 @@ mod subjects;
 mod topology_change;
 mod unreadable_cluster;
 mod view;
+mod withheld_echoes;
 mod workload;
 
 pub(crate) use conclusion::TentativeCause;

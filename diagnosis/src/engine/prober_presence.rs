@@ -75,6 +75,7 @@ impl Engine {
         }
         let end = round.end(self.settings.interval);
         let (mut absent, mut unwatched, mut silenced) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut reporting = BTreeSet::new();
         let answering = answering_probers(cells);
         for (name, node) in self.cluster.topology.nodes() {
             let Some(number) = self.registry.nodes.get(name) else {
@@ -103,6 +104,9 @@ impl Engine {
             {
                 silenced.insert(number);
             }
+            if heard {
+                reporting.insert(number);
+            }
             let present = answers || heard;
             if present {
                 self.presence.present.insert(number, round);
@@ -112,6 +116,7 @@ impl Engine {
             }
         }
         self.drop_unfinished_rounds(&silenced, round);
+        self.release_echoes_of_reporting(&reporting, round);
         let is_alone = self.hears_itself_only(&absent, &unwatched, round);
         self.presence.count_alone(is_alone, round);
         if absent.is_empty() && unwatched.is_empty() {
@@ -121,12 +126,19 @@ impl Engine {
             .iter()
             .copied()
             .partition(|node| self.is_dead(*node, round, is_alone, cells));
+        let (answering, mute): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) = away
+            .into_iter()
+            .partition(|node| self.node_evidence(*node, cells).passed);
         let mut doubtful = unwatched;
-        doubtful.extend(away);
+        doubtful.extend(answering);
         if let Some(mesh) = cells.get_mut(&CellBlock::failures(EvidenceKind::Mesh)) {
             mesh.retain(|key, _| !matches!(key.dest, Destination::Peer(node) if doubtful.contains(&node)));
+            self.withhold_echoes(&mute, round, mesh);
         }
         self.drop_echo_failures(&absent, cells);
+        for node in &dead {
+            self.release_echoes(*node);
+        }
         self.drop_last_rounds(dead);
     }
 
@@ -182,7 +194,7 @@ impl Engine {
         }
     }
 
-    fn prober_on(&self, node: NodeIx) -> Option<VantageIx> {
+    pub(super) fn prober_on(&self, node: NodeIx) -> Option<VantageIx> {
         let name = self.registry.nodes.name(node).clone();
         self.registry.vantages.get(&Vantage::pod(name))
     }

@@ -107,6 +107,7 @@ impl Engine {
         let lasting = self.prior_facts(unit);
         let mut silence = self.silence_facts(start);
         silence.extend(self.isolation_fact(start));
+        silence.extend(self.absence_facts(start));
         if silence.is_empty() {
             return lasting;
         }
@@ -146,7 +147,7 @@ impl Engine {
 
     /// Reports whether an open cause other than those of the node `suspect` may silence a node. An incident that cannot tell a
     /// cause of that node from others does not explain the silence by it either: the silence is what tells them apart.
-    fn is_silence_explained(
+    pub(super) fn is_silence_explained(
         &self,
         node: NodeIx,
         suspect: NodeIx,

@@ -122,7 +122,7 @@ impl Engine {
         in_order.sort_by_key(|unit| {
             (
                 unit.is_latency(),
-                unit.depth(),
+                unit.judgement_order(),
                 self.origin_of_unit(unit).is_some(),
             )
         });
@@ -162,7 +162,7 @@ impl Engine {
                 })),
             EvidenceKind::Dns => {
                 for dest in dests {
-                    if let Destination::Name(name) = dest
+                    if let Some(name) = dest.name()
                         && self.history.resolved_names.insert(name)
                     {
                         self.record_first_answer(name, end);

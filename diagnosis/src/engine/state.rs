@@ -14,6 +14,7 @@ use super::{
     expired_evidence::HealthyRounds,
     negative_cache::NegativeUntil,
     related_subjects::RelatedEvidence,
+    withheld_echoes::WithheldEchoes,
 };
 use crate::{
     evidence::{
@@ -143,6 +144,7 @@ pub(super) struct ProberPresence {
     alone: u32,
     /// The last round of such an isolation that lasted long enough to be a fact.
     last_alone: Option<Round>,
+    pub(super) withheld: WithheldEchoes,
 }
 
 /// Rounds in which a prober answered others, by whether its reports arrived.

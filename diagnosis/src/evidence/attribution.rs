@@ -148,7 +148,7 @@ impl ClientAttribution {
     ) {
         let name = name_of(row, routes, world);
         let absent = is_absent(failure, world);
-        if absent && routes.may_be_cached(name, row.at) {
+        if absent && name.name().is_some_and(|name| routes.may_be_cached(name, row.at)) {
             return;
         }
         if absent && row.channel != Channel::Dns && routes.has_no_endpoints(row.target) {
@@ -364,8 +364,9 @@ fn refusal_of(probes: &[ResolvedProbe], world: &NameRegistry) -> Option<Failure>
 
 /// Returns the name that a probe resolved, or else the target's id as a name.
 pub(crate) fn name_of(row: &Row, routes: &Routes, world: &mut NameRegistry) -> Destination {
-    row.name(routes).unwrap_or_else(|| {
+    let name = row.name(routes).unwrap_or_else(|| {
         let target = world.targets.name(row.target).to_string();
-        Destination::Name(world.names.intern(&target))
-    })
+        world.names.intern(&target)
+    });
+    row.resolver_destination(name, routes)
 }

@@ -20,8 +20,20 @@ pub(crate) enum Destination {
     Entry(PodIx),
     /// The prober on a node.
     Peer(NodeIx),
-    /// A DNS name.
+    /// A single question to the resolver, for a DNS name.
     Name(NameIx),
+    /// A lookup of a DNS name as a client makes it: both address families, along the search list.
+    Lookup(NameIx),
+}
+
+impl Destination {
+    /// Returns the DNS name, if it is one.
+    pub(crate) const fn name(self) -> Option<NameIx> {
+        match self {
+            Self::Name(name) | Self::Lookup(name) => Some(name),
+            Self::Unknown | Self::Entry(_) | Self::Peer(_) => None,
+        }
+    }
 }
 
 /// Key of a cell within its subject.
@@ -144,6 +156,13 @@ impl ClosedCells {
         }
     }
 
+    /// Adds cells that are not in the round yet.
+    fn add(&mut self, cells: Vec<(CellKey, CellCounts)>) {
+        let mut all = std::mem::take(&mut self.cells);
+        all.extend(cells);
+        *self = Self::new(all);
+    }
+
     /// Returns a copy with the cells of some clients replaced.
     pub(crate) fn with_clients_replaced(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
         let others = self
@@ -235,6 +254,18 @@ struct ClosedRound {
     failing_cells: Vec<CellKey>,
 }
 
+impl ClosedRound {
+    fn new(round: Round, cells: ClosedCells) -> Self {
+        let failing = cells.iter().filter(|(_, counts)| counts.failures > 0);
+        Self {
+            round,
+            total: total(&cells),
+            failing_cells: failing.map(|(key, _)| *key).collect(),
+            cells,
+        }
+    }
+}
+
 /// Sums failures and probes of all cells.
 fn total(cells: &ClosedCells) -> (u64, u64) {
     let sum = |(f, n), counts: &CellCounts| (f + counts.failures, n + counts.probes);
@@ -249,21 +280,11 @@ const WINDOW: Micros = Micros::from_secs(600);
 impl RoundRing {
     /// Appends a closed round and drops rounds that are too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
-        let total = total(&cells);
-        if total.0 > 0 {
+        let closed = ClosedRound::new(round, cells);
+        if closed.total.0 > 0 {
             self.last_failed = Some(round);
         }
-        let failing = cells
-            .iter()
-            .filter(|(_, counts)| counts.failures > 0)
-            .map(|(key, _)| *key);
-        let failing = failing.collect();
-        self.rounds.push_back(ClosedRound {
-            round,
-            cells,
-            total,
-            failing_cells: failing,
-        });
+        self.rounds.push_back(closed);
         let cap = i64::try_from(WINDOW.0 / interval.0.max(1))
             .unwrap_or(i64::MAX)
             .max(3);
@@ -289,6 +310,17 @@ impl RoundRing {
         closed.cells.retain(|key, _| !clients.contains(&key.client));
         closed.failing_cells.retain(|key| !clients.contains(&key.client));
         closed.total = total(&closed.cells);
+        let failing = |closed: &&ClosedRound| !closed.failing_cells.is_empty();
+        self.last_failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
+    }
+
+    /// Adds cells to a closed round, unless it is no longer kept.
+    pub(crate) fn add_cells(&mut self, round: Round, cells: Vec<(CellKey, CellCounts)>) {
+        let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
+            return;
+        };
+        closed.cells.add(cells);
+        *closed = ClosedRound::new(round, std::mem::take(&mut closed.cells));
         let failing = |closed: &&ClosedRound| !closed.failing_cells.is_empty();
         self.last_failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
     }

@@ -43,6 +43,8 @@ pub(crate) enum RefusalReason {
 #[derive(Debug, Default)]
 struct VantageProgress {
     last_report: Option<LastReport>,
+    /// The incarnation of its newest observation, and when that started.
+    incarnation: Option<(EventTime, IncarnationHash)>,
     /// Received sequence numbers of each incarnation, by round.
     received: BTreeMap<Incarnation, BTreeMap<Round, SequenceSet>>,
     /// Its rows in open rounds.
@@ -59,6 +61,10 @@ impl VantageProgress {
         self.pending.values().map(Vec::len).sum()
     }
 }
+
+/// Hash of an [`Incarnation`], to compare two of one vantage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IncarnationHash(u64);
 
 /// Sort key of a row within its vantage. Two incarnations may use the same sequence number at the same time.
 type RowOrder = (EventTime, ReportSeq, u64);
@@ -186,6 +192,10 @@ impl OpenRounds {
             return Err(RefusalReason::Duplicate);
         }
         LastReport::update(&mut sender.last_report, at, None);
+        let incarnation = IncarnationHash(hash::fnv1a(&[recorded.incarnation.as_str()]));
+        if sender.incarnation.is_none_or(|(newest, _)| at >= newest) {
+            sender.incarnation = Some((at, incarnation));
+        }
         let over = self.last_judged.max(sender.complete_round);
         if over.is_some_and(|over| round <= over) {
             return Err(RefusalReason::Late);
@@ -211,7 +221,7 @@ impl OpenRounds {
             || PendingRow::NewName(vantage, Box::new(recorded.clone())),
             PendingRow::Row,
         );
-        let order = (at, seq, hash::fnv1a(&[recorded.incarnation.as_str()]));
+        let order = (at, seq, incarnation.0);
         sender.pending.entry(round).or_default().push((order, waiting));
         self.buffered += 1;
         *self.open.entry(round).or_default() += 1;
@@ -257,6 +267,11 @@ impl OpenRounds {
     /// Time up to which a vantage has reported everything, if it sends this information.
     pub(crate) fn complete_until(&self, vantage: VantageIx) -> Option<EventTime> {
         self.vantages.get(&vantage)?.last_report?.complete
+    }
+
+    /// Returns the incarnation of a vantage's newest observation, and when that started.
+    pub(crate) fn incarnation(&self, vantage: VantageIx) -> Option<(EventTime, IncarnationHash)> {
+        self.vantages.get(&vantage)?.incarnation
     }
 
     /// Vantages with rows in open rounds.

@@ -6,9 +6,9 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_model::{EventTime, Front, HostName, Observation, TargetId};
+use parallax_model::{EventTime, Front, HostName, Observation, ProbeSpec, TargetId};
 
-use super::{block::EvidenceKind, cells::Destination};
+use super::block::EvidenceKind;
 use crate::{
     ids::{NameIx, NameRegistry, PodIx, ServiceIx, TargetIx},
     topology::{Endpoint, EndpointCondition, Topology},
@@ -34,6 +34,8 @@ pub(crate) struct Route {
     /// Whether the target's owner chose the resolver for a probe that also connects, so that its answers are no deviation
     /// from those of the machine's resolvers.
     pub(crate) chosen_resolver: bool,
+    /// Whether a probe of the name alone looks it up as a client does, along the search list.
+    pub(crate) searches: bool,
 }
 
 /// Why a probe that must stay unanswered is made.
@@ -72,6 +74,7 @@ const NO_ROUTE: &Route = &Route {
     must_not_answer: None,
     requires_silence: false,
     chosen_resolver: false,
+    searches: false,
 };
 
 impl Routes {
@@ -120,6 +123,7 @@ impl Routes {
                 requires_silence: placed.target.probe.requires_silence(),
                 chosen_resolver: placed.target.probe.resolver().is_some()
                     && placed.target.probe.port().is_some(),
+                searches: matches!(&placed.target.probe, ProbeSpec::Dns(dns) if dns.search.is_some()),
             };
             routes.set(world.targets.intern(id), route);
         }
@@ -175,10 +179,7 @@ impl Routes {
     }
 
     /// Reports whether a negative answer to a probe started at `at` may come from a cache.
-    pub(crate) fn may_be_cached(&self, name: Destination, at: EventTime) -> bool {
-        let Destination::Name(name) = name else {
-            return false;
-        };
+    pub(crate) fn may_be_cached(&self, name: NameIx, at: EventTime) -> bool {
         self.negative_until.get(&name).is_some_and(|until| at <= *until)
     }
 

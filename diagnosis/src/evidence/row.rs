@@ -162,15 +162,28 @@ impl Row {
     }
 
     /// Returns the name it resolved, if known.
-    pub(crate) fn name(&self, routes: &Routes) -> Option<Destination> {
-        routes.of(self.target).name.or(self.name).map(Destination::Name)
+    pub(crate) fn name(&self, routes: &Routes) -> Option<NameIx> {
+        routes.of(self.target).name.or(self.name)
+    }
+
+    /// Returns the destination of its questions for a name.
+    pub(crate) fn resolver_destination(&self, name: NameIx, routes: &Routes) -> Destination {
+        let is_single = || self.requested().is_some() || !routes.of(self.target).searches;
+        if self.channel == Channel::Dns && is_single() {
+            Destination::Name(name)
+        } else {
+            Destination::Lookup(name)
+        }
     }
 
     /// Returns its planned destination, as known before the probe was made.
     pub(crate) fn planned_destination(&self, routes: &Routes) -> Option<Destination> {
         match self.channel {
             Channel::Mesh => self.peer.map(Destination::Peer),
-            Channel::Dns => self.name(routes),
+            Channel::Dns => {
+                let name = self.name(routes)?;
+                Some(self.resolver_destination(name, routes))
+            }
             Channel::Direct => self.entry.map(Destination::Entry),
             Channel::Vip | Channel::Proxied | Channel::NodePort => Some(Destination::Unknown),
         }

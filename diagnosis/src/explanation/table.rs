@@ -80,7 +80,7 @@ impl VerdictContext<'_> {
                     _ => None,
                 };
             }
-            Region::DnsName(member) => to_member = Some(key.dest == Destination::Name(member)),
+            Region::DnsName(member) => to_member = Some(key.dest.name() == Some(member)),
             Region::Cross | Region::Same | Region::SameVip => {
                 within = client.and_then(|client| Some(node? == client));
             }

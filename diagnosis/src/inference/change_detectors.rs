@@ -32,7 +32,7 @@ impl ChangeDetectors {
             let by_dest = match key.dest {
                 Destination::Entry(pod) => Some(DetectorScope::Entry(pod)),
                 Destination::Peer(node) => Some(DetectorScope::Peer(node)),
-                Destination::Unknown | Destination::Name(_) => None,
+                Destination::Unknown | Destination::Name(_) | Destination::Lookup(_) => None,
             };
             for stream in [
                 Some(DetectorScope::All),

@@ -110,7 +110,7 @@ impl ComparisonData {
             }
             Destination::Peer(node) => self.by_node.entry(node).or_default().push(index),
             Destination::Unknown => self.unknown_entry.push(index),
-            Destination::Name(_) => self.questions.push(index),
+            Destination::Name(_) | Destination::Lookup(_) => self.questions.push(index),
         }
         let mut kinds = KindProfile::default();
         for ((kind, status), (weight, _)) in &counts.kinds {
@@ -326,7 +326,9 @@ impl ComparisonData {
                     .iter()
                     .filter_map(node_of)
                     .collect(),
-                Destination::Name(_) => paths.resolver_pods.iter().filter_map(node_of).collect(),
+                Destination::Name(_) | Destination::Lookup(_) => {
+                    paths.resolver_pods.iter().filter_map(node_of).collect()
+                }
             };
             (paths.node_of_client(cell.key.client), ends)
         })

@@ -59,7 +59,7 @@ impl JudgementUnit {
     }
 
     /// Returns how many mechanisms the subject's probes depend on: the network, then resolvers, then addresses and endpoints,
-    /// then the answers. A fault of one causes failures at the next. Subjects are ordered, and judged, in this order.
+    /// then the answers. A fault of one causes failures at the next.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::Mesh => 0,
@@ -67,6 +67,19 @@ impl JudgementUnit {
             Self::Front(_) | Self::Endpoints(..) => 2,
             Self::Target(_) | Self::SingleTarget(_) => 3,
             Self::Latency(inner) => inner.depth(),
+        }
+    }
+
+    /// Position of the subject among those judged after a round, so that causes come before what they entail. Names come after
+    /// addresses: a node that fails shows there on its own Pods, where lookups show one of several resolver Pods only, and no
+    /// fault of names entails a failed connection.
+    pub(crate) fn judgement_order(&self) -> usize {
+        match self {
+            Self::Mesh => 0,
+            Self::Front(_) | Self::Endpoints(..) => 1,
+            Self::Dns => 2,
+            Self::Target(_) | Self::SingleTarget(_) => 3,
+            Self::Latency(inner) => inner.judgement_order(),
         }
     }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use parallax_model::Round;
 
-use crate::{evidence::cells::RoundCells, regions::Region};
+use crate::{
+    evidence::cells::{CellKey, RoundCells},
+    regions::Region,
+};
 
 /// The rounds in which a known cause may explain failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +69,16 @@ impl WindowCells {
             all,
             ..Self::default()
         }
+    }
+
+    /// Returns the cells that a predicate selects.
+    pub(crate) fn selected(&self, of: impl Fn(&CellKey) -> bool) -> Self {
+        let mut selected = self.clone();
+        selected.all.retain(|key, _| of(key));
+        for (_, cells) in &mut selected.parts {
+            cells.retain(|key, _| of(key));
+        }
+        selected
     }
 
     /// Divides a window where causes began and were over. `sum` adds the cells of the rounds from the first up to and

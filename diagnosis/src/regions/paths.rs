@@ -49,6 +49,8 @@ pub(crate) enum QuestionsPerLookup {
 }
 
 impl QuestionsPerLookup {
+    pub(crate) const ALL: [Self; 3] = [Self::One, Self::BothFamilies, Self::SearchList];
+
     /// Returns the number of questions. The search list of a Pod has three domains (`dns.GetPodDNS` in the kubelet), and the
     /// name itself comes last, because the kubelet sets `ndots:5`.
     pub(crate) const fn count(self) -> u32 {
@@ -163,7 +165,7 @@ impl MeshNodes {
         match dest {
             Destination::Entry(pod) => self.pod_nodes.get(&pod).copied(),
             Destination::Peer(node) => Some(node),
-            Destination::Unknown | Destination::Name(_) => None,
+            Destination::Unknown | Destination::Name(_) | Destination::Lookup(_) => None,
         }
     }
 }
@@ -324,7 +326,7 @@ impl SubjectPaths {
                         self.local_nodes.contains(&node) && self.mesh.pod_nodes.get(&pod) != Some(&node)
                     });
                 }
-                (_, Destination::Name(name)) => {
+                (_, Destination::Name(name) | Destination::Lookup(name)) => {
                     self.names.insert(name);
                 }
                 _ => {}

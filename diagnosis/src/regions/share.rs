@@ -109,10 +109,11 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
     match key.dest {
         Destination::Entry(pod) => ends_at(&[pod], None),
         Destination::Peer(node) => share(&mut [path(None, Some(node), None)].into_iter()),
-        Destination::Name(name) if paths.resolver_pods.is_empty() => {
+        Destination::Name(name) | Destination::Lookup(name) if paths.resolver_pods.is_empty() => {
             share(&mut [path(None, None, Some(name))].into_iter())
         }
-        Destination::Name(name) => {
+        Destination::Name(name) => ends_at(&paths.resolver_pods, Some(name)),
+        Destination::Lookup(name) => {
             ends_at(&paths.resolver_pods, Some(name)).of_any_of(paths.questions.count())
         }
         Destination::Unknown => {
@@ -179,7 +180,7 @@ fn alpha_over_pool(
     let ends: Vec<ProbePath> = match key.dest {
         Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
         Destination::Peer(node) => vec![path(None, Some(node), None)],
-        Destination::Name(name) => vec![path(None, None, Some(name))],
+        Destination::Name(name) | Destination::Lookup(name) => vec![path(None, None, Some(name))],
         Destination::Unknown => {
             let eligible = paths.eligible(key.client).iter();
             let known: Vec<ProbePath> = eligible

@@ -110,7 +110,7 @@ fn path_text(key: &CellKey, world: &NameRegistry) -> String {
         Destination::Unknown => String::new(),
         Destination::Entry(pod) => format!(" to {}", world.pods.name(pod)),
         Destination::Peer(node) => format!(" to {}", world.nodes.name(node)),
-        Destination::Name(name) => format!(" for {}", world.names.name(name)),
+        Destination::Name(name) | Destination::Lookup(name) => format!(" for {}", world.names.name(name)),
     };
     format!("{} from {from}{to}", key.channel)
 }

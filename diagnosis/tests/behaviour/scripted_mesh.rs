@@ -22,6 +22,8 @@ pub(crate) struct ScriptedMesh {
     pub(crate) engine: Engine,
     pub(crate) seq: u64,
     pub(crate) sent: Vec<Value>,
+    /// How often the prober of each node has restarted.
+    pub(crate) restarts: [u32; NODES],
 }
 
 pub(crate) fn topology(spec: Value) -> Arc<Topology> {
@@ -67,6 +69,7 @@ impl ScriptedMesh {
             engine: Engine::new(settings, topology(spec)),
             seq: 0,
             sent: Vec::new(),
+            restarts: [0; NODES],
         }
     }
 
@@ -79,7 +82,7 @@ impl ScriptedMesh {
         self.seq += 1;
         line["seq"] = json!(self.seq);
         line["vantage"] = json!(format!("n{node}/pod"));
-        line["incarnation"] = json!(format!("life-{node}"));
+        line["incarnation"] = json!(format!("life-{node}.{}", self.restarts[node]));
         line["t_us"] = json!(round * INTERVAL + offset_us);
         let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();
         self.engine.observe(&recorded);

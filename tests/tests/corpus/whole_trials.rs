@@ -40,6 +40,19 @@ fn a_cut_off_node_explains_lookups_of_which_only_one_direction_was_reported() {
     assert_names_faults_only(&judged("flapping", 32));
 }
 
+/// A node with a resolver Pod dies: the lookups named one of the two Pods in the round in which an address named the node.
+#[test]
+fn a_node_that_addresses_name_explains_lookups_of_the_same_round() {
+    assert_names_faults_only(&judged("search-list", 15));
+}
+
+/// A node that loses nearly everything, so that an echo in ten gets through: the others were withheld, and the node was named from
+/// the round in which one was answered. Lookups that had failed before had no cause but a resolver Pod.
+#[test]
+fn a_node_explains_what_failed_since_its_prober_is_silent() {
+    assert_names_faults_only(&judged("search-list", 21));
+}
+
 /// Only addresses cross the broken link often enough to show it, and one of two resolver Pods is behind it.
 #[test]
 fn a_cut_that_addresses_show_explains_lookups() {

@@ -93,6 +93,69 @@ fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
     assert!((6..=10).contains(&alone), "after {alone} rounds");
 }
 
+/// Returns in which round the incident begins if a node without other Pods is cut off in the rounds 12 to 15, and again from 18 on.
+fn first_round_of_pausing_outage(restarts_between: bool) -> i64 {
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..60 {
+        let off = (12..16).contains(&round) || round >= 18;
+        if round == 16 && restarts_between {
+            day.restarts[5] += 1;
+        }
+        let present: Vec<usize> = ALL.into_iter().filter(|node| !off || *node != 5).collect();
+        day.mesh(round, &present, |_, to| {
+            (off && to == 5).then_some(("connect", "connect_timeout"))
+        });
+        day.web(round, &present, succeeds);
+        let view = day.close(round, &present);
+        if let Some(incident) = view.incidents.first() {
+            assert_eq!(incident.verdict.region.members, ["n5"]);
+            return incident.since.0 / INTERVAL;
+        }
+    }
+    panic!("never named");
+}
+
+#[test]
+fn an_outage_of_a_node_begins_with_its_silence_unless_its_prober_restarted() {
+    assert_eq!(first_round_of_pausing_outage(false), 12);
+    assert_eq!(first_round_of_pausing_outage(true), 18);
+}
+
+/// Returns what is said first if every other connection to an address fails from round 12 on, whose Pods on n0 and n3 are not
+/// probed directly, and the prober on n3 reports or not.
+fn first_sentence_of_half_failing_address(is_silent: bool) -> String {
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..60 {
+        let off = round >= 12;
+        let present: Vec<usize> = ALL
+            .into_iter()
+            .filter(|node| !off || !is_silent || *node != 3)
+            .collect();
+        day.mesh(round, &present, |_, to| {
+            (off && is_silent && to == 3).then_some(("connect", "connect_timeout"))
+        });
+        for from in &present {
+            let on_n3 = (from % 2 == 0) == (round % 2 == 0);
+            let line = json!({"channel": "vip", "target": "http://10.96.1.1:80/", "front": "10.96.1.1:80"});
+            let failure = (off && on_n3).then_some(("connect", "connect_timeout"));
+            day.probe(round, *from, 500_000, with_outcome(line, failure));
+        }
+        let view = day.close(round, &present);
+        if let Some(incident) = view.incidents.first() {
+            return incident.verdict.sentence.clone();
+        }
+    }
+    panic!("never named");
+}
+
+#[test]
+fn a_prober_that_falls_silent_with_the_failures_speaks_for_its_node() {
+    let silent = first_sentence_of_half_failing_address(true);
+    assert!(silent.contains("node n3"), "{silent}");
+    let reports = first_sentence_of_half_failing_address(false);
+    assert!(!reports.contains("node n3"), "{reports}");
+}
+
 #[test]
 fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
     let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
