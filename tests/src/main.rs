@@ -51,7 +51,7 @@ enum Command {
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
         /// Run every incident and exit with a summary.
-        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record", "dataplane"])]
+        #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "dataplane"])]
         all: bool,
         /// With --all: only incidents whose id starts with this prefix; can be repeated.
         #[arg(long, value_name = "START", requires = "all")]
@@ -78,7 +78,8 @@ enum Command {
         /// Keep the directory with all logs.
         #[arg(long)]
         keep_log: bool,
-        /// Record the aggregator's input into this directory, for `parallax replay`.
+        /// Record the aggregator's input into this directory, for `parallax replay`. With --all, each incident has a directory
+        /// of its own in it, which is kept if the incident was not as expected.
         #[arg(long, value_name = "FOLDER")]
         record: Option<PathBuf>,
         /// Run a real Prometheus with the shipped rules and report its alerts. Quiet incidents must not fire any; a
@@ -216,6 +217,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             jobs,
             report,
             quiet_seconds,
+            record,
             alerts,
             json,
             ground,
@@ -231,6 +233,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 report,
                 quiet_seconds,
                 json,
+                record,
             };
             Ok(match Box::pin(suite.run()).await? {
                 suite::SuiteResult::AsExpected => 0,

@@ -40,6 +40,8 @@ pub struct SuiteOptions {
     pub alerts: bool,
     /// Kernel to run on; by default the one that suits each data plane.
     pub kernel: Option<Kernel>,
+    /// Directory of the recordings. Each incident has a directory of its own, which is kept if it was not as expected.
+    pub record: Option<PathBuf>,
 }
 
 /// Result of a suite.
@@ -134,12 +136,19 @@ impl SuiteOptions {
                 "▸ {number}/{} {}: {}",
                 work.total, incident.id, incident.title
             ));
+            let recording = self.record.as_ref().map(|folder| folder.join(&incident.id));
+            // An aggregator that restarts records beside the one before.
+            let first = recording.as_ref().map(|folder| folder.join("aggregator"));
+            if let Some(first) = &first {
+                std::fs::create_dir_all(first)
+                    .with_context(|| format!("creating {} for the recording", first.display()))?;
+            }
             let options = Options {
                 once: true,
                 healthy_rounds: None,
                 listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 keep_log: false,
-                record: None,
+                record: first,
                 json: false,
                 hook: None,
                 kernel: self.kernel,
@@ -161,6 +170,14 @@ impl SuiteOptions {
                 Err(error) => Report::could_not_run(&incident, &error),
             };
             print_line(&result(&report));
+            if let Some(recording) = recording.filter(|recording| recording.exists()) {
+                if report.ok {
+                    std::fs::remove_dir_all(&recording)
+                        .with_context(|| format!("removing the recording {}", recording.display()))?;
+                } else {
+                    print_line(&format!("    recording: {}", recording.display()));
+                }
+            }
             if self.json {
                 report.print(true)?;
             }

@@ -343,8 +343,11 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
         "preflight-i1",
         "quiet-own-parts",
     ];
+    // A rare failure is understood by its recording only.
+    let recordings = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-recordings");
     let output = std::process::Command::new(lab_binary())
-        .args(["run", "--all", "--jobs", "2"])
+        .args(["run", "--all", "--jobs", "2", "--record"])
+        .arg(&recordings)
         .args(ids.iter().flat_map(|id| ["--only", id]))
         .output()
         .unwrap();
