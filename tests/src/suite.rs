@@ -170,7 +170,7 @@ impl SuiteOptions {
                 Err(error) => Report::could_not_run(&incident, &error),
             };
             print_line(&result(&report));
-            if let Some(recording) = recording.filter(|recording| recording.exists()) {
+            if let Some(recording) = recording {
                 if report.ok {
                     std::fs::remove_dir_all(&recording)
                         .with_context(|| format!("removing the recording {}", recording.display()))?;

@@ -104,7 +104,7 @@ impl Engine {
             {
                 silenced.insert(number);
             }
-            if heard {
+            if heard && self.presence.withheld.silent_from(number).is_some() {
                 reporting.insert(number);
             }
             let present = answers || heard;

@@ -144,6 +144,7 @@ pub(super) struct ProberPresence {
     alone: u32,
     /// The last round of such an isolation that lasted long enough to be a fact.
     last_alone: Option<Round>,
+    /// Echoes to probers that neither answer nor report.
     pub(super) withheld: WithheldEchoes,
 }
 

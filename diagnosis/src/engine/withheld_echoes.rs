@@ -100,9 +100,6 @@ impl Engine {
     pub(super) fn release_echoes_of_reporting(&mut self, probers: &BTreeSet<NodeIx>, round: Round) {
         let begin = round.start(self.settings.interval);
         for node in probers {
-            if !self.presence.withheld.nodes.contains_key(node) {
-                continue;
-            }
             let prober = self.prober_on(*node);
             let reported = prober.and_then(|prober| self.evidence.rounds.incarnation(prober));
             let Some((_, incarnation)) = reported.filter(|(at, _)| *at >= begin) else {

@@ -39,7 +39,7 @@ use trial::TrialReader;
 /// 5. A verdict of a host waits for a cause that its address or the network finds possible.
 /// 6. A region that an incident names together with others stays in it until it is improbable, and a lookup may take the questions
 ///    of a search list.
-/// 7. Single questions are told from lookups, unanswered echoes to a silent prober count once it did not restart, and names are judged
+/// 7. Single questions count apart from lookups, unanswered echoes to a silent prober count once it did not restart, and names are judged
 ///    after addresses.
 pub const ENGINE_VERSION: u32 = 7;
 
