@@ -101,7 +101,7 @@ struct CellIndex {
 }
 
 impl ClosedCells {
-    fn new(mut cells: Vec<(CellKey, CellCounts)>) -> Self {
+    pub(super) fn new(mut cells: Vec<(CellKey, CellCounts)>) -> Self {
         cells.sort_unstable_by_key(|(key, _)| *key);
         let ends = (cells.len() > MANY_CELLS).then(|| Box::new(CellIndex::of(&cells)));
         Self { cells, index: ends }
@@ -137,9 +137,9 @@ impl ClosedCells {
             .is_some_and(|cell| way(cell) == (channel, client))
     }
 
-    /// Restores the full weight of every failure.
-    pub(crate) fn restore_weights(&mut self) {
-        for (_, counts) in &mut self.cells {
+    /// Restores the full weight of the failures of some clients.
+    pub(crate) fn restore_weights(&mut self, of: impl Fn(VantageIx) -> bool) {
+        for (_, counts) in self.cells.iter_mut().filter(|(key, _)| of(key.client)) {
             counts.probes = counts.unweighted_probes;
             counts.failures = counts.unweighted_failures;
             for (judged, seen) in counts.kinds.values_mut() {

@@ -11,6 +11,7 @@ pub(crate) mod block;
 pub(crate) mod cells;
 mod connection;
 pub(crate) mod fold;
+pub(crate) mod lasting_failures;
 pub(crate) mod latency;
 pub(crate) mod ledger;
 pub(crate) mod resolvers;

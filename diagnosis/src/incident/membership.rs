@@ -53,13 +53,17 @@ impl TrackedIncident {
     }
 
     /// The regions that the incident may be about: the named one, those that its evidence does not separate from it, the
-    /// opposite direction, which its evidence may not show, each of both directions, because another subject may have no
+    /// opposite direction unless its evidence shows that it works, each of both directions, because another subject may have no
     /// reports of the other (a vantage that is cut off reports only between the failures of a rhythm), and the endpoints of a
     /// Service all of whose endpoints fail.
     pub(super) fn possible_regions(&self) -> impl Iterator<Item = Region> {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
-            .chain(self.region.in_both_directions())
+            .chain(
+                self.region
+                    .in_both_directions()
+                    .filter(|wider| self.contradicted != Some(*wider)),
+            )
             .chain(self.region.directions().into_iter().flatten())
             .filter(|region| is_shared(*region) || region.is_of_front())
             .chain(self.failing_endpoints.iter().copied().map(Region::Backend))

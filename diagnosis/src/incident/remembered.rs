@@ -160,6 +160,7 @@ impl TrackedIncident {
             scope,
             region,
             class,
+            contradicted: None,
             likelier: None,
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,

@@ -150,6 +150,7 @@ impl IncidentLog {
             scope: report.scope,
             region: report.region,
             class: report.class,
+            contradicted: report.contradicted,
             likelier: None,
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),

@@ -122,6 +122,8 @@ pub(crate) struct ExplainedRegion {
     pub(crate) odds_over_next: f64,
     /// Regions of the near-tied classes.
     pub(crate) near_ties: Vec<Region>,
+    /// The region with both directions, if the reports of others show that the other direction works.
+    pub(crate) contradicted: Option<Region>,
     pub(crate) probability: f64,
     /// Whether all conditions of a verdict hold.
     pub(crate) is_verdict: bool,
@@ -379,6 +381,11 @@ fn finding(
         class: class_regions,
         odds_over_next: p(head) / next.max(f64::MIN_POSITIVE),
         near_ties: near,
+        // The other clients show that they reach the node. Whether a node that is not reached reaches others is shown by its
+        // own reports, and those from the time of the failures may be missing.
+        contradicted: head
+            .in_both_directions()
+            .filter(|wider| matches!(head, Region::Client(_)) && given.favors(head, *wider)),
         probability: mass.min(1.0),
         is_verdict,
         failing_clients: clients,

@@ -13,6 +13,8 @@ type NodeGroup = (Option<ZoneIx>, bool);
 pub(crate) struct BalancerPool {
     /// In ascending order.
     groups: BTreeMap<NodeGroup, Vec<NodeIx>>,
+    /// Number of nodes in all groups; asked for each share.
+    len: usize,
 }
 
 impl BalancerPool {
@@ -30,15 +32,16 @@ impl BalancerPool {
         for nodes in groups.values_mut() {
             nodes.sort_unstable();
         }
-        Self { groups }
+        let len = groups.values().map(Vec::len).sum();
+        Self { groups, len }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.groups.values().map(Vec::len).sum()
+    pub(crate) const fn len(&self) -> usize {
+        self.len
     }
 
     /// Reports whether the balancer may select a node without an endpoint.

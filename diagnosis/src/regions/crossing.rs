@@ -45,7 +45,7 @@ impl Region {
                 let asks = path.channel == Channel::Dns && path.backend.is_none() && from(node);
                 asks || path.is_net() && self.contains_ends((path.client, path.node), paths)
             }
-            Self::Client(node) => from(node),
+            Self::Client(node) => from(node) && (apart || !paths.local_reach.contains(&node)),
             Self::ClientVip(node) => path.is_vip() && from(node),
             Self::NoLocal => {
                 path.is_vip()

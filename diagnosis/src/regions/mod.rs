@@ -4,6 +4,7 @@ mod balancer_pool;
 mod crossing;
 mod description;
 mod kind;
+mod local_reach;
 pub(crate) mod paths;
 mod probe_path;
 pub(crate) mod share;

@@ -7,7 +7,7 @@ use std::{
 
 use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
-use super::{Region, balancer_pool::BalancerPool};
+use super::{Region, balancer_pool::BalancerPool, local_reach::nodes_with_local_reach};
 use crate::{
     evidence::cells::{Destination, RoundCells},
     ids::{IndexedTable, NameIx, NameRegistry, NodeIx, PodIx, VantageIx, ZoneIx},
@@ -85,6 +85,8 @@ pub(crate) struct SubjectPaths {
     pub(crate) resolver_pods: Vec<PodIx>,
     /// Questions of which a lookup needs every answer. Each may reach another resolver Pod.
     pub(crate) questions: QuestionsPerLookup,
+    /// Client nodes from which connections to other nodes fail and those within the node succeed.
+    pub(crate) local_reach: BTreeSet<NodeIx>,
     /// Pods to which the entry forwards the requests of a host, if known.
     pub(crate) origin_pods: Vec<PodIx>,
     /// Pods to which the entry forwards the requests of every host of a front, if known. A front is affected by them only if
@@ -346,5 +348,6 @@ impl SubjectPaths {
             };
             self.eligible.insert(client, pods.into_iter().collect());
         }
+        self.local_reach = nodes_with_local_reach(self, cells);
     }
 }

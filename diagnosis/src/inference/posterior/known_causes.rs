@@ -8,6 +8,8 @@ use crate::{inference::likelihood::Likelihood, regions::Region};
 
 /// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
 const MIN_KNOWN_GAIN: f64 = 0.5;
+/// ln of a Bayes factor of 100: evidence that separates two regions.
+const SEPARATION: f64 = 4.6;
 
 impl Comparison<'_> {
     /// Returns the known causes that explain the subject's failures, in the order of what each adds to the previous ones.
@@ -63,6 +65,14 @@ impl Posterior {
     /// Returns the gain without the prior and the evidence of other subjects.
     pub(crate) fn own_gain(&self, region: Region) -> Option<f64> {
         self.gain_by(region, |scored| scored.ln_marginal + scored.ln_kinds)
+    }
+
+    /// Reports whether the subject's own results are at least 100 times likelier under one region than under another.
+    pub(crate) fn favors(&self, region: Region, other: Region) -> bool {
+        match (self.own_gain(region), self.own_gain(other)) {
+            (Some(gain), Some(least)) => gain - least >= SEPARATION,
+            _ => false,
+        }
     }
 
     fn gain_by(&self, region: Region, score: impl Fn(&ScoredRegion) -> f64) -> Option<f64> {
