@@ -113,6 +113,10 @@ impl ClientAttribution {
         match row.channel {
             Channel::Mesh => {
                 let Some(peer) = row.peer else { return };
+                // The plan of a client is older than the peer's Pod, as during an upgrade.
+                if row.entry.is_some_and(|pod| routes.is_former_prober(peer, pod)) {
+                    return;
+                }
                 self.ledger
                     .record(EvidenceKind::Mesh, Channel::Mesh, Destination::Peer(peer), kind);
             }

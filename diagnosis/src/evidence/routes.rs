@@ -10,7 +10,7 @@ use parallax_model::{EventTime, Front, HostName, Observation, ProbeSpec, TargetI
 
 use super::block::EvidenceKind;
 use crate::{
-    ids::{NameIx, NameRegistry, PodIx, ServiceIx, TargetIx},
+    ids::{NameIx, NameRegistry, NodeIx, PodIx, ServiceIx, TargetIx},
     topology::{Endpoint, EndpointCondition, Topology},
 };
 
@@ -54,6 +54,8 @@ pub(crate) struct Routes {
     /// Endpoints that receive new connections.
     pub(super) usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
     pub(super) fronts: BTreeMap<Front, (ServiceIx, u16)>,
+    /// The prober on each node.
+    probers: BTreeMap<NodeIx, PodIx>,
     /// Endpoints of headless Services, by address.
     pub(super) headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
     /// Headless Services without a ready endpoint. A draining one keeps its connections, but resolvers leave it out.
@@ -81,6 +83,12 @@ impl Routes {
     /// Interns the names of a topology in their own order.
     pub(crate) fn new(topology: &Topology, world: &mut NameRegistry) -> Self {
         let mut routes = Self::default();
+        for (name, node) in topology.nodes() {
+            if let Some(prober) = &node.prober {
+                let (node, pod) = (world.nodes.intern(name), world.pods.intern(&prober.pod));
+                routes.probers.insert(node, pod);
+            }
+        }
         for (key, service) in topology.services() {
             let usable = service.usable();
             let pods = usable.iter().map(|endpoint| world.pods.intern(&endpoint.pod));
@@ -152,6 +160,11 @@ impl Routes {
             self.targets.resize(at + 1, Route::default());
         }
         self.targets[at] = route;
+    }
+
+    /// Reports whether the prober on a node is another Pod now.
+    pub(super) fn is_former_prober(&self, node: NodeIx, pod: PodIx) -> bool {
+        self.probers.get(&node).is_some_and(|prober| *prober != pod)
     }
 
     /// Returns the route of a target.

@@ -41,7 +41,8 @@ use trial::TrialReader;
 ///    of a search list.
 /// 7. Single questions count apart from lookups, unanswered echoes to a silent prober count once it did not restart, and names are judged
 ///    after addresses.
-/// 8. A client that fails may reach the Pods of its own node, and failures of a client that go on for rounds are no stall.
+/// 8. A client that fails may reach the Pods of its own node, failures of a client that go on for rounds are no
+///    stall, and an echo to a Pod that is no longer the prober of its node is no evidence.
 pub const ENGINE_VERSION: u32 = 8;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -58,6 +58,41 @@ fn probers_that_start_after_the_one_beside_the_aggregator_are_no_fault_of_its_no
     );
 }
 
+/// During an upgrade the last prober asks the Pods of its plan, which have been replaced, until it gets a new plan.
+#[test]
+fn a_prober_with_an_old_plan_is_no_broken_client() {
+    const LAST: usize = 5;
+    let replaced = |node: usize| format!("prober-n{node}-new");
+    let mut upgraded = nodes(NODES);
+    for (i, node) in upgraded.iter_mut().enumerate().filter(|(i, _)| *i != LAST) {
+        node["prober"] = json!({"pod": replaced(i), "address": format!("10.244.{i}.6:9095")});
+    }
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+    for round in 0..40 {
+        if round == 12 {
+            day.change(cluster(&upgraded, &[(0, 0)]), round * INTERVAL);
+        }
+        let is_old = |node: usize| round < 12 || node == LAST;
+        for from in ALL {
+            for to in ALL.into_iter().filter(|to| *to != from) {
+                let in_plan = if is_old(from) || is_old(to) {
+                    (format!("10.244.{to}.5:9095"), format!("prober-n{to}"))
+                } else {
+                    (format!("10.244.{to}.6:9095"), replaced(to))
+                };
+                let line = json!({"channel": "mesh", "target": format!("echo://n{to}"), "dst_node": format!("n{to}"),
+                    "front": in_plan.0, "entry": in_plan.1});
+                let fails = is_old(from) && !is_old(to);
+                let failure = fails.then_some(("connect", "connect_timeout"));
+                day.probe(round, from, 1_500_000, with_outcome(line, failure));
+            }
+        }
+        day.web(round, &ALL, succeeds);
+        let view = day.close(round, &ALL);
+        assert_eq!(open_sentences(&view), [""; 0], "round {round}");
+    }
+}
+
 #[test]
 fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
     let dead = |pods: bool| {
