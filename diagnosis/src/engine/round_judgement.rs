@@ -10,7 +10,7 @@ use crate::{
         block::{CellBlock, EvidenceKind},
         cells::{ClosedCells, Destination},
         ledger::OutcomeSplit,
-        weights::are_too_many_for_stalls,
+        stalls::ClientsWithoutStalls,
     },
     ids::VantageIx,
     incident::outcomes_known_at,
@@ -60,12 +60,12 @@ impl Engine {
         let clients: BTreeSet<VantageIx> = rows.iter().map(|row| row.client).chain(fold.clients()).collect();
         self.fold(&rows, &mut fold);
         let mut cells = fold.close();
-        let broken = self.clients_without_stalls(round, &cells);
-        restore_weights(&mut cells, &broken);
+        let without_stalls = self.clients_without_stalls(round, &cells);
+        restore_weights(&mut cells, &without_stalls);
         self.apply_presence(round, &clients, &mut cells);
         if requested.contains(&true) {
             let mut unasked = self.blocks_without_requests(&rows, &requested, &cells);
-            restore_weights(&mut unasked, &broken);
+            restore_weights(&mut unasked, &without_stalls);
             self.outstanding_requests.record_without_requests(round, unasked);
         }
         let interval = self.settings.interval;
@@ -132,28 +132,18 @@ impl Engine {
         true
     }
 
-    /// Returns the clients whose failed controls of a round do not come from stalls: of single clients, or of the machine that
-    /// all of them share (a test cluster on a laptop), which stalls for less than two rounds.
+    /// Returns the clients whose failures of a round do not come from stalls.
     fn clients_without_stalls(
         &mut self,
         round: Round,
         cells: &BTreeMap<CellBlock, ClosedCells>,
-    ) -> BTreeSet<VantageIx> {
-        if self.rules.outcome_split == OutcomeSplit::PerChannel {
-            return BTreeSet::new();
-        }
+    ) -> ClientsWithoutStalls {
+        let judges_phases = self.rules.outcome_split == OutcomeSplit::PerPhase;
         let controls = cells.get(&CellBlock::failures(EvidenceKind::Mesh));
-        let mut broken = match controls {
-            Some(controls) => self.evidence.lasting_failures.add_round(round, controls),
-            None => BTreeSet::new(),
-        };
-        if many_controls_fail(controls) {
-            let before = self.evidence.many_failed_controls.replace(round);
-            if before == Some(Round(round.0 - 1)) {
-                broken = clients_of(cells);
-            }
+        match controls.filter(|_| judges_phases) {
+            Some(controls) => self.evidence.stalls.add_round(round, controls),
+            None => ClientsWithoutStalls::Lasting(BTreeSet::new()),
         }
-        broken
     }
 
     fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
@@ -184,26 +174,11 @@ impl Engine {
     }
 }
 
-/// Reports whether the controls of so many clients failed that stalls of single clients do not explain it.
-fn many_controls_fail(controls: Option<&ClosedCells>) -> bool {
-    controls.is_some_and(|mesh| {
-        let clients: BTreeSet<VantageIx> = mesh.keys().map(|key| key.client).collect();
-        let failing = mesh.iter().filter(|(_, counts)| counts.unweighted_failures > 0);
-        let failing: BTreeSet<VantageIx> = failing.map(|(key, _)| key.client).collect();
-        are_too_many_for_stalls(failing.len(), clients.len())
-    })
-}
-
-fn clients_of(cells: &BTreeMap<CellBlock, ClosedCells>) -> BTreeSet<VantageIx> {
-    let keys = cells.values().flat_map(ClosedCells::keys);
-    keys.map(|key| key.client).collect()
-}
-
-fn restore_weights(cells: &mut BTreeMap<CellBlock, ClosedCells>, clients: &BTreeSet<VantageIx>) {
-    if clients.is_empty() {
+fn restore_weights(cells: &mut BTreeMap<CellBlock, ClosedCells>, of: &ClientsWithoutStalls) {
+    if of.is_empty() {
         return;
     }
     for (_, cells) in cells.iter_mut().filter(|(block, _)| !block.slow) {
-        cells.restore_weights(|client| clients.contains(&client));
+        cells.restore_weights(|client| of.contains(client));
     }
 }

@@ -22,11 +22,11 @@ use crate::{
         block::CellBlock,
         cells::RoundRing,
         fold::RoundFold,
-        lasting_failures::LastingFailures,
         latency::LatencyBaseline,
         resolvers::ResolverHistory,
         rounds::OpenRounds,
         routes::Routes,
+        stalls::StallHistory,
         weights::{ONE_PROBE, to_probes},
     },
     findings::{Hazard, ObservedFacts},
@@ -98,9 +98,7 @@ pub(super) struct EvidenceState {
     pub(super) latency: LatencyBaseline,
     pub(super) resolvers: ResolverHistory,
     pub(super) ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
-    pub(super) lasting_failures: LastingFailures,
-    /// The last round in which the controls of too many clients failed for stalls of single clients.
-    pub(super) many_failed_controls: Option<Round>,
+    pub(super) stalls: StallHistory,
     /// Number of node addresses that any client connected to.
     pub(super) visited_node_fronts: usize,
 }
@@ -115,8 +113,7 @@ impl EvidenceState {
             latency: LatencyBaseline::default(),
             resolvers: ResolverHistory::default(),
             ttl: BTreeMap::new(),
-            lasting_failures: LastingFailures::default(),
-            many_failed_controls: None,
+            stalls: StallHistory::default(),
             visited_node_fronts: 0,
         }
     }

@@ -3,8 +3,8 @@
 //! Failures of one client in one round are correlated (a stalled CPU, a full conntrack table), so each of m ≥ 2
 //! failures gets weight 1/m. This alone would hide an incident that affects many fronts at once: with weights of
 //! 1/20, three rounds still look healthy. Therefore, if all of the client's controls of that round (its mesh probes)
-//! passed, the client is fine and every failure keeps weight 1. The same holds if the controls of a third of all clients
-//! fail in one round: stalls are independent of each other.
+//! passed, the client is fine and every failure keeps weight 1. The same holds if they fail, but not because of a stall (see
+//! [`super::stalls`]).
 
 /// Weight of one probe. Divisible by every number up to 16, so that shares of a front add up exactly.
 pub(crate) const ONE_PROBE: u64 = 720_720;
@@ -44,16 +44,6 @@ impl ClientRound {
             1
         }
     }
-}
-
-/// Share of the clients whose controls fail in one round from which they do not fail because of stalls: stalls of several
-/// clients are independent.
-const MAX_STALLED_SHARE: usize = 3;
-const MIN_FAILING_CLIENTS: usize = 3;
-
-/// Reports whether so many clients have failed controls in one round that the network is the cause, not a stall of each.
-pub(crate) const fn are_too_many_for_stalls(failing: usize, clients: usize) -> bool {
-    failing >= MIN_FAILING_CLIENTS && failing * MAX_STALLED_SHARE >= clients
 }
 
 #[cfg(test)]

@@ -59,11 +59,7 @@ impl TrackedIncident {
     pub(super) fn possible_regions(&self) -> impl Iterator<Item = Region> {
         let named = std::iter::once(self.region).chain(self.class.iter().copied());
         named
-            .chain(
-                self.region
-                    .in_both_directions()
-                    .filter(|wider| self.contradicted != Some(*wider)),
-            )
+            .chain(self.region.in_both_directions().filter(|_| !self.is_one_way))
             .chain(self.region.directions().into_iter().flatten())
             .filter(|region| is_shared(*region) || region.is_of_front())
             .chain(self.failing_endpoints.iter().copied().map(Region::Backend))

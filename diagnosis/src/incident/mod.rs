@@ -33,8 +33,8 @@ pub(crate) struct Report {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(crate) class: Vec<Region>,
-    /// The region with both directions, if its evidence shows that the other direction works.
-    pub(crate) contradicted: Option<Region>,
+    /// See [`crate::inference::judgement::ExplainedRegion::is_one_way`].
+    pub(crate) is_one_way: bool,
     /// The endpoints that fail, if it names all endpoints of a Service.
     pub(crate) failing_endpoints: BTreeSet<PodIx>,
     /// See [`crate::inference::judgement::Finding::lead`].

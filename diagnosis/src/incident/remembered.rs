@@ -160,7 +160,7 @@ impl TrackedIncident {
             scope,
             region,
             class,
-            contradicted: None,
+            is_one_way: false,
             likelier: None,
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,

@@ -150,7 +150,7 @@ impl IncidentLog {
             scope: report.scope,
             region: report.region,
             class: report.class,
-            contradicted: report.contradicted,
+            is_one_way: report.is_one_way,
             likelier: None,
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),

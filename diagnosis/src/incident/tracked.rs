@@ -44,8 +44,8 @@ pub(crate) struct TrackedIncident {
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(super) class: Vec<Region>,
-    /// The region with both directions, if its evidence shows that the other direction works.
-    pub(super) contradicted: Option<Region>,
+    /// Whether its evidence shows that the direction opposite to the region works.
+    pub(super) is_one_way: bool,
     /// The endpoints that fail, if it names all endpoints of a Service. Other subjects meet them as origins.
     pub(super) failing_endpoints: BTreeSet<PodIx>,
     /// The likeliest region of its class, if it is not the named one, and the number of reports in a row in which it was.
@@ -378,7 +378,7 @@ impl TrackedIncident {
         self.region = report.region;
         self.likelier = None;
         self.class = report.class;
-        self.contradicted = report.contradicted;
+        self.is_one_way = report.is_one_way;
         self.failing_endpoints = report.failing_endpoints;
         self.scope = report.scope;
         self.incident.verdict = Verdict {

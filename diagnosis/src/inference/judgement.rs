@@ -122,8 +122,8 @@ pub(crate) struct ExplainedRegion {
     pub(crate) odds_over_next: f64,
     /// Regions of the near-tied classes.
     pub(crate) near_ties: Vec<Region>,
-    /// The region with both directions, if the reports of others show that the other direction works.
-    pub(crate) contradicted: Option<Region>,
+    /// Whether the reports of others show that the opposite direction works.
+    pub(crate) is_one_way: bool,
     pub(crate) probability: f64,
     /// Whether all conditions of a verdict hold.
     pub(crate) is_verdict: bool,
@@ -383,9 +383,7 @@ fn finding(
         near_ties: near,
         // The other clients show that they reach the node. Whether a node that is not reached reaches others is shown by its
         // own reports, and those from the time of the failures may be missing.
-        contradicted: head
-            .in_both_directions()
-            .filter(|wider| matches!(head, Region::Client(_)) && given.favors(head, *wider)),
+        is_one_way: matches!(head, Region::Client(node) if given.favors(head, Region::NodeLink(node))),
         probability: mass.min(1.0),
         is_verdict,
         failing_clients: clients,

@@ -102,8 +102,8 @@ pub(crate) struct Comparison<'a> {
     separate_rates: bool,
 }
 
-/// ln of a Bayes factor of 100: pooled evidence that separates regions with equal signatures.
-const POOL_SEPARATION: f64 = 4.6;
+/// ln of a Bayes factor of 100: evidence that separates two regions.
+const SEPARATION: f64 = 4.6;
 /// Distance to the best score, in nats, beyond which exact scores are not computed.
 const PRUNING_MARGIN: f64 = 10.0;
 
@@ -218,7 +218,7 @@ impl<'a> Comparison<'a> {
             // Other subjects may separate what this subject cannot.
             let (alike, separable): (Vec<usize>, Vec<usize>) = members
                 .into_iter()
-                .partition(|i| head - scored[*i].ln_pooled < POOL_SEPARATION);
+                .partition(|i| head - scored[*i].ln_pooled < SEPARATION);
             for members in [alike, separable] {
                 if members.is_empty() {
                     continue;

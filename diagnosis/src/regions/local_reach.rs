@@ -21,10 +21,14 @@ const MIN_FAILURES: f64 = 3.0;
 
 /// Returns the nodes from which the cells show that connections to other nodes fail and those within the node do not.
 pub(super) fn nodes_with_local_reach(paths: &SubjectPaths, cells: &RoundCells) -> BTreeSet<NodeIx> {
+    let failing = cells.iter().filter(|(_, counts)| counts.failures > 0);
+    let failing: BTreeSet<NodeIx> = failing
+        .filter_map(|(key, _)| paths.node_of_client(key.client))
+        .collect();
     let pods = paths.backends.iter().chain(&paths.resolver_pods);
     let nodes = pods.filter_map(|pod| paths.mesh.pod_nodes.get(pod).copied());
     let mut by_node: BTreeMap<NodeIx, Vec<(&CellKey, &CellCounts)>> = nodes
-        .filter(|node| paths.mesh.client_nodes.contains(node))
+        .filter(|node| failing.contains(node))
         .map(|node| (node, Vec::new()))
         .collect();
     if by_node.is_empty() {
@@ -35,10 +39,6 @@ pub(super) fn nodes_with_local_reach(paths: &SubjectPaths, cells: &RoundCells) -
         if let Some(of_node) = node.and_then(|node| by_node.get_mut(&node)) {
             of_node.push((key, counts));
         }
-    }
-    by_node.retain(|_, cells| cells.iter().any(|(_, counts)| counts.failures > 0));
-    if by_node.is_empty() {
-        return BTreeSet::new();
     }
     let assumed = SubjectPaths {
         local_reach: by_node.keys().copied().collect(),

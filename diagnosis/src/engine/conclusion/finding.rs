@@ -101,7 +101,7 @@ impl Engine {
             },
             region: finding.region,
             class: finding.class.clone(),
-            contradicted: finding.contradicted,
+            is_one_way: finding.is_one_way,
             failing_endpoints: failing_endpoints(unit, judgement, finding),
             odds_over_next: finding.odds_over_next,
             failing_clients: finding.failing_clients.clone(),

@@ -3,13 +3,11 @@
 //! A region that another subject named is established. It needs no prior here, only to make this subject's results
 //! likelier. What it explains is no evidence of a further fault.
 
-use super::{Comparison, Posterior, ScoredRegion};
+use super::{Comparison, Posterior, SEPARATION, ScoredRegion};
 use crate::{inference::likelihood::Likelihood, regions::Region};
 
 /// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
 const MIN_KNOWN_GAIN: f64 = 0.5;
-/// ln of a Bayes factor of 100: evidence that separates two regions.
-const SEPARATION: f64 = 4.6;
 
 impl Comparison<'_> {
     /// Returns the known causes that explain the subject's failures, in the order of what each adds to the previous ones.
