@@ -12,6 +12,7 @@ use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
     closed_loop::run_recording,
     whole_cluster::{
+        answered_trial,
         score::{TrialScore, score},
         sets::{WHOLE_SETS, WholeSet},
         summary::SetSummary,
@@ -27,9 +28,15 @@ pub(crate) struct WholeArgs {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of the first trial
+    #[arg(long, default_value_t = 0)]
+    first: usize,
     /// Maximum number of trials per set
     #[arg(long)]
     trials: Option<usize>,
+    /// Make the probes that the engine requests
+    #[arg(long)]
+    requests: bool,
     /// List the incidents of every trial with a missed fault or an incident that names none
     #[arg(long)]
     misses: bool,
@@ -54,9 +61,17 @@ pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for set in sets {
         let mut summary = SetSummary::default();
-        for number in 0..args.trials.unwrap_or(set.trials).min(set.trials) {
-            let trial = trial(set, args.seed, number);
-            let result = score(&trial.plan, &run_recording(&mut Replay::default(), &trial.lines));
+        let count = args.trials.unwrap_or(set.trials);
+        for number in (args.first..set.trials).take(count) {
+            let mut reader = Replay::default();
+            let (trial, output) = if args.requests {
+                answered_trial(set, args.seed, number, &mut reader)
+            } else {
+                let trial = trial(set, args.seed, number);
+                let output = run_recording(&mut reader, &trial.lines);
+                (trial, output)
+            };
+            let result = score(&trial, &output);
             summary.add(&result);
             if args.misses && is_missed(&result) {
                 write_misses(&mut out, number, &result).context("writing a trial")?;
@@ -73,7 +88,11 @@ pub(crate) fn judge_whole_clusters(args: &WholeArgs) -> anyhow::Result<()> {
 }
 
 fn is_missed(score: &TrialScore) -> bool {
-    score.faults.iter().any(|fault| fault.named_after.is_none()) || score.foreign().next().is_some()
+    score
+        .faults
+        .iter()
+        .any(|fault| fault.is_observable() && fault.named_after.is_none())
+        || score.foreign().next().is_some()
 }
 
 fn write_misses(out: &mut impl io::Write, number: usize, score: &TrialScore) -> io::Result<()> {
@@ -81,7 +100,11 @@ fn write_misses(out: &mut impl io::Write, number: usize, score: &TrialScore) -> 
     for fault in &score.faults {
         match fault.named_after {
             Some(after) => writeln!(out, "  fault {} named after {after:.0} s", fault.description)?,
-            None => writeln!(out, "  fault {} not named", fault.description)?,
+            None => writeln!(
+                out,
+                "  fault {} not named; {} failures were reported",
+                fault.description, fault.failures
+            )?,
         }
     }
     for incident in &score.incidents {

@@ -59,6 +59,20 @@ impl Spool {
         }
     }
 
+    /// Adds a probe that has not finished yet.
+    fn add(&mut self, index: usize, seen: &[SeenProbe]) {
+        let end = |i: usize| seen[i].started + seen[i].took;
+        let later = self.order[self.next..].iter().position(|i| end(*i) > end(index));
+        let place = later.map_or(self.order.len(), |later| self.next + later);
+        self.order.insert(place, index);
+        let round = seen[index].round;
+        self.earliest_round
+            .insert(place, self.earliest_round[place].min(round));
+        for earliest in &mut self.earliest_round[self.next..place] {
+            *earliest = (*earliest).min(round);
+        }
+    }
+
     /// Moves what has finished to the reports.
     fn collect(&mut self, now: i64, seen: &[SeenProbe]) {
         while let Some(probe) = self.order.get(self.next).map(|i| &seen[*i]) {
@@ -91,54 +105,109 @@ impl Spool {
     }
 }
 
-/// Returns the lines of a trial, and marks what was delivered and when.
-pub fn lines(plan: &WholePlan, seen: &mut [SeenProbe], rng: &mut Rng) -> Vec<String> {
-    let cluster = &plan.cluster;
-    let conditions = Conditions { plan };
-    let mut spools: Vec<Spool> = (0..cluster.nodes()).map(|node| Spool::new(node, seen)).collect();
-    let mut lines = vec![settings(), topology::line(cluster)];
-    let end = plan.rounds * ROUND_US;
-    let mut now = 0;
-    lines.extend(advance(now));
-    while now < end {
-        now += TICK_US;
-        if now % SECOND_US == 0 {
-            for (node, spool) in spools.iter_mut().enumerate() {
-                spool.collect(now, seen);
-                if conditions.is_silent(node, now) {
-                    spool.die();
-                    continue;
-                }
-                spool.alive = true;
-                match way_to_aggregator(plan, node, now, rng) {
-                    Way::Open => {
-                        for (index, seq) in std::mem::take(&mut spool.waiting) {
-                            seen[index].delivered = Some(now);
-                            lines.extend(record::line(cluster, &seen[index], spool.life, seq));
-                        }
-                        if let Some(complete) = spool.progress(now) {
-                            lines.extend(progress(plan, node, complete));
-                        }
-                    }
-                    Way::Cut if !plan.late_delivery => spool.waiting.clear(),
-                    Way::Cut | Way::Lossy => {}
-                }
+/// The reports of all probers, tick by tick.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    plan: &'a WholePlan,
+    seen: &'a mut Vec<SeenProbe>,
+    spools: Vec<Spool>,
+    now: i64,
+}
+
+impl<'a> Delivery<'a> {
+    /// Prepares the delivery of probes.
+    pub fn new(plan: &'a WholePlan, seen: &'a mut Vec<SeenProbe>) -> Self {
+        let nodes = 0..plan.cluster.nodes();
+        Self {
+            spools: nodes.map(|node| Spool::new(node, seen)).collect(),
+            plan,
+            seen,
+            now: 0,
+        }
+    }
+
+    /// Returns the lines before the first tick.
+    #[must_use]
+    pub fn first_lines(&self) -> Vec<String> {
+        let mut lines = vec![settings(), topology::line(&self.plan.cluster)];
+        lines.extend(advance(self.now));
+        lines
+    }
+
+    /// Time of the last tick, in microseconds.
+    #[must_use]
+    pub const fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Adds a probe that ends after the last tick.
+    pub fn add(&mut self, probe: SeenProbe) {
+        let client = probe.client;
+        self.seen.push(probe);
+        self.spools[client].add(self.seen.len() - 1, self.seen);
+    }
+
+    /// Returns the lines of the next tick, and marks what was delivered and when; `None` after the last one.
+    pub fn tick(&mut self, rng: &mut Rng) -> Option<Vec<String>> {
+        if self.now >= self.plan.rounds * ROUND_US {
+            return None;
+        }
+        self.now += TICK_US;
+        let mut lines = Vec::new();
+        if self.now % SECOND_US == 0 {
+            for node in 0..self.spools.len() {
+                self.report(node, &mut lines, rng);
             }
         }
-        lines.extend(advance(now));
+        lines.extend(advance(self.now));
+        Some(lines)
+    }
+
+    fn report(&mut self, node: NodeIx, lines: &mut Vec<String>, rng: &mut Rng) {
+        let (plan, now, spool) = (self.plan, self.now, &mut self.spools[node]);
+        spool.collect(now, self.seen);
+        if (Conditions { plan }).is_silent(node, now) {
+            spool.die();
+            return;
+        }
+        spool.alive = true;
+        match way_to_aggregator(plan, node, now, rng) {
+            Way::Open => {
+                for (index, seq) in std::mem::take(&mut spool.waiting) {
+                    self.seen[index].delivered = Some(now);
+                    lines.extend(record::line(&plan.cluster, &self.seen[index], spool.life, seq));
+                }
+                if let Some(complete) = spool.progress(now) {
+                    lines.extend(progress(plan, node, complete));
+                }
+            }
+            Way::Cut if !plan.late_delivery => spool.waiting.clear(),
+            Way::Cut | Way::Lossy => {}
+        }
+    }
+}
+
+/// Returns the lines of a trial, and marks what was delivered and when.
+pub fn lines(plan: &WholePlan, seen: &mut Vec<SeenProbe>, rng: &mut Rng) -> Vec<String> {
+    let mut delivery = Delivery::new(plan, seen);
+    let mut lines = delivery.first_lines();
+    while let Some(new) = delivery.tick(rng) {
+        lines.extend(new);
     }
     lines
 }
 
+/// The way between a node and the aggregator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Open,
-    /// This report is lost; the next one may arrive.
+    /// This message is lost; the next one may arrive.
     Lossy,
     Cut,
 }
 
-fn way_to_aggregator(plan: &WholePlan, node: NodeIx, now: i64, rng: &mut Rng) -> Way {
+/// Returns what becomes of a message between a node and the aggregator at a time.
+pub(super) fn way_to_aggregator(plan: &WholePlan, node: NodeIx, now: i64, rng: &mut Rng) -> Way {
     let hop = Hop::report(&plan.cluster, node);
     let cut = plan
         .faults

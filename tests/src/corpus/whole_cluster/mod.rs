@@ -8,6 +8,7 @@
 //! between them, the questions to a resolver Pod behind it, the responses of a host whose entry reaches its origins through
 //! it, and the reports of a vantage behind it.
 
+pub mod closed_loop;
 pub mod delivery;
 pub mod draw;
 pub mod fault;
@@ -16,6 +17,7 @@ pub mod layout;
 pub mod lookup;
 pub mod named;
 pub mod record;
+pub mod requested_probe;
 pub mod schedule;
 pub mod score;
 pub mod sets;
@@ -32,6 +34,20 @@ pub struct WholeTrial {
     pub plan: draw::WholePlan,
     /// Lines of the recording.
     pub lines: Vec<String>,
+    /// Delivered failures of each fault.
+    pub failures: Vec<usize>,
+}
+
+/// Runs one trial of a set with an engine whose requests are answered; returns the engine's output, too.
+pub fn answered_trial(
+    set: &WholeSet,
+    seed: u64,
+    number: usize,
+    reader: &mut dyn super::closed_loop::Reader,
+) -> (WholeTrial, Vec<String>) {
+    let mut rng = super::rng_for_name(set.name, seed, number);
+    let plan = draw::plan(set, number, &mut rng);
+    closed_loop::run(plan, &mut rng, reader)
 }
 
 /// Generates one trial of a set. The result depends only on seed, set and number.
@@ -41,5 +57,10 @@ pub fn trial(set: &WholeSet, seed: u64, number: usize) -> WholeTrial {
     let plan = draw::plan(set, number, &mut rng);
     let mut probes = simulate::run(&plan, &mut rng);
     let lines = delivery::lines(&plan, &mut probes, &mut rng);
-    WholeTrial { plan, lines }
+    let failures = simulate::delivered_failures(&plan, &probes);
+    WholeTrial {
+        plan,
+        lines,
+        failures,
+    }
 }

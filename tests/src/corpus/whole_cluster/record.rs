@@ -38,9 +38,10 @@ fn recorded(cluster: &Cluster, seen: &SeenProbe, life: usize, seq: u64) -> Optio
     let succeeded = seen.fault.is_none() && matches!(seen.outcome, Outcome::Ok { .. });
     // Through an address or a name, a prober knows the Pod only from its answer.
     let entry = seen.entry.filter(|_| channel != Channel::Vip || succeeded);
-    let assignment = match seen.probe {
-        ScheduledProbe::Direct(_, pod) => format!("direct|{target}|{}", cluster.pods[pod].name),
-        _ => format!("{}|{target}", channel.label()),
+    let assignment = match (&seen.requested, seen.probe) {
+        (Some(requested), _) => requested.clone(),
+        (None, ScheduledProbe::Direct(_, pod)) => format!("direct|{target}|{}", cluster.pods[pod].name),
+        (None, _) => format!("{}|{target}", channel.label()),
     };
     let dialled = matches!(channel, Channel::Direct | Channel::Mesh);
     let micros = |us: i64| u64::try_from(us).ok().map(Micros);

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    WholeTrial,
     draw::WholePlan,
     fault::SECOND_US,
     named::{NamedRegion, names_fault},
@@ -61,12 +62,25 @@ pub struct FaultScore {
     pub description: String,
     /// Kind, for grouping.
     pub kind: &'static str,
+    /// Its failures that a report delivered.
+    pub failures: usize,
     /// Seconds from its start until it was named rightly.
     pub named_after: Option<f64>,
     /// Incidents that name it.
     pub incidents: usize,
     /// Times that these were opened.
     pub openings: u32,
+}
+
+/// Failures without which no fault is named.
+const MIN_FAILURES: usize = 3;
+
+impl FaultScore {
+    /// Reports whether the reports show the fault at all: another one may hide it, such as a dead node its broken service rules.
+    #[must_use]
+    pub const fn is_observable(&self) -> bool {
+        self.failures >= MIN_FAILURES || self.named_after.is_some()
+    }
 }
 
 impl TrialScore {
@@ -78,7 +92,8 @@ impl TrialScore {
 
 /// Judges the output of an engine for a trial.
 #[must_use]
-pub fn score(plan: &WholePlan, output: &[String]) -> TrialScore {
+pub fn score(trial: &WholeTrial, output: &[String]) -> TrialScore {
+    let plan = &trial.plan;
     let mut incidents: BTreeMap<String, ScoredIncident> = BTreeMap::new();
     for line in output {
         let Ok(verdict) = serde_json::from_str::<VerdictLine>(line) else {
@@ -101,6 +116,7 @@ pub fn score(plan: &WholePlan, output: &[String]) -> TrialScore {
         FaultScore {
             description: fault.part.describe(&plan.cluster),
             kind: fault.part.kind().word(),
+            failures: trial.failures[index],
             named_after: right.map(|at| at - seconds(fault.start())).min_by(f64::total_cmp),
             incidents: of_fault.len(),
             openings: of_fault.iter().map(|incident| incident.openings).sum(),
@@ -182,7 +198,13 @@ mod tests {
             verdict(start + 70.0, "a", "pair", &["n01", "n02"], None),
             verdict(start + 70.0, "b", "bnode", &["n02"], None),
         ];
-        let score = score(&plan, &output);
+        let trial = WholeTrial {
+            plan,
+            lines: Vec::new(),
+            failures: vec![2],
+        };
+        let score = score(&trial, &output);
+        assert!(score.faults[0].is_observable(), "it was named");
         assert_eq!(score.faults[0].incidents, 1);
         assert_eq!(score.faults[0].openings, 2);
         assert_eq!(score.faults[0].named_after, Some(20.0));

@@ -31,6 +31,8 @@ pub struct SeenProbe {
     pub client: NodeIx,
     /// The probe.
     pub probe: ScheduledProbe,
+    /// The assignment of the request that it answers; `None` if it was scheduled.
+    pub requested: Option<String>,
     /// Its round.
     pub round: i64,
     /// Its start.
@@ -95,7 +97,20 @@ pub fn run(plan: &WholePlan, rng: &mut Rng) -> Vec<SeenProbe> {
     seen
 }
 
-fn make(
+/// Counts the failures of each fault that a report delivered.
+#[must_use]
+pub fn delivered_failures(plan: &WholePlan, seen: &[SeenProbe]) -> Vec<usize> {
+    let mut failures = vec![0; plan.faults.len()];
+    for probe in seen.iter().filter(|probe| probe.delivered.is_some()) {
+        if let Some(fault) = probe.fault {
+            failures[fault] += 1;
+        }
+    }
+    failures
+}
+
+/// Makes one probe at a time.
+pub(super) fn make(
     conditions: Conditions<'_>,
     client: NodeIx,
     probe: ScheduledProbe,
@@ -108,6 +123,7 @@ fn make(
     let mut seen = SeenProbe {
         client,
         probe,
+        requested: None,
         round,
         started: at,
         took: 0,

@@ -12,8 +12,10 @@ use super::{
 pub struct SetSummary {
     /// Number of trials.
     pub trials: usize,
-    /// Number of faults.
+    /// Number of observable faults.
     pub faults: usize,
+    /// Faults that another one hides.
+    pub hidden: usize,
     /// Faults that were named rightly.
     pub named: usize,
     /// Trials with an incident that names no fault.
@@ -57,6 +59,10 @@ impl SetSummary {
             *self.foreign_regions.entry(region.to_owned()).or_default() += 1;
         }
         for (index, fault) in score.faults.iter().enumerate() {
+            if !fault.is_observable() {
+                self.hidden += 1;
+                continue;
+            }
             let kind = self.by_kind.entry(fault.kind).or_default();
             kind.faults += 1;
             kind.named += usize::from(fault.named_after.is_some());
@@ -101,10 +107,11 @@ impl fmt::Display for SetSummary {
         let (right, probability) = self.calibration();
         writeln!(
             f,
-            "named {:.3} of {} faults after {} (p90 {}); trials with a foreign verdict {:.3} of {} ({} verdicts); \
+            "named {:.3} of {} faults ({} hidden) after {} (p90 {}); trials with a foreign verdict {:.3} of {} ({} verdicts); \
              faults in several incidents {}; openings a fault {:.2}; open at the end {}; right {right:.3}, said {probability:.3}",
             share(self.named, self.faults),
             self.faults,
+            self.hidden,
             time(0.5),
             time(0.9),
             share(self.foreign_trials, self.trials),
