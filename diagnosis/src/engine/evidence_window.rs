@@ -37,15 +37,18 @@ impl Engine {
     ) -> BackgroundRate {
         let state = self.judgement.units.get(unit);
         let own_rate = state.and_then(|state| state.background.rate());
+        let own_past = state.and_then(|state| state.background_at_rest.rate());
         // Beside a known cause, what its region explains only in part would look like a further fault.
         let is_alone = || {
             let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
             known.is_empty()
         };
-        let of_all = || self.median_background().filter(|_| unit.is_service());
+        // Names have other reasons to fail.
+        let is_usual = unit.is_service() || *unit == JudgementUnit::Mesh;
+        let of_all = || self.median_background().filter(|_| is_usual);
         if self.has_lasted(own, floor)
             && is_alone()
-            && own_rate.or_else(of_all).is_some_and(BackgroundRate::is_quiet)
+            && own_past.or_else(of_all).is_some_and(BackgroundRate::is_quiet)
         {
             BackgroundRate::Quiet
         } else {
@@ -63,10 +66,10 @@ impl Engine {
         failing.len() >= MIN_LASTING_ROUNDS
     }
 
-    /// Returns the median of the background rates of all Services and targets, once there are enough probes.
+    /// Returns the median of the background rates at rest of all Services and targets, once there are enough probes.
     fn median_background(&self) -> Option<f64> {
         let services = self.judgement.units.iter().filter(|(unit, _)| unit.is_service());
-        BackgroundRates::median(services.map(|(_, state)| state.background))
+        BackgroundRates::median(services.map(|(_, state)| state.background_at_rest))
     }
 
     /// Reports whether the rates of a subject are known well enough for a dense grid.

@@ -47,12 +47,11 @@ impl Engine {
             .is_some_and(|state| state.detectors.any_rising());
         let concerned = self.incidents.has_open(unit);
         if !concerned && !self.judgement.investigating.contains_key(unit) {
-            self.judgement
-                .units
-                .entry(unit.clone())
-                .or_default()
-                .background
-                .learn(failures, all);
+            let state = self.judgement.units.entry(unit.clone()).or_default();
+            state.background.learn(failures, all);
+            if !fails && !rising {
+                state.background_at_rest = state.background;
+            }
         }
         if !fails && !rising && !concerned {
             return;

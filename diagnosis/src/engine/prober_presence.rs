@@ -18,7 +18,7 @@ use crate::{
         cells::{ClosedCells, Destination},
         ledger::OutcomeSplit,
     },
-    ids::{NodeIx, VantageIx},
+    ids::{NodeIx, PodIx, VantageIx},
     topology::NodeReadiness,
 };
 
@@ -34,9 +34,11 @@ const MAX_SILENCE_SPREAD: i64 = 2;
 const MAX_UNFINISHED_ROUNDS: i64 = 4;
 
 /// Results of the direct connections of a round to a node.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct NodeEvidence {
+    /// Most connections to one of its Pods succeeded.
     passed: bool,
+    /// At least half of those to one of its Pods failed.
     failed: bool,
 }
 
@@ -259,7 +261,9 @@ impl Engine {
 
     /// Collects the evidence about a node from connections of other nodes to Pods that are not probers.
     fn node_evidence(&self, node: NodeIx, cells: &BTreeMap<CellBlock, ClosedCells>) -> NodeEvidence {
-        let mut evidence = NodeEvidence::default();
+        // By Pod: one of several may be broken on a node that works, and one connection in ten may get through to a node that does
+        // not.
+        let mut pods: BTreeMap<PodIx, (u64, u64)> = BTreeMap::new();
         for (block, cells) in cells {
             if block.slow || !matches!(block.kind, EvidenceKind::Direct(..)) {
                 continue;
@@ -272,11 +276,17 @@ impl Engine {
                     && self.cluster.nodes.prober_pods.get(&pod).is_none()
                     && self.cluster.nodes.client_node(key.client) != Some(node);
                 if on_node {
-                    evidence.passed |= counts.probes > counts.failures;
-                    evidence.failed |= counts.failures > 0;
+                    let (failures, probes) = pods.entry(pod).or_default();
+                    *failures += counts.unweighted_failures;
+                    *probes += counts.unweighted_probes;
                 }
             }
         }
+        let answers = |(failures, probes): &(u64, u64)| 2 * failures < *probes;
+        let mut evidence = NodeEvidence {
+            passed: pods.values().any(answers),
+            failed: pods.values().any(|counts| !answers(counts)),
+        };
         // An established connection without a response shows that the node accepted the connection.
         let echoes = cells.get(&CellBlock::failures(EvidenceKind::Mesh)).into_iter();
         let mut echoes = echoes.flat_map(ClosedCells::iter);

@@ -261,6 +261,9 @@ pub(super) struct UnitState {
     /// Since when a verdict waits for a subject nearer to the cause.
     pub(super) held_since: Option<EventTime>,
     pub(super) background: BackgroundRates,
+    /// The same as of the last round in which nothing failed and no change was suspected: a fault that lasts is not its own
+    /// background.
+    pub(super) background_at_rest: BackgroundRates,
     /// What fits the subject's evidence best if a balancer forwards its connections.
     pub(super) unhealthy_nodes: UnhealthyNodes,
 }

@@ -162,6 +162,7 @@ impl TrackedIncident {
             class,
             is_one_way: false,
             likelier: None,
+            confirmations: 0,
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,
             units,

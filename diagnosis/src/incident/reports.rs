@@ -152,6 +152,7 @@ impl IncidentLog {
             class: report.class,
             is_one_way: report.is_one_way,
             likelier: None,
+            confirmations: 0,
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),

@@ -27,6 +27,12 @@ const RENAME_ODDS: f64 = 3.0;
 /// however small the odds: chance among the first failures must not decide for good.
 const RENAME_REPORTS: u32 = 12;
 
+/// Number of reports that confirm the named region after which one more report in a row is necessary to replace it. When a fault
+/// ends, what still fails because of another one and what succeeds again favor another region for a round or two.
+const CONFIRMATIONS_PER_REPORT: u32 = 6;
+/// Maximum number of reports in a row that are necessary to replace the named region.
+const MAX_DISSENTING_REPORTS: u32 = 3;
+
 /// Successes that each failing client must show before an incident closes.
 const REQUIRED_SUCCESSES: u64 = 2 * ONE_PROBE;
 
@@ -50,6 +56,8 @@ pub(crate) struct TrackedIncident {
     pub(super) failing_endpoints: BTreeSet<PodIx>,
     /// The likeliest region of its class, if it is not the named one, and the number of reports in a row in which it was.
     pub(super) likelier: Option<(Region, u32)>,
+    /// Number of reports that confirmed the named region.
+    pub(super) confirmations: u32,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
@@ -349,11 +357,19 @@ impl TrackedIncident {
             return;
         }
         let reports = self.count_likelier(report.region);
+        if report.region == self.region {
+            self.confirmations = self.confirmations.saturating_add(1);
+        }
+        let necessary = (1 + self.confirmations / CONFIRMATIONS_PER_REPORT).min(MAX_DISSENTING_REPORTS);
+        let is_transient = report.region != self.region && reports < necessary;
+        if is_transient && !report.class.contains(&self.region) {
+            return;
+        }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         if self.lead_unit == *unit
             && report.region != self.region
             && report.class.contains(&self.region)
-            && report.odds_over_next < RENAME_ODDS
+            && (report.odds_over_next < RENAME_ODDS || is_transient)
             && reports < RENAME_REPORTS
         {
             let verdict = &mut self.incident.verdict;
@@ -375,7 +391,10 @@ impl TrackedIncident {
             earlier
         };
         self.lead_unit = unit.clone();
-        self.region = report.region;
+        if report.region != self.region {
+            self.region = report.region;
+            self.confirmations = 0;
+        }
         self.likelier = None;
         self.class = report.class;
         self.is_one_way = report.is_one_way;

@@ -108,6 +108,10 @@ impl JudgementUnit {
             kinds.insert(Backend);
             kinds.extend(CONNECTION_KINDS);
         }
+        // Only the answers of a host show the way from its entry to its origins.
+        if matches!(self.without_latency(), Self::Target(_)) && !paths.origin_pods.is_empty() {
+            kinds.insert(RegionKind::Link);
+        }
         if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);
             kinds.remove(&ZoneLink);

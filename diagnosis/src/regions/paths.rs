@@ -202,6 +202,18 @@ impl SubjectPaths {
         all.chain(&self.origin_pods).copied().collect()
     }
 
+    /// Returns the links over which entries forward the requests of a host to its origins.
+    pub(crate) fn onward_links(&self) -> BTreeSet<Region> {
+        let node_of = |pod: &PodIx| self.mesh.pod_nodes.get(pod).copied();
+        let origins: BTreeSet<NodeIx> = self.origin_pods.iter().filter_map(node_of).collect();
+        let entries = self.backends.iter().filter_map(node_of);
+        let links = entries.flat_map(|entry| origins.iter().map(move |origin| (entry, *origin)));
+        links
+            .filter(|(entry, origin)| entry != origin)
+            .map(|(a, b)| Region::Link(a.min(b), a.max(b)))
+            .collect()
+    }
+
     /// Reports whether a region is a Pod to which the entry forwards the requests of every host of the front.
     pub(crate) fn is_front_origin(&self, region: Region) -> bool {
         matches!(region, Region::Backend(pod) if self.front_origin_pods.contains(&pod))

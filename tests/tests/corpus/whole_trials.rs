@@ -2,6 +2,7 @@
 //! engine must know in order not to name it.
 
 use parallax_lab::corpus::whole_cluster::{
+    answered_trial,
     score::{TrialScore, score},
     sets::WholeSet,
     trial,
@@ -17,7 +18,13 @@ fn judged(set: &str, number: usize) -> TrialScore {
 
 fn judged_with_seed(set: &str, seed: u64, number: usize) -> TrialScore {
     let trial = trial(WholeSet::named(set).unwrap(), seed, number);
-    score(&trial.plan, &run_recording(&mut Replay::default(), &trial.lines))
+    score(&trial, &run_recording(&mut Replay::default(), &trial.lines))
+}
+
+/// The same with the probes that the engine requests.
+fn judged_with_requests(set: &str, number: usize) -> TrialScore {
+    let (trial, output) = answered_trial(WholeSet::named(set).unwrap(), 1, number, &mut Replay::default());
+    score(&trial, &output)
 }
 
 #[track_caller]
@@ -138,4 +145,38 @@ fn a_region_of_a_tie_stays_until_it_is_improbable() {
         .filter(|line| line.contains(r#""closed_t":null"#))
         .collect();
     assert!(open[0].contains("dns-all") && open.len() == 1, "{open:#?}");
+}
+
+/// An entry and one of three origins of a host are on the two nodes: the host saw one request of three fail, and only through this
+/// entry, which fits no Pod.
+#[test]
+fn a_host_knows_the_link_from_its_entry_to_an_origin() {
+    assert_names_faults_only(&judged("three-faults-12", 55));
+}
+
+/// A node with a resolver Pod dies at the end of a round: lookups have failed in two rounds when addresses and echoes have failed in
+/// one.
+#[test]
+fn names_wait_for_a_node_that_addresses_suspect() {
+    assert_names_faults_only(&judged("search-list", 57));
+}
+
+/// One of ten connections got through to a node that was broken, so that the echoes to it seemed to fail because of its prober.
+#[test]
+fn one_connection_that_gets_through_does_not_show_that_a_node_works() {
+    assert_names_faults_only(&judged_with_requests("shadow", 18));
+}
+
+/// A client recovered while a dead node still failed some of its requests: for two rounds, an entry on the client's node fit better.
+#[test]
+fn the_end_of_one_fault_beside_another_renames_no_incident() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 9));
+}
+
+/// All connections between nodes lose 4 %. The subjects took these failures for their background, and the names for a broken Pod.
+#[test]
+fn a_fault_that_lasts_is_not_its_own_background() {
+    let score = judged("soft-long", 46);
+    assert_names_faults_only(&score);
+    assert!(score.faults[0].named_after.unwrap() < 60.0, "{score:#?}");
 }

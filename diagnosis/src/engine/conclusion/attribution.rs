@@ -124,12 +124,12 @@ impl Engine {
         let is_host = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
         let mut pending: BTreeMap<Region, Suspicion> = BTreeMap::new();
         for (other, regions) in &self.judgement.pending {
-            let is_nearer = other.depth() < unit.depth();
+            let is_nearer = other.judgement_order() < unit.judgement_order();
             let is_host_beside = other != unit && is_host(other) && is_host(unit);
             for (region, suspicion) in regions {
                 let counts = match suspicion {
                     Suspicion::Likely => is_nearer || is_host_beside,
-                    Suspicion::Possible(_) => is_nearer && is_host(unit),
+                    Suspicion::Possible(_) => is_nearer,
                 };
                 if counts && *region != finding.region && !judgement.known.contains(region) {
                     let strongest = pending.entry(*region).or_insert(*suspicion);
