@@ -34,7 +34,7 @@ pub struct WholeTrial {
     pub plan: draw::WholePlan,
     /// Lines of the recording.
     pub lines: Vec<String>,
-    /// Delivered failures of each fault.
+    /// Failures of each fault that reports delivered before it was over.
     pub failures: Vec<usize>,
 }
 

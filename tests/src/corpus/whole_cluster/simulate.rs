@@ -97,12 +97,15 @@ pub fn run(plan: &WholePlan, rng: &mut Rng) -> Vec<SeenProbe> {
     seen
 }
 
-/// Counts the failures of each fault that a report delivered.
+/// Counts the failures of each fault that reports delivered before it was over. A cut may hold back the others: nobody names what
+/// no longer fails.
 #[must_use]
 pub fn delivered_failures(plan: &WholePlan, seen: &[SeenProbe]) -> Vec<usize> {
     let mut failures = vec![0; plan.faults.len()];
-    for probe in seen.iter().filter(|probe| probe.delivered.is_some()) {
-        if let Some(fault) = probe.fault {
+    for probe in seen {
+        if let (Some(fault), Some(delivered)) = (probe.fault, probe.delivered)
+            && delivered <= plan.faults[fault].end()
+        {
             failures[fault] += 1;
         }
     }
