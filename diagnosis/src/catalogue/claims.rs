@@ -45,6 +45,8 @@ pub(crate) enum Claim {
     PassesFromItself,
     /// Probes from the region's node to itself failed.
     FailsFromItself,
+    /// Probes from the region's node that do not cross the region passed: for `client`, those to the Pods on the node.
+    MemberReachesOwnPods,
     /// Probes that stayed within a node passed.
     WithinNodePasses,
     /// Probes between nodes passed.
@@ -169,6 +171,10 @@ impl Claim {
                 sum.probes > 1 && sum.pass()
             }
             Self::FailsFromItself => sum(&|key: &RowKey| own(key) && to_itself(key)).all_fail(),
+            Self::MemberReachesOwnPods => sum(&|key: &RowKey| {
+                own(key) && key.from_member == Some(true) && key.prediction == PredictedFailure::Outside
+            })
+            .pass(),
             Self::WithinNodePasses => sum(&|key: &RowKey| own(key) && key.within_node == Some(true)).pass(),
             Self::BetweenNodesPasses => {
                 sum(&|key: &RowKey| own(key) && key.within_node == Some(false)).pass()

@@ -113,6 +113,12 @@ fn check_phrases(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
             passes(own(&|key| key.to_member == Some(false))),
         ),
         (
+            "while the Pods on it answer",
+            passes(own(&|key| {
+                key.from_member == Some(true) && key.prediction == PredictedFailure::Outside
+            })),
+        ),
+        (
             "traffic within a node is fine",
             passes(own(&|key| key.within_node == Some(true))),
         ),

@@ -15,7 +15,19 @@ pub(crate) const CAUSES: &[Cause] = &[
             Wording::new(s)
                 .add_first([
                     (
-                        &[Claim::AllFail, Claim::SeveralChannels][..],
+                        &[
+                            Claim::AllFail,
+                            Claim::SeveralChannels,
+                            Claim::MemberReachesOwnPods,
+                        ][..],
+                        format!("every connection from {node} to another node fails"),
+                    ),
+                    (
+                        &[Claim::SeveralChannels, Claim::MemberReachesOwnPods],
+                        format!("connections from {node} to other nodes fail"),
+                    ),
+                    (
+                        &[Claim::AllFail, Claim::SeveralChannels],
                         format!("every connection from {node} fails, whatever its destination"),
                     ),
                     (
@@ -24,6 +36,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     ),
                     (&[], format!("the outbound path of {node} is broken")),
                 ])
+                .add_if(&[Claim::MemberReachesOwnPods], ", while the Pods on it answer")
                 .clauses()
         },
         remedies: node_removal_remedies,

@@ -111,7 +111,11 @@ impl VerdictContext<'_> {
             )),
             (RegionKind::Client, [node]) => wording.add_first([
                 (
-                    &[Claim::AllFail, Claim::SeveralChannels][..],
+                    &[Claim::MemberReachesOwnPods][..],
+                    format!("probes from node {node} to other nodes"),
+                ),
+                (
+                    &[Claim::AllFail, Claim::SeveralChannels],
                     format!("all probes from node {node}"),
                 ),
                 (&[], format!("probes from node {node}")),
