@@ -34,7 +34,7 @@ impl Engine {
         self.judgement.tentative_causes.clear();
         self.judgement.unexplained.clear();
         self.outstanding_requests = OutstandingRequests::default();
-        self.judgement.related.clear();
+        self.judgement.clear_related();
         self.findings.reset_answers();
         self.matrix.change_interval(old, self.settings);
         self.update_hazards(at, true);

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parallax_model::{Round, TargetId};
 
-use super::Engine;
+use super::{Engine, state::JudgementState};
 use crate::{
     catalogue::facts,
     evidence::block::{CellBlock, EvidenceKind},
@@ -18,7 +18,7 @@ use crate::{
         judgement_unit::JudgementUnit,
         likelihood::Likelihood,
         prior::{FactScope, PriorFact, hypotheses},
-        subject_pool::{OtherSubject, SubjectPool},
+        subject_pool::{OtherSubject, OtherSubjectNumber, SubjectPool},
         window::{CausePeriods, KnownSpans},
     },
     regions::{
@@ -40,8 +40,22 @@ const MAX_HOSTS: usize = 3;
 
 /// Evidence of other subjects since a round, computed once for all subjects that are judged after the same round: if
 /// a node fails, dozens of fronts and hosts use the same others.
-pub(super) type RelatedEvidence =
-    BTreeMap<(JudgementUnit, Round, UnhealthyNodes, KnownSpans), Arc<OtherSubject>>;
+#[derive(Debug, Default)]
+pub(super) struct RelatedEvidence {
+    subjects: BTreeMap<(JudgementUnit, Round, UnhealthyNodes, KnownSpans), Arc<OtherSubject>>,
+    /// Number of subjects so far, including those of earlier rounds.
+    count: u64,
+}
+
+impl JudgementState {
+    /// Forgets the evidence of other subjects, at the end of a round.
+    pub(super) fn clear_related(&mut self) {
+        self.related.subjects.clear();
+        for likelihood in self.likelihoods.values_mut() {
+            likelihood.clear_pooled();
+        }
+    }
+}
 
 impl Engine {
     /// Returns the pool of evidence from other subjects of the same kind since a round.
@@ -293,11 +307,11 @@ impl Engine {
                 continue;
             }
             let key = (other, start, unhealthy_nodes, spans.clone());
-            if let Some(known) = self.judgement.related.get(&key) {
+            if let Some(known) = self.judgement.related.subjects.get(&key) {
                 others.push(Arc::clone(known));
             } else {
                 let new = Arc::new(self.related_subject(&key.0, &blocks, start, unhealthy_nodes, &spans));
-                self.judgement.related.insert(key, Arc::clone(&new));
+                self.judgement.related.subjects.insert(key, Arc::clone(&new));
                 others.push(new);
             }
         }
@@ -322,7 +336,9 @@ impl Engine {
         let data = ComparisonData::new(&window, &paths, |kind, status| {
             self.registry.class_of(kind, status)
         });
+        self.judgement.related.count += 1;
         OtherSubject {
+            number: OtherSubjectNumber(self.judgement.related.count),
             candidates: candidates(
                 &hypotheses(&other.region_kinds(&paths, &channels), &paths, &data, &facts),
                 &data,

@@ -88,7 +88,7 @@ impl Engine {
             self.update_detectors(unit, round);
         }
         if self.was_judged(round) {
-            self.judgement.related.clear();
+            self.judgement.clear_related();
             self.learn_answers(round);
             self.settle_requests(round, at);
             return true;
@@ -125,7 +125,7 @@ impl Engine {
         for unit in in_order {
             self.judge_unit(unit, round, at);
         }
-        self.judgement.related.clear();
+        self.judgement.clear_related();
         self.learn_answers(round);
         self.settle_requests(round, at);
         self.update_hazards(round.end(self.settings.interval), false);

@@ -247,7 +247,7 @@ impl JudgementState {
             pending: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             likelihoods: BTreeMap::new(),
-            related: RelatedEvidence::new(),
+            related: RelatedEvidence::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::subject_pool::PooledResults;
 use crate::{evidence::weights::to_probes, regions::share::PathShare};
 
 /// Grid of θ1 with prior weights. A flaky cause is the same region with a smaller θ1.
@@ -157,6 +158,8 @@ pub(crate) struct Likelihood {
     tables: BTreeMap<PathShare, LikelihoodTable>,
     ln_pair_weights: Vec<f64>,
     pair_tables: BTreeMap<[PathShare; 3], LikelihoodTable>,
+    /// Results on this grid for the other subjects of the current round.
+    pub(super) pooled: PooledResults,
 }
 
 impl Default for Likelihood {
@@ -229,7 +232,13 @@ impl Likelihood {
                 .flat_map(|u| theta0.iter().map(move |(_, v)| u + libm::log(*v)))
                 .collect(),
             pair_tables: BTreeMap::new(),
+            pooled: PooledResults::default(),
         }
+    }
+
+    /// Forgets the results for other subjects: their numbers are those of one round.
+    pub(crate) fn clear_pooled(&mut self) {
+        self.pooled = PooledResults::default();
     }
 
     fn table(&mut self, alpha: PathShare) -> &LikelihoodTable {

@@ -8,7 +8,7 @@
 //! subjects beyond the first, so the same failures are not counted twice. The same holds for the regions of open
 //! incidents: what they explain in another subject is no evidence for a further fault of this one.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     candidates::CandidateHypothesis,
@@ -26,9 +26,14 @@ const LOCAL_MARGIN: f64 = 5.0;
 /// Maximum number of local hypotheses of another subject that are combined with a shared region.
 const MAX_LOCAL: usize = 4;
 
+/// Number of an [`OtherSubject`] among those of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OtherSubjectNumber(pub(crate) u64);
+
 /// Another subject, with its data from the same start round.
 #[derive(Debug)]
 pub(crate) struct OtherSubject {
+    pub(crate) number: OtherSubjectNumber,
     pub(crate) data: ComparisonData,
     pub(crate) paths: SubjectPaths,
     pub(crate) candidates: Vec<CandidateHypothesis>,
@@ -61,7 +66,15 @@ impl Default for SubjectPool {
 /// Baseline of [`SubjectPool::ln_gain`], for each other subject.
 #[derive(Debug)]
 pub(crate) struct BaseRegions {
-    per_subject: Vec<SubjectBaseline>,
+    per_subject: Vec<Arc<SubjectBaseline>>,
+}
+
+/// What was computed for the other subjects of a round. If a node fails, dozens of subjects are compared with the same others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PooledResults {
+    explained_by: BTreeMap<(OtherSubjectNumber, Vec<Region>), Vec<Region>>,
+    baselines: BTreeMap<(OtherSubjectNumber, Vec<Region>), Arc<SubjectBaseline>>,
+    gains: BTreeMap<(OtherSubjectNumber, Vec<Region>), BTreeMap<Region, f64>>,
 }
 
 /// Another subject with only the given regions shared.
@@ -188,10 +201,20 @@ impl SubjectPool {
     /// Sets the regions of open incidents that may explain failures of the other subjects.
     pub(crate) fn with_known(mut self, known: &[Region], l: &mut Likelihood) -> Self {
         for other in &mut self.others {
-            let OtherSubject { data, paths, .. } = other.subject.as_ref();
-            if !known.is_empty() && data.failures() > 0 {
-                other.explained_by = Comparison::new(data, paths, &[]).explaining(known, l);
+            let OtherSubject {
+                number, data, paths, ..
+            } = other.subject.as_ref();
+            if known.is_empty() || data.failures() == 0 {
+                continue;
             }
+            let key = (*number, known.to_vec());
+            other.explained_by = if let Some(explained_by) = l.pooled.explained_by.get(&key) {
+                explained_by.clone()
+            } else {
+                let new = Comparison::new(data, paths, &[]).explaining(known, l);
+                l.pooled.explained_by.insert(key, new.clone());
+                new
+            };
         }
         self.known = known.to_vec();
         self
@@ -212,7 +235,13 @@ impl SubjectPool {
         let each = self.others.iter().map(|other| {
             let mut regions = other.explained_by.clone();
             regions.extend(given.iter().filter(|region| !self.known.contains(region)));
-            other.subject.baseline(regions, self.is_local, l)
+            let key = (other.subject.number, regions);
+            if let Some(baseline) = l.pooled.baselines.get(&key) {
+                return Arc::clone(baseline);
+            }
+            let new = Arc::new(other.subject.baseline(key.1.clone(), self.is_local, l));
+            l.pooled.baselines.insert(key, Arc::clone(&new));
+            new
         });
         BaseRegions {
             per_subject: each.collect(),
@@ -223,7 +252,13 @@ impl SubjectPool {
     pub(crate) fn ln_gain(&self, base: &BaseRegions, region: Region, l: &mut Likelihood) -> f64 {
         let each = self.others.iter().zip(&base.per_subject);
         each.map(|(other, base)| {
-            let gain = other.subject.ln_gain(base, region, l);
+            let key = (other.subject.number, base.regions.clone());
+            let known = l.pooled.gains.get(&key).and_then(|gains| gains.get(&region));
+            let gain = known.copied().unwrap_or_else(|| {
+                let new = other.subject.ln_gain(base, region, l);
+                l.pooled.gains.entry(key).or_default().insert(region, new);
+                new
+            });
             let may_spare = !region.is_global() && (self.is_local)(region);
             if may_spare && !matches!(region, Region::Backend(_)) {
                 log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])
