@@ -37,18 +37,18 @@ impl Engine {
     ) -> BackgroundRate {
         let state = self.judgement.units.get(unit);
         let own_rate = state.and_then(|state| state.background.rate());
-        let own_past = state.and_then(|state| state.background_at_rest.rate());
+        let rate_at_rest = state.and_then(|state| state.background_at_rest.rate());
         // Beside a known cause, what its region explains only in part would look like a further fault.
         let is_alone = || {
             let known = self.incidents.known_causes(unit, self.front_of_unit(unit));
             known.is_empty()
         };
         // Names have other reasons to fail.
-        let is_usual = unit.is_service() || *unit == JudgementUnit::Mesh;
-        let of_all = || self.median_background().filter(|_| is_usual);
+        let is_comparable = unit.is_service() || *unit == JudgementUnit::Mesh;
+        let of_all = || self.median_background().filter(|_| is_comparable);
         if self.has_lasted(own, floor)
             && is_alone()
-            && own_past.or_else(of_all).is_some_and(BackgroundRate::is_quiet)
+            && rate_at_rest.or_else(of_all).is_some_and(BackgroundRate::is_quiet)
         {
             BackgroundRate::Quiet
         } else {

@@ -258,7 +258,7 @@ pub(super) struct UnitState {
     /// Evidence before this round belongs to a fault that is over.
     pub(super) evidence_floor: Option<Round>,
     pub(super) healthy_rounds: HealthyRounds,
-    /// Since when a verdict waits for a subject nearer to the cause.
+    /// Since when a verdict waits for another subject.
     pub(super) held_since: Option<EventTime>,
     pub(super) background: BackgroundRates,
     /// The same as of the last round in which nothing failed and no change was suspected: a fault that lasts is not its own

@@ -3,6 +3,7 @@
 
 mod membership;
 mod remembered;
+mod renaming;
 mod reports;
 mod scope;
 mod tracked;

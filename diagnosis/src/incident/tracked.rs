@@ -1,13 +1,10 @@
 //! One incident, and the state that decides when it closes.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Front, Micros, Probability, Round, TargetId};
 
-use super::{IncidentEvent, Report, Scope, UNVISITED_ROUNDS};
+use super::{Report, Scope, UNVISITED_ROUNDS};
 use crate::{
     evidence::weights::ONE_PROBE,
     ids::{PodIx, VantageIx},
@@ -16,22 +13,8 @@ use crate::{
         recovery::{RecoveryProgress, RegionCrossing},
     },
     regions::{Region, share::PathShare},
-    verdict::{Incident, IncidentState, Subject, Verdict},
+    verdict::{Incident, IncidentState, Subject},
 };
-
-/// How much likelier another region of the same class must be to replace the named one. The named region determines
-/// the sentence: as long as the evidence hardly separates the two, it stays.
-const RENAME_ODDS: f64 = 3.0;
-
-/// Number of reports in a row after which a region that has been the likeliest of its class in each replaces the named one,
-/// however small the odds: chance among the first failures must not decide for good.
-const RENAME_REPORTS: u32 = 12;
-
-/// Number of reports that confirm the named region after which one more report in a row is necessary to replace it. When a fault
-/// ends, what still fails because of another one and what succeeds again favor another region for a round or two.
-const CONFIRMATIONS_PER_REPORT: u32 = 6;
-/// Maximum number of reports in a row that are necessary to replace the named region.
-const MAX_DISSENTING_REPORTS: u32 = 3;
 
 /// Successes that each failing client must show before an incident closes.
 const REQUIRED_SUCCESSES: u64 = 2 * ONE_PROBE;
@@ -54,7 +37,7 @@ pub(crate) struct TrackedIncident {
     pub(super) is_one_way: bool,
     /// The endpoints that fail, if it names all endpoints of a Service. Other subjects meet them as origins.
     pub(super) failing_endpoints: BTreeSet<PodIx>,
-    /// The likeliest region of its class, if it is not the named one, and the number of reports in a row in which it was.
+    /// The likeliest region of the latest reports, if it is not the named one, and the number of reports in a row in which it was.
     pub(super) likelier: Option<(Region, u32)>,
     /// Number of reports that confirmed the named region.
     pub(super) confirmations: u32,
@@ -324,93 +307,6 @@ impl TrackedIncident {
                 .last_probe
                 .is_some_and(|last| round.0 - last.0 >= UNVISITED_ROUNDS);
             recovery.is_unasked = quiet && is_reporting(*client);
-        }
-    }
-
-    /// Counts a report, and returns the number of reports in a row in which its region was likelier than the named one.
-    fn count_likelier(&mut self, region: Region) -> u32 {
-        let before = self.likelier.filter(|(likelier, _)| *likelier == region);
-        let reports = before.map_or(1, |(_, reports)| reports.saturating_add(1));
-        self.likelier = (region != self.region).then_some((region, reports));
-        self.likelier.map_or(0, |(_, reports)| reports)
-    }
-
-    pub(super) fn update(
-        &mut self,
-        unit: &JudgementUnit,
-        report: Report,
-        at: EventTime,
-        events: &mut Vec<IncidentEvent>,
-    ) {
-        self.units.insert(unit.clone());
-        self.add_members(report.failing_clients, report.verdict.targets.iter().cloned());
-        // Another subject replaces the verdict only if it has more evidence, or as much and is nearer to the cause.
-        let withdrawn = self.scope == Scope::Withdrawn;
-        let nearer = unit.depth() < self.lead_unit.depth();
-        let more = match report.class.len().cmp(&self.class.len()) {
-            Ordering::Less => true,
-            Ordering::Equal => nearer,
-            // The network's own subject has the last word about nodes and links.
-            Ordering::Greater => nearer && report.region == self.region && self.region.is_between_nodes(),
-        };
-        if self.lead_unit != *unit && (withdrawn || !more) {
-            return;
-        }
-        let reports = self.count_likelier(report.region);
-        if report.region == self.region {
-            self.confirmations = self.confirmations.saturating_add(1);
-        }
-        let necessary = (1 + self.confirmations / CONFIRMATIONS_PER_REPORT).min(MAX_DISSENTING_REPORTS);
-        let is_transient = report.region != self.region && reports < necessary;
-        if is_transient && !report.class.contains(&self.region) {
-            return;
-        }
-        // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
-        if self.lead_unit == *unit
-            && report.region != self.region
-            && report.class.contains(&self.region)
-            && (report.odds_over_next < RENAME_ODDS || is_transient)
-            && reports < RENAME_REPORTS
-        {
-            let verdict = &mut self.incident.verdict;
-            verdict.probability = report.verdict.probability;
-            verdict.evidence = report.verdict.evidence;
-            return;
-        }
-        let renamed = self.incident.verdict.region != report.verdict.region
-            || self.incident.verdict.class != report.verdict.class
-            || self.incident.verdict.cause() != report.verdict.cause();
-        // The deciding probe stays the one of the first naming; later evidence that would also suffice does not
-        // replace it. Where none decided it, the region may have been named together with others until now.
-        let earlier = self.incident.verdict.deciding_probe.take();
-        let decided_by = if self.incident.verdict.region != report.verdict.region {
-            report.verdict.deciding_probe.clone()
-        } else if self.incident.verdict.class.len() > report.verdict.class.len() {
-            earlier.or_else(|| report.verdict.deciding_probe.clone())
-        } else {
-            earlier
-        };
-        self.lead_unit = unit.clone();
-        if report.region != self.region {
-            self.region = report.region;
-            self.confirmations = 0;
-        }
-        self.likelier = None;
-        self.class = report.class;
-        self.is_one_way = report.is_one_way;
-        self.failing_endpoints = report.failing_endpoints;
-        self.scope = report.scope;
-        self.incident.verdict = Verdict {
-            deciding_probe: decided_by,
-            targets: std::mem::take(&mut self.incident.verdict.targets),
-            ..report.verdict
-        };
-        if renamed && self.is_reported() {
-            events.push(IncidentEvent::Named {
-                incident: self.incident.clone(),
-                at,
-                first: false,
-            });
         }
     }
 }

@@ -236,7 +236,7 @@ impl Likelihood {
         }
     }
 
-    /// Forgets the results for other subjects: their numbers are those of one round.
+    /// Forgets the results for other subjects: no later round uses them.
     pub(crate) fn clear_pooled(&mut self) {
         self.pooled = PooledResults::default();
     }

@@ -26,7 +26,7 @@ const LOCAL_MARGIN: f64 = 5.0;
 /// Maximum number of local hypotheses of another subject that are combined with a shared region.
 const MAX_LOCAL: usize = 4;
 
-/// Number of an [`OtherSubject`] among those of a round.
+/// Number of an [`OtherSubject`], different from those of all earlier rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OtherSubjectNumber(pub(crate) u64);
 

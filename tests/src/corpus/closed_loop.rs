@@ -5,10 +5,10 @@
 //! ```
 
 use parallax_diagnosis::replay::Replay;
-use serde::Deserialize;
 
 use super::{
     draw::Plan,
+    next_probe::NextProbe,
     region::{ProbeApproach, ProbeClient},
     rng::Rng,
     sets::OutputForm,
@@ -65,31 +65,10 @@ pub struct RequestedProbe {
     pub(super) not_evidence: bool,
 }
 
-#[derive(Debug, Deserialize)]
-struct NextProbe {
-    channel: String,
-    node: String,
-    #[serde(default)]
-    backend: Option<String>,
-    #[serde(default)]
-    dst_node: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    size: Option<u32>,
-    #[serde(default)]
-    tcp: bool,
-    assignment: String,
-}
-
 impl RequestedProbe {
     /// Parses a `next_probe` line; `None` for other lines and for what this world does not have.
     fn parse(line: &str, world: &SimulatedCluster) -> Option<Self> {
-        let value: serde_json::Value = serde_json::from_str(line).ok()?;
-        if value["type"] != "next_probe" {
-            return None;
-        }
-        let probe: NextProbe = serde_json::from_value(value).ok()?;
+        let probe = NextProbe::parse(line)?;
         let node = |name: &str| (0..world.zones.len()).find(|node| world.node_name(*node) == name);
         let way = match probe.channel.as_str() {
             "dns" => ProbeApproach::Dns,
@@ -99,6 +78,7 @@ impl RequestedProbe {
             "proxied" => ProbeApproach::Proxied,
             _ => return None,
         };
+        let not_evidence = !probe.is_evidence();
         let request = Self {
             client: ProbeClient::Node(node(&probe.node)?),
             way,
@@ -109,8 +89,8 @@ impl RequestedProbe {
             name: probe
                 .name
                 .and_then(|queried| world.names.iter().position(|name| *name == queried)),
+            not_evidence,
             assignment: probe.assignment,
-            not_evidence: probe.size.is_some() || probe.tcp,
         };
         let whole = match way {
             ProbeApproach::Dns => request.name.is_some(),

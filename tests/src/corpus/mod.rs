@@ -13,6 +13,7 @@
 pub mod closed_loop;
 pub mod draw;
 pub mod kinds;
+mod next_probe;
 pub mod plot;
 pub mod quiet;
 pub mod records;

@@ -16,7 +16,7 @@ use crate::{
     regions::Region,
 };
 
-/// Rounds for which a verdict waits for a subject nearer to the cause.
+/// Rounds for which a verdict waits for a subject judged earlier, or for another host.
 const MAX_HELD_ROUNDS: u64 = 3;
 
 /// A region that gains less than this beyond the known causes is not a fault of its own, in nats.
@@ -109,8 +109,8 @@ impl Engine {
         }
     }
 
-    /// Returns a region that a subject nearer to the cause, or another host, suspects, if it would make a finding unnecessary.
-    /// That subject gets a few rounds to name it; a host waits one round for a region that is merely possible.
+    /// Returns a region that a subject judged earlier, or another host, suspects, if it would make a finding unnecessary. That
+    /// subject gets a few rounds to name it, or one if the region is merely possible.
     pub(super) fn pending_explanation(
         &mut self,
         unit: &JudgementUnit,
@@ -124,12 +124,12 @@ impl Engine {
         let is_host = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
         let mut pending: BTreeMap<Region, Suspicion> = BTreeMap::new();
         for (other, regions) in &self.judgement.pending {
-            let is_nearer = other.judgement_order() < unit.judgement_order();
+            let is_judged_before = other.judgement_order() < unit.judgement_order();
             let is_host_beside = other != unit && is_host(other) && is_host(unit);
             for (region, suspicion) in regions {
                 let counts = match suspicion {
-                    Suspicion::Likely => is_nearer || is_host_beside,
-                    Suspicion::Possible(_) => is_nearer,
+                    Suspicion::Likely => is_judged_before || is_host_beside,
+                    Suspicion::Possible(_) => is_judged_before,
                 };
                 if counts && *region != finding.region && !judgement.known.contains(region) {
                     let strongest = pending.entry(*region).or_insert(*suspicion);

@@ -80,18 +80,13 @@ fn answer(
 mod tests {
     use parallax_diagnosis::replay::Replay;
 
-    use super::{
-        super::{super::rng_for_name, draw, sets::WholeSet},
-        *,
-    };
+    use super::super::{answered_trial, sets::WholeSet, trial};
 
     #[test]
     fn requested_probes_are_made_and_the_scheduled_ones_stay_the_same() {
         let set = WholeSet::named("shadow").unwrap();
-        let open = super::super::trial(set, 1, 0);
-        let mut rng = rng_for_name(set.name, 1, 0);
-        let plan = draw::plan(set, 0, &mut rng);
-        let (closed, output) = run(plan, &mut rng, &mut Replay::default());
+        let open = trial(set, 1, 0);
+        let (closed, output) = answered_trial(set, 1, 0, &mut Replay::default());
         let made = |line: &&String| line.contains("\"assignment\":\"ask|");
         let requested = closed.lines.iter().filter(made).count();
         assert!(

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! set ─▶ draw (cluster, faults) ─▶ simulate (probes) ─▶ delivery (reports) ─▶ lines ─▶ engine ─▶ incidents ─▶ score
+//!                                  ▲                                              │
+//!                                  └─────── requested probes, in closed loop ─────┘
 //! ```
 //!
 //! A fault is a predicate on hops, so one fault fails probes of many subjects: a broken pair of nodes fails the connections
@@ -34,7 +36,7 @@ pub struct WholeTrial {
     pub plan: draw::WholePlan,
     /// Lines of the recording.
     pub lines: Vec<String>,
-    /// Failures of each fault that reports delivered before it was over.
+    /// Failures of each fault that were reported before the fault ended.
     pub failures: Vec<usize>,
 }
 

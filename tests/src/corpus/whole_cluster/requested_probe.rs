@@ -1,10 +1,9 @@
 //! Reads the probes that the engine requests.
 
-use serde::Deserialize;
-
 use super::{
+    super::next_probe::NextProbe,
     hops::ScheduledProbe,
-    layout::{Cluster, ClusterTarget, NodeIx},
+    layout::{Cluster, NodeIx},
 };
 
 /// A probe that the engine requests.
@@ -18,60 +17,45 @@ pub struct RequestedProbe {
     pub assignment: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct NextProbeLine {
-    r#type: String,
-    channel: String,
-    node: String,
-    backend: Option<String>,
-    dst_node: Option<String>,
-    size: Option<u32>,
-    #[serde(default)]
-    tcp: bool,
-    assignment: String,
-}
-
 impl RequestedProbe {
     /// Parses a `next_probe` line. Returns `None` for other lines, and for an echo of another size or a name over TCP: their results
     /// are not evidence.
     #[must_use]
     pub fn parse(line: &str, cluster: &Cluster) -> Option<Self> {
-        let line: NextProbeLine = serde_json::from_str(line).ok()?;
-        if line.r#type != "next_probe" || line.size.is_some() || line.tcp {
-            return None;
-        }
+        let requested = NextProbe::parse(line).filter(NextProbe::is_evidence)?;
         let node = |name: &str| (0..cluster.nodes()).find(|node| cluster.node_name(*node) == name);
-        // An assignment is "ask", the channel, the target and the destination.
-        let id = line.assignment.split('|').nth(2)?;
-        let target = || target_with_id(cluster, id);
-        let probe = match line.channel.as_str() {
+        let target = || {
+            let mut targets = cluster.targets().into_iter();
+            let id = requested.target()?;
+            targets.find(|target| target.id() == id)
+        };
+        let probe = match requested.channel.as_str() {
             "vip" => ScheduledProbe::Vip(target()?),
             "direct" => {
-                let pod = line.backend?;
-                let pod = cluster.pods.iter().position(|placed| placed.name == pod)?;
+                let pod = requested.backend.as_ref()?;
+                let pod = cluster.pods.iter().position(|placed| placed.name == *pod)?;
                 ScheduledProbe::Direct(target()?, pod)
             }
-            "mesh" => ScheduledProbe::Mesh(node(&line.dst_node?)?),
+            "mesh" => ScheduledProbe::Mesh(node(requested.dst_node.as_ref()?)?),
             "dns" => ScheduledProbe::Name,
             _ => return None,
         };
         Some(Self {
-            client: node(&line.node)?,
+            client: node(&requested.node)?,
             probe,
-            assignment: line.assignment,
+            assignment: requested.assignment,
         })
     }
-}
-
-fn target_with_id(cluster: &Cluster, id: &str) -> Option<ClusterTarget> {
-    cluster.targets().into_iter().find(|target| target.id() == id)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{super::super::rng::Rng, *};
+    use super::{
+        super::{super::rng::Rng, layout::ClusterTarget},
+        *,
+    };
 
     #[test]
     fn requests_become_probes_of_this_cluster() {

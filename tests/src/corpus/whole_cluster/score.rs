@@ -62,7 +62,7 @@ pub struct FaultScore {
     pub description: String,
     /// Kind, for grouping.
     pub kind: &'static str,
-    /// Its failures that reports delivered before it was over.
+    /// Its failures that were reported before it ended.
     pub failures: usize,
     /// Seconds from its start until it was named rightly.
     pub named_after: Option<f64>,

@@ -97,8 +97,8 @@ pub fn run(plan: &WholePlan, rng: &mut Rng) -> Vec<SeenProbe> {
     seen
 }
 
-/// Counts the failures of each fault that reports delivered before it was over. A cut may hold back the others: nobody names what
-/// no longer fails.
+/// Counts the failures of each fault that were reported before the fault ended. A cut may delay the other reports until after the
+/// end, when the engine no longer names the fault.
 #[must_use]
 pub fn delivered_failures(plan: &WholePlan, seen: &[SeenProbe]) -> Vec<usize> {
     let mut failures = vec![0; plan.faults.len()];
