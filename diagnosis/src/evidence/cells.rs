@@ -1,6 +1,9 @@
 //! Cells: counts of outcomes by channel, client and destination, in a ring of rounds.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
+};
 
 use parallax_model::{Channel, Micros, Round};
 
@@ -79,8 +82,8 @@ pub(crate) type RoundCells = BTreeMap<CellKey, CellCounts>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClosedCells {
     cells: Vec<(CellKey, CellCounts)>,
-    /// Index of the cells, built only if there are very many.
-    index: Option<Box<CellIndex>>,
+    /// Index of the cells by destination, built only if there are very many.
+    index: Option<DestinationIndex>,
 }
 
 /// Number of cells in a round above which the index pays off: a mesh of 250 nodes.
@@ -93,18 +96,15 @@ pub(crate) struct CellSelection {
     pub(crate) dests: BTreeSet<Destination>,
 }
 
-/// Index of cells by client and destination, so that selecting a few does not scan all.
-#[derive(Debug, Clone, Default)]
-struct CellIndex {
-    clients: BTreeMap<VantageIx, Vec<usize>>,
-    dests: BTreeMap<Destination, Vec<usize>>,
-}
+/// Destinations and positions of cells, sorted, so that selecting a few cells does not scan all.
+#[derive(Debug, Clone)]
+struct DestinationIndex(Vec<(Destination, usize)>);
 
 impl ClosedCells {
     pub(super) fn new(mut cells: Vec<(CellKey, CellCounts)>) -> Self {
         cells.sort_unstable_by_key(|(key, _)| *key);
-        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(CellIndex::of(&cells)));
-        Self { cells, index: ends }
+        let index = (cells.len() > MANY_CELLS).then(|| DestinationIndex::of(&cells));
+        Self { cells, index }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &CellCounts)> {
@@ -130,11 +130,26 @@ impl ClosedCells {
 
     /// Reports whether a client sent any probes on a channel.
     pub(crate) fn has_probes_of(&self, channel: Channel, client: VantageIx) -> bool {
+        !self.positions_of(channel, client).is_empty()
+    }
+
+    /// Returns the positions of the cells of a client on a channel.
+    fn positions_of(&self, channel: Channel, client: VantageIx) -> Range<usize> {
         let way = |(key, _): &(CellKey, CellCounts)| (key.channel, key.client);
-        let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
-        self.cells
-            .get(at)
-            .is_some_and(|cell| way(cell) == (channel, client))
+        let begin = self.cells.partition_point(|cell| way(cell) < (channel, client));
+        let rest = &self.cells[begin..];
+        begin..begin + rest.partition_point(|cell| way(cell) == (channel, client))
+    }
+
+    /// Returns the channels of all cells.
+    fn channels(&self) -> Vec<Channel> {
+        let mut channels = Vec::new();
+        let mut rest = self.cells.as_slice();
+        while let Some((key, _)) = rest.first() {
+            channels.push(key.channel);
+            rest = &rest[rest.partition_point(|(other, _)| other.channel == key.channel)..];
+        }
+        channels
     }
 
     /// Restores the full weight of the failures of some clients.
@@ -152,7 +167,7 @@ impl ClosedCells {
         let before = self.cells.len();
         self.cells.retain(|(key, counts)| kept(key, counts));
         if self.cells.len() < before && self.index.is_some() {
-            self.index = Some(Box::new(CellIndex::of(&self.cells)));
+            self.index = Some(DestinationIndex::of(&self.cells));
         }
     }
 
@@ -183,10 +198,14 @@ impl ClosedCells {
 
     /// Adds the cells of the given clients or destinations to a sum.
     pub(crate) fn add_selected_to(&self, sums: &mut RoundCells, near: &CellSelection) {
-        let found: BTreeSet<usize> = if let Some(ends) = &self.index {
-            let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
-            let into = near.dests.iter().filter_map(|dest| ends.dests.get(dest));
-            from.chain(into).flatten().copied().collect()
+        let found: BTreeSet<usize> = if let Some(index) = &self.index {
+            let channels = self.channels();
+            let from = near.clients.iter().flat_map(|client| {
+                let channels = channels.iter();
+                channels.flat_map(|channel| self.positions_of(*channel, *client))
+            });
+            let into = near.dests.iter().flat_map(|dest| index.positions_of(*dest));
+            from.chain(into).collect()
         } else {
             let keys = self.keys().enumerate();
             let near = |key: &CellKey| near.clients.contains(&key.client) || near.dests.contains(&key.dest);
@@ -198,14 +217,21 @@ impl ClosedCells {
     }
 }
 
-impl CellIndex {
+impl DestinationIndex {
     fn of(cells: &[(CellKey, CellCounts)]) -> Self {
-        let mut ends = Self::default();
-        for (at, (key, _)) in cells.iter().enumerate() {
-            ends.clients.entry(key.client).or_default().push(at);
-            ends.dests.entry(key.dest).or_default().push(at);
-        }
-        ends
+        let positions = cells.iter().enumerate();
+        let mut positions: Vec<_> = positions.map(|(at, (key, _))| (key.dest, at)).collect();
+        positions.sort_unstable();
+        Self(positions)
+    }
+
+    /// Returns the positions of the cells to a destination.
+    fn positions_of(&self, dest: Destination) -> impl Iterator<Item = usize> {
+        let begin = self.0.partition_point(|(other, _)| *other < dest);
+        let cells = self.0[begin..]
+            .iter()
+            .take_while(move |(other, _)| *other == dest);
+        cells.map(|(_, at)| *at)
     }
 }
 

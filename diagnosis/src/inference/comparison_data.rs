@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    kind_profiles::{BACKGROUND, DNS, GATEWAY, KindProfile, ln_kinds, region_profile},
-    likelihood::{PairGroups, ShareGroups},
+    failure_kinds::{KindWeights, VIP_GROUP, channel_group},
+    likelihood::ShareGroups,
     window::{CausePeriods, WindowCells},
 };
 use crate::{
@@ -20,22 +20,7 @@ use crate::{
     },
 };
 
-use parallax_model::{Channel, KindClass, Round};
-
-/// Groups of channels with similar failure kinds, independent of the cause.
-const CHANNEL_GROUPS: usize = 4;
-
-const DNS_GROUP: usize = 0;
-const VIP_GROUP: usize = 1;
-
-const fn channel_group(channel: Channel) -> usize {
-    match channel {
-        Channel::Dns => DNS_GROUP,
-        Channel::Vip | Channel::Proxied | Channel::NodePort => VIP_GROUP,
-        Channel::Direct => 2,
-        Channel::Mesh => 3,
-    }
-}
+use parallax_model::{KindClass, Round};
 
 /// A cell summed over a part of the window.
 #[derive(Debug, Clone)]
@@ -45,8 +30,8 @@ pub(crate) struct DataCell {
     begin: Round,
     pub(crate) probes: u64,
     pub(crate) failures: u64,
-    /// Failures by class, in probes.
-    pub(crate) kinds: KindProfile,
+    /// Failures by class.
+    pub(super) kinds: KindWeights,
 }
 
 /// Affected cells in ascending order, each with the region's share of its paths.
@@ -112,9 +97,9 @@ impl ComparisonData {
             Destination::Unknown => self.unknown_entry.push(index),
             Destination::Name(_) | Destination::Lookup(_) => self.questions.push(index),
         }
-        let mut kinds = KindProfile::default();
+        let mut kinds = KindWeights::default();
         for ((kind, status), (weight, _)) in &counts.kinds {
-            kinds[class_index(class_of(*kind, *status))] += to_probes(*weight);
+            kinds[class_index(class_of(*kind, *status))] += weight;
         }
         self.cells.push(DataCell {
             key,
@@ -150,7 +135,8 @@ impl ComparisonData {
             .iter()
             .filter(|cell| channel_group(cell.key.channel) == VIP_GROUP)
         {
-            for (class, count) in KindClass::ALL.iter().zip(cell.kinds) {
+            for (class, weight) in KindClass::ALL.iter().zip(cell.kinds) {
+                let count = to_probes(weight);
                 match class {
                     KindClass::Reset | KindClass::Stall | KindClass::Tls | KindClass::Http4xx => {
                         after += count;
@@ -178,8 +164,8 @@ impl ComparisonData {
     fn are_mostly(&self, classes: &[KindClass]) -> bool {
         let kinds = || self.cells.iter().flat_map(|cell| cell.kinds.iter().enumerate());
         let of_classes = kinds().filter(|(i, _)| classes.iter().any(|class| class_index(*class) == *i));
-        let all: f64 = kinds().map(|(_, weight)| weight).sum();
-        2.0 * of_classes.map(|(_, weight)| weight).sum::<f64>() > all
+        let all: u64 = kinds().map(|(_, weight)| weight).sum();
+        2 * of_classes.map(|(_, weight)| weight).sum::<u64>() > all
     }
 
     /// Returns the cells that a region may affect, in ascending order.
@@ -283,32 +269,10 @@ impl ComparisonData {
         groups
     }
 
-    /// Sums failures and successes by the shares of two regions and of their union.
-    pub(crate) fn pair_groups(
-        &self,
-        first: &[(usize, PathShare)],
-        second: &[(usize, PathShare)],
-        either: &[(usize, PathShare)],
-    ) -> PairGroups {
-        let mut groups = PairGroups::new();
-        let (mut failures, mut successes) = (self.failures, self.successes);
-        let of = |shares: &[(usize, PathShare)], cell: usize| {
-            shares
-                .binary_search_by_key(&cell, |(i, _)| *i)
-                .map_or(PathShare::ZERO, |at| shares[at].1)
-        };
-        for (i, either) in either {
-            let cell = &self.cells[*i];
-            failures -= cell.failures;
-            successes -= cell.probes - cell.failures;
-            let sum = groups
-                .entry([of(first, *i), of(second, *i), *either])
-                .or_default();
-            sum.0 += cell.failures;
-            sum.1 += cell.probes - cell.failures;
-        }
-        groups.insert([PathShare::ZERO; 3], (failures, successes));
-        groups
+    /// Returns failures and successes of a cell.
+    pub(super) fn counts(&self, cell: usize) -> (u64, u64) {
+        let cell = &self.cells[cell];
+        (cell.failures, cell.probes - cell.failures)
     }
 
     /// Returns the client node and the possible destination nodes of each failing cell.
@@ -367,61 +331,5 @@ impl ComparisonData {
             .map(|(i, _)| *i)
             .filter(|i| self.cells[*i].failures > 0)
             .collect()
-    }
-
-    /// Returns the ln likelihood of the failure kinds, given the broken regions. A failure that two regions may
-    /// have caused counts for the region with more failures: a part of a broken whole carries no evidence of its
-    /// own.
-    ///
-    /// Each channel group has its own kinds, independent of the cause: a resolver does not reset connections, and
-    /// a web server does not return NXDOMAIN. In one common sum, the ordinary noise of two channels would look
-    /// like two faults.
-    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], paths: &SubjectPaths) -> f64 {
-        let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].failures).sum() };
-        let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
-        order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
-        let mut taken = BTreeSet::new();
-        let mut total = 0.0;
-        let sum = |cells: &mut dyn Iterator<Item = usize>| {
-            let mut counts = [KindProfile::default(); CHANNEL_GROUPS];
-            for i in cells {
-                let cell = &self.cells[i];
-                for (count, kind) in counts[channel_group(cell.key.channel)]
-                    .iter_mut()
-                    .zip(&cell.kinds)
-                {
-                    *count += kind;
-                }
-            }
-            counts
-        };
-        let ln_all = |counts: &[KindProfile; CHANNEL_GROUPS], pseudo: &dyn Fn(usize) -> KindProfile| -> f64 {
-            let groups = counts.iter().enumerate();
-            groups
-                .map(|(group, counts)| ln_kinds(counts, &pseudo(group)))
-                .sum()
-        };
-        for (region, cells) in order {
-            let own: Vec<usize> = cells.iter().copied().filter(|i| taken.insert(*i)).collect();
-            let counts = sum(&mut own.into_iter());
-            total += ln_all(&counts, &|group| profile_of(*region, group, paths));
-        }
-        let rest =
-            sum(&mut (0..self.cells.len()).filter(|i| self.cells[*i].failures > 0 && !taken.contains(i)));
-        total + ln_all(&rest, &|_| BACKGROUND)
-    }
-}
-
-/// Returns the profile of the kinds that a region produces on a group of channels. A fault on the way to an origin, or of
-/// the origin, shows as a failure of the entry, and one of a resolver Pod as a failure of names.
-fn profile_of(region: Region, group: usize, paths: &SubjectPaths) -> KindProfile {
-    let is_onward = match region {
-        Region::Backend(pod) => paths.origin_pods.contains(&pod) || paths.is_front_origin(region),
-        _ => region.is_between_nodes() && !paths.origin_pods.is_empty(),
-    };
-    match region {
-        _ if is_onward => GATEWAY,
-        Region::Backend(_) if group == DNS_GROUP => DNS,
-        _ => region_profile(region.kind(), paths.mesh.proxy_mode),
     }
 }

@@ -8,6 +8,7 @@
 pub(crate) mod candidates;
 pub(crate) mod change_detectors;
 pub(crate) mod comparison_data;
+mod failure_kinds;
 mod first_failure;
 pub(crate) mod goodness_of_fit;
 pub(crate) mod judgement;
@@ -20,6 +21,7 @@ pub(crate) mod prior;
 pub(crate) mod recovery;
 pub(crate) mod sequential_tests;
 pub(crate) mod subject_pool;
+mod union_shares;
 pub(crate) mod window;
 
 #[cfg(test)]

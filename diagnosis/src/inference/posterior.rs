@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use super::{
     candidates::CandidateHypothesis,
     comparison_data::{ComparisonData, RegionShares},
+    failure_kinds::KindAttribution,
     likelihood::{Likelihood, log_sum_exp},
     subject_pool::SubjectPool,
+    union_shares::FixedShares,
 };
 use crate::regions::{Region, paths::SubjectPaths, share::PathShare};
 
@@ -86,9 +88,18 @@ impl Posterior {
 /// A fixed set of regions with the cells they affect.
 #[derive(Debug, Default)]
 struct FixedRegions {
-    regions: Vec<Region>,
-    shares: RegionShares,
-    failing: Vec<Vec<usize>>,
+    of_cells: FixedShares,
+    kinds: KindAttribution,
+}
+
+impl FixedRegions {
+    fn regions(&self) -> &[Region] {
+        &self.of_cells.regions
+    }
+
+    fn shares(&self) -> &RegionShares {
+        &self.of_cells.shares
+    }
 }
 
 /// One comparison: all hypotheses evaluated on the same data.
@@ -136,7 +147,9 @@ impl<'a> Comparison<'a> {
     }
 
     fn fixed_regions(&self, regions: &[Region]) -> FixedRegions {
-        let mut fixed = FixedRegions::default();
+        let mut known: Vec<Region> = Vec::new();
+        let mut union = RegionShares::new();
+        let mut failing_cells = Vec::new();
         for region in regions {
             let candidate = self.candidates.iter().find(|c| c.hypothesis.region == *region);
             let computed;
@@ -146,13 +159,16 @@ impl<'a> Comparison<'a> {
                 computed = self.data.shares(*region, self.paths);
                 (&computed, self.data.failing_cells(&computed))
             };
-            fixed.failing.push(failing);
-            fixed.shares = self
-                .data
-                .union((&fixed.shares, &fixed.regions), (shares, *region), self.paths);
-            fixed.regions.push(*region);
+            failing_cells.push(failing);
+            union = self.data.union((&union, &known), (shares, *region), self.paths);
+            known.push(*region);
         }
-        fixed
+        let failing = failing_cells.iter().map(Vec::as_slice);
+        let attributed: Vec<(Region, &[usize])> = known.iter().copied().zip(failing).collect();
+        FixedRegions {
+            kinds: KindAttribution::new(self.data, &attributed),
+            of_cells: FixedShares::new(self.data, known, union),
+        }
     }
 
     /// Computes the posterior, given the fixed regions.
@@ -183,13 +199,15 @@ impl<'a> Comparison<'a> {
                 }
             }
             let matters = entry.score() + PRUNING_MARGIN >= best && entry.region != Region::Healthy;
-            if !fixed.regions.is_empty() && matters {
+            if !fixed.regions().is_empty() && matters {
                 let own = shares.to_vec();
-                let union =
-                    self.data
-                        .union((&fixed.shares, &fixed.regions), (&own, entry.region), self.paths);
+                let union = self.data.union(
+                    (fixed.shares(), fixed.regions()),
+                    (&own, entry.region),
+                    self.paths,
+                );
                 let union = print(&union);
-                if union != print(&fixed.shares) {
+                if union != print(fixed.shares()) {
                     let evidence = |s: &ScoredRegion| s.ln_pooled + s.ln_marginal + s.ln_kinds;
                     let separable =
                         |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= MIN_SEPARATION;
@@ -251,7 +269,7 @@ impl<'a> Comparison<'a> {
     /// Returns the ln marginal likelihood of a union of regions.
     pub(crate) fn ln_marginal(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
         let fixed = self.fixed_regions(regions);
-        likelihood.ln_marginal(&self.data.groups(&fixed.shares))
+        likelihood.ln_marginal(&self.data.groups(fixed.shares()))
     }
 }
 

@@ -83,7 +83,7 @@ impl Comparison<'_> {
         if first.kind() != second.kind() {
             return None;
         }
-        let union = self.fixed_regions(pair).shares;
+        let union = self.fixed_regions(pair).of_cells.shares;
         let equal = self
             .candidates
             .iter()

@@ -4,7 +4,10 @@
 //! likelier. What it explains is no evidence of a further fault.
 
 use super::{Comparison, Posterior, SEPARATION, ScoredRegion};
-use crate::{inference::likelihood::Likelihood, regions::Region};
+use crate::{
+    inference::{failure_kinds::KindLikelihoods, likelihood::Likelihood},
+    regions::Region,
+};
 
 /// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
 const MIN_KNOWN_GAIN: f64 = 0.5;
@@ -49,7 +52,8 @@ impl Comparison<'_> {
     /// Returns the ln likelihood of counts and kinds, given a set of regions.
     fn ln_evidence(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
         let fixed = self.fixed_regions(regions);
-        likelihood.ln_marginal(&self.data.groups(&fixed.shares)) + self.ln_kinds(&fixed, None)
+        likelihood.ln_marginal(&self.data.groups(fixed.shares()))
+            + self.ln_kinds(&fixed, None, &mut KindLikelihoods::default())
     }
 }
 

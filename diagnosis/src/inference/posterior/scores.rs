@@ -7,9 +7,10 @@ use crate::{
     evidence::weights::to_probes,
     inference::{
         candidates::CandidateHypothesis,
-        comparison_data::RegionShares,
+        failure_kinds::KindLikelihoods,
         likelihood::{Likelihood, ShareGroups, log_sum_exp},
         prior::P_FAULT,
+        union_shares::UnionCell,
     },
     regions::{Region, share::PathShare},
 };
@@ -23,18 +24,18 @@ impl Comparison<'_> {
         likelihood: &mut Likelihood,
     ) -> Vec<(ScoredRegion, &'s [(usize, PathShare)])> {
         let mut known: BTreeMap<ShareGroups, f64> = BTreeMap::new();
-        let mut ln_m = |shares: &RegionShares, likelihood: &mut Likelihood| {
-            let groups = self.data.groups(shares);
+        let mut ln_m = |groups: ShareGroups, likelihood: &mut Likelihood| {
             *known
                 .entry(groups)
                 .or_insert_with_key(|groups| likelihood.ln_marginal(groups))
         };
+        let mut kinds = KindLikelihoods::default();
         let none = ScoredRegion {
             region: Region::Healthy,
             ln_prior: libm::log(1.0 - P_FAULT),
             ln_pooled: 0.0,
-            ln_marginal: ln_m(&fixed.shares, likelihood),
-            ln_kinds: self.ln_kinds(fixed, None),
+            ln_marginal: ln_m(fixed.of_cells.groups(self.data, &[]), likelihood),
+            ln_kinds: self.ln_kinds(fixed, None, &mut kinds),
             probability: 0.0,
         };
         let mut scored: Vec<(ScoredRegion, &[(usize, PathShare)])> = vec![(none, &[])];
@@ -42,27 +43,26 @@ impl Comparison<'_> {
         for candidate in self.candidates {
             let region = candidate.hypothesis.region;
             // Next to other faults, a region without failures has nothing to explain.
-            if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
+            if !fixed.regions().is_empty()
+                && (candidate.failing.is_empty() || fixed.regions().contains(&region))
             {
                 continue;
             }
-            let union = self.data.union(
-                (&fixed.shares, &fixed.regions),
-                (&candidate.shares, region),
-                self.paths,
-            );
+            let union = fixed
+                .of_cells
+                .with(self.data, (&candidate.shares, region), self.paths);
             let entry = ScoredRegion {
                 region,
                 ln_prior: candidate.hypothesis.ln_prior,
                 ln_pooled: candidate.hypothesis.ln_pooled,
-                ln_marginal: ln_m(&union, likelihood),
-                ln_kinds: self.ln_kinds(fixed, Some(candidate)),
+                ln_marginal: ln_m(fixed.of_cells.groups(self.data, &union), likelihood),
+                ln_kinds: self.ln_kinds(fixed, Some(candidate), &mut kinds),
                 probability: 0.0,
             };
             scored.push((entry, &candidate.shares));
             unions.push(union);
         }
-        if !fixed.regions.is_empty() {
+        if !fixed.regions().is_empty() {
             self.refine_scores(fixed, &mut scored, &unions, likelihood);
         }
         scored
@@ -75,20 +75,20 @@ impl Comparison<'_> {
         &self,
         fixed: &FixedRegions,
         scored: &mut [(ScoredRegion, &[(usize, PathShare)])],
-        unions: &[RegionShares],
+        unions: &[Vec<UnionCell>],
         likelihood: &mut Likelihood,
     ) {
-        let own_rates = self.separate_rates && fixed.regions.len() == 1;
+        let own_rates = self.separate_rates && fixed.regions().len() == 1;
         let shares = |region: Region| self.pool.is_some_and(|pool| pool.shares(region));
-        let global: Vec<Region> = fixed.regions.iter().copied().filter(|r| shares(*r)).collect();
+        let global: Vec<Region> = fixed.regions().iter().copied().filter(|r| shares(*r)).collect();
         let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
         if !own_rates && pool.is_none() {
             return;
         }
         let mut order: Vec<(f64, usize)> = Vec::new();
-        for (i, ((entry, shares), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+        for (i, ((entry, _), union)) in scored.iter().skip(1).zip(unions).enumerate() {
             let most = if own_rates {
-                let groups = self.data.pair_groups(&fixed.shares, shares, union);
+                let groups = fixed.of_cells.pair_groups(self.data, union);
                 ln_max_likelihood(groups.values())
             } else {
                 entry.ln_marginal
@@ -100,7 +100,7 @@ impl Comparison<'_> {
         let mut best = scored[0].0.score();
         let mut base = None;
         for (most, i) in order {
-            let (entry, shares) = &mut scored[i + 1];
+            let (entry, _) = &mut scored[i + 1];
             if most + PRUNING_MARGIN < best {
                 // Keeps the evidence against it from the other subjects, drops the evidence for it.
                 entry.ln_pooled = entry.ln_pooled.min(0.0);
@@ -108,7 +108,7 @@ impl Comparison<'_> {
             }
             if own_rates {
                 // Equal prior odds for one common rate and for separate rates.
-                let groups = self.data.pair_groups(&fixed.shares, shares, &unions[i]);
+                let groups = fixed.of_cells.pair_groups(self.data, &unions[i]);
                 let ln_own = likelihood.ln_marginal_pair(&groups);
                 entry.ln_marginal = log_sum_exp(&[entry.ln_marginal, ln_own]) - std::f64::consts::LN_2;
             }
@@ -120,15 +120,16 @@ impl Comparison<'_> {
         }
     }
 
-    pub(super) fn ln_kinds(&self, fixed: &FixedRegions, joined: Option<&CandidateHypothesis>) -> f64 {
-        let mut blamed: Vec<(Region, &[usize])> = fixed
-            .regions
-            .iter()
-            .copied()
-            .zip(fixed.failing.iter().map(Vec::as_slice))
-            .collect();
-        blamed.extend(joined.map(|c| (c.hypothesis.region, c.failing.as_slice())));
-        self.data.ln_kinds(&blamed, self.paths)
+    pub(super) fn ln_kinds(
+        &self,
+        fixed: &FixedRegions,
+        joined: Option<&CandidateHypothesis>,
+        likelihoods: &mut KindLikelihoods,
+    ) -> f64 {
+        let joined = joined.map(|c| (c.hypothesis.region, c.failing.as_slice()));
+        fixed
+            .kinds
+            .ln_likelihood(self.data, joined, self.paths, likelihoods)
     }
 }
 
