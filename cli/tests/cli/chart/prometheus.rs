@@ -18,7 +18,7 @@ fn the_alerts_of_the_chart_are_those_of_the_file_for_the_operator() {
     let Some(helm) = helm::installed("the_alerts_of_the_chart_are_those_of_the_file_for_the_operator") else {
         return;
     };
-    let rendered = with_values(&helm, "parallax", "podMonitor: {rules: true}");
+    let rendered = with_values(&helm, "parallax", "podMonitor: {rules: true}\npageNamespaces: [monitoring]");
     let file = objects(&read("deploy/prometheus-rule.yaml"));
     assert_eq!(rule(&rendered), rule(&file));
 }
@@ -30,7 +30,9 @@ fn an_installation_chooses_when_what_never_worked_raises_an_alert_and_whether() 
         return;
     };
     let rules = |minutes: u32| {
-        let values = format!("podMonitor: {{rules: true, neverWorkedMinutes: {minutes}}}");
+        let values = format!(
+            "podMonitor: {{rules: true, neverWorkedMinutes: {minutes}}}\npageNamespaces: [monitoring]"
+        );
         let all = with_values(&helm, "parallax", &values);
         rule(&all)["spec"]["groups"][0]["rules"]
             .as_array()

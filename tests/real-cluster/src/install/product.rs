@@ -226,7 +226,10 @@ impl ParallaxInstallation {
     /// Rejected values.
     pub async fn pod_monitors(&self) -> anyhow::Result<Vec<Value>> {
         let text = self
-            .manifests(&json!({"podMonitor": {}, "hostVantage": true}), None)
+            .manifests(
+                &json!({"podMonitor": {}, "pageNamespaces": ["monitoring"], "hostVantage": true}),
+                None,
+            )
             .await?;
         let documents = serde_saphyr::from_multiple::<Value>(&text).context("parsing the manifests")?;
         Ok(documents
