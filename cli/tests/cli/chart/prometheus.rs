@@ -18,7 +18,11 @@ fn the_alerts_of_the_chart_are_those_of_the_file_for_the_operator() {
     let Some(helm) = helm::installed("the_alerts_of_the_chart_are_those_of_the_file_for_the_operator") else {
         return;
     };
-    let rendered = with_values(&helm, "parallax", "podMonitor: {rules: true}\npageNamespaces: [monitoring]");
+    let rendered = with_values(
+        &helm,
+        "parallax",
+        "podMonitor: {rules: true}\npageNamespaces: [monitoring]",
+    );
     let file = objects(&read("deploy/prometheus-rule.yaml"));
     assert_eq!(rule(&rendered), rule(&file));
 }
