@@ -151,6 +151,23 @@ forecast:
 {{- $hosts | uniq | join " " }}
 {{- end }}
 
+{{/* The CA certificates that a receiver has in addition, as a field of a flow-style mapping. Arguments: name, receiver. */}}
+{{- define "parallax.caFile" -}}
+{{- if .receiver.ca }}, caFile: '{{ include "parallax.secretsFolder" nil }}/{{ .name }}.ca.crt'{{ end }}
+{{- end }}
+
+{{/* The source of these certificates in the volume. Arguments: name, receiver. */}}
+{{- define "parallax.caSource" -}}
+{{- $name := .name -}}
+{{- with .receiver.ca }}
+- configMap:
+    name: {{ .configMap | quote }}
+    items:
+      - key: {{ .key | default "ca.crt" | quote }}
+        path: {{ printf "%s.ca.crt" $name | quote }}
+{{- end }}
+{{- end }}
+
 {{/* The receivers of notifications in it. */}}
 {{- define "parallax.notifyConfiguration" -}}
 {{- $namespace := .Release.Namespace -}}
@@ -159,8 +176,10 @@ notify:
 {{- if include "parallax.notify" . }}
   configMap: {{ $namespace }}/parallax-notifications
 {{- end }}
-{{- if .Values.notify.heartbeat }}
-  heartbeat: {urlFile: '{{ include "parallax.secretsFolder" nil }}/heartbeat'}
+{{- with .Values.notify.heartbeat }}
+  heartbeat: {urlFile: '{{ include "parallax.secretsFolder" nil }}/heartbeat'
+    {{- with .intervalSeconds }}, intervalSeconds: {{ int64 . }}{{ end }}
+    {{- include "parallax.caFile" (dict "name" "heartbeat" "receiver" .) }}}
 {{- end }}
 {{- if .Values.notify.events }}
   events: true
@@ -168,13 +187,18 @@ notify:
 {{- with .Values.notify.webhooks }}
   webhooks:
 {{- range . }}
-  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, secretFile: '{{ include "parallax.secretsFolder" nil }}/{{ .name }}'}
+  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, secretFile: '{{ include "parallax.secretsFolder" nil }}/{{ .name }}'
+    {{- include "parallax.caFile" (dict "name" .name "receiver" .) }}}
 {{- end }}
 {{- end }}
 {{- with .Values.notify.alertmanagers }}
   alertmanagers:
 {{- range . }}
-  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, job: {{ $namespace }}/parallax-aggregator}
+  - {name: '{{ .name }}', url: {{ include "parallax.quotedUrl" .url }}, job: {{ $namespace }}/parallax-aggregator
+    {{- with .resendSeconds }}, resendSeconds: {{ int64 . }}{{ end }}
+    {{- with .labels }}, labels: {{ toJson . }}{{ end }}
+    {{- if .tokenSecret }}, tokenFile: '{{ include "parallax.secretsFolder" nil }}/{{ .name }}.token'{{ end }}
+    {{- include "parallax.caFile" (dict "name" .name "receiver" .) }}}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -187,7 +211,7 @@ Digest of the sections that require a restart of the aggregator; a change of it 
 sha256:{{ include "parallax.startupConfiguration" . | sha256sum | trunc 16 }}
 {{- end }}
 
-{{/* Sources of the volume with the Secrets that the configuration names; empty if it names none. */}}
+{{/* Sources of the volume with the Secrets and CA certificates that the configuration names; empty if it names none. */}}
 {{- define "parallax.secretSources" -}}
 {{- range .Values.notify.webhooks }}
 - secret:
@@ -195,6 +219,17 @@ sha256:{{ include "parallax.startupConfiguration" . | sha256sum | trunc 16 }}
     items:
       - key: secret
         path: {{ .name | quote }}
+{{- include "parallax.caSource" (dict "name" .name "receiver" .) }}
+{{- end }}
+{{- range .Values.notify.alertmanagers }}
+{{- if .tokenSecret }}
+- secret:
+    name: {{ .tokenSecret | quote }}
+    items:
+      - key: token
+        path: {{ printf "%s.token" .name | quote }}
+{{- end }}
+{{- include "parallax.caSource" (dict "name" .name "receiver" .) }}
 {{- end }}
 {{- with .Values.notify.heartbeat }}
 - secret:
@@ -202,6 +237,7 @@ sha256:{{ include "parallax.startupConfiguration" . | sha256sum | trunc 16 }}
     items:
       - key: url
         path: heartbeat
+{{- include "parallax.caSource" (dict "name" "heartbeat" "receiver" .) }}
 {{- end }}
 {{- with .Values.configuration.access }}
 {{- with .tokenSecret }}
