@@ -1,9 +1,9 @@
 //! Alerts about Parallax itself.
 
 use super::{Alert, Severity};
-use crate::promql::{aggregate_of_leader, exceeding_rounds};
+use crate::promql::{Leader, exceeding_rounds};
 
-pub(super) fn alerts() -> Vec<Alert> {
+pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
     vec![
         Alert {
             name: "ParallaxAggregatorDown",
@@ -33,7 +33,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxEvidenceStale",
             severity: Severity::Critical,
-            expression: aggregate_of_leader(
+            expression: leader.aggregate(
                 "max",
                 "cluster, job",
                 &exceeding_rounds("parallax_evidence_age_seconds", 6, 60),
@@ -47,7 +47,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} > 300",
-                aggregate_of_leader("max", "cluster, job", "parallax_topology_age_seconds")
+                leader.aggregate("max", "cluster, job", "parallax_topology_age_seconds")
             ),
             for_seconds: 60,
             summary: "the topology was last known to be current {{ $value | humanizeDuration }} ago",
@@ -66,7 +66,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} > 300\nor\nsum by (cluster, job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
-                aggregate_of_leader("max", "cluster, job, receiver", "parallax_notifications_oldest_seconds")
+                leader.aggregate("max", "cluster, job, receiver", "parallax_notifications_oldest_seconds")
             ),
             for_seconds: 60,
             summary: "{{ $labels.receiver }} does not get notifications of incidents",

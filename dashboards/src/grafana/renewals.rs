@@ -4,14 +4,14 @@ use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
     table_panel,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::Leader;
 
 pub(super) fn dashboard() -> Dashboard {
     let foreseen = |forecast: &str| {
         let series = format!("parallax_renewal_forecast{{forecast=\"{forecast}\"}}");
-        aggregate_of_leader("max", "namespace, certificate, host, cause", &series)
+        Leader::Inline.aggregate("max", "namespace, certificate, host, cause", &series)
     };
-    let times = |metric: &str| aggregate_of_leader("min", "namespace, certificate", metric);
+    let times = |metric: &str| Leader::Inline.aggregate("min", "namespace, certificate", metric);
     let renewal = times("parallax_certificate_renewal_timestamp_seconds");
     let ends = times("parallax_certificate_not_after_timestamp_seconds");
     Dashboard {
@@ -85,7 +85,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Forecasts",
                 (Unit::Count, "{{forecast}}"),
                 ExpectedResult::NotEmpty,
-                format!("count by (forecast) {}", of_leader("parallax_renewal_forecast")),
+                format!("count by (forecast) {}", Leader::Inline.of("parallax_renewal_forecast")),
             ),
             graph_panel(
                 PanelStyle::Lines,

@@ -4,7 +4,7 @@ use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
     table_panel,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::Leader;
 
 #[expect(
     clippy::too_many_lines,
@@ -17,7 +17,7 @@ pub(super) fn dashboard() -> Dashboard {
             let rate = format!("rate({series}{{target=\"$target\"}}[$__rate_interval])");
             format!(
                 "histogram_quantile({quantile}, {})",
-                aggregate_of_leader("sum", labels, &rate)
+                Leader::Inline.aggregate("sum", labels, &rate)
             )
         };
         format!(
@@ -43,7 +43,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Lowest reachability",
                 (Unit::Share, ThresholdColor::BelowOne),
                 ExpectedResult::Changes,
-                format!("min {}", of_leader(&of("parallax_target_reachable_ratio"))),
+                format!("min {}", Leader::Inline.of(&of("parallax_target_reachable_ratio"))),
             ),
             number_panel(
                 "Failing or flaky vantages",
@@ -51,7 +51,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Changes,
                 format!(
                     "sum {}",
-                    of_leader("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
+                    Leader::Inline.of("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
                 ),
             ),
             number_panel(
@@ -60,7 +60,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::NotEmpty,
                 format!(
                     "sum {}",
-                    of_leader("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
+                    Leader::Inline.of("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
                 ),
             ),
             table_panel(
@@ -69,8 +69,8 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Changes,
                 format!(
                     "{} * on (target) group_left (incident) topk by (target) (1, {})",
-                    aggregate_of_leader("max", "target, cause", &of("parallax_verdict_probability")),
-                    aggregate_of_leader("max", "target, incident", &of("parallax_target_incident")),
+                    Leader::Inline.aggregate("max", "target, cause", &of("parallax_verdict_probability")),
+                    Leader::Inline.aggregate("max", "target, incident", &of("parallax_target_incident")),
                 ),
             )
             .sized(12, 4)
@@ -80,14 +80,14 @@ pub(super) fn dashboard() -> Dashboard {
                 "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("min", "placement", &of("parallax_target_reachable_ratio")),
+                Leader::Inline.aggregate("min", "placement", &of("parallax_target_reachable_ratio")),
             ),
             graph_panel(
                 PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("max", "state", &of("parallax_target_vantages")),
+                Leader::Inline.aggregate("max", "state", &of("parallax_target_vantages")),
             ),
             graph_panel(
                 PanelStyle::Lines,
@@ -109,7 +109,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Probes that take the path of a user, by result",
                 (Unit::PerSecond, "{{result}} {{placement}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "result, placement",
                     "rate(parallax_probes_total{target=\"$target\",channel=~\"vip|dns\"}[$__rate_interval])",
@@ -120,7 +120,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Failures by channel",
                 (Unit::PerSecond, "{{channel}} {{result}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "channel, result",
                     "rate(parallax_probes_total{target=\"$target\",result!~\"ok|not_asked\"}[$__rate_interval])",
