@@ -1,6 +1,6 @@
 //! The documents are correct: their links resolve, their commands exist, their YAML parses.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
 use crate::commands::{parallax, repository, text};
 
@@ -163,4 +163,31 @@ fn every_yaml_that_is_shown_can_be_read() {
         }
     }
     assert!(shown > 5, "{shown}");
+}
+
+/// Returns the commands of a section of a page, with their continuation lines joined.
+fn section_commands(page: &str, heading: &str) -> Vec<String> {
+    let (_, section) = page.split_once(&format!("## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks = section.split("```").skip(1).step_by(2);
+    let lines = blocks.flat_map(|block| block.lines().skip(1));
+    let command = |line: &str| line.strip_prefix("$ ").unwrap_or(line).to_owned();
+    lines.map(command).collect()
+}
+
+#[test]
+fn the_commands_that_install_a_release_are_those_of_its_notes() {
+    let output = Command::new(repository("deploy/release/notes"))
+        .arg("--install")
+        .env("PARALLAX_REGISTRY", "registry.example.com/net")
+        .env_remove("PARALLAX_TAG")
+        .env_remove("PARALLAX_DOWNLOADS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let notes = text(&output.stdout).replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let commands = section_commands(&notes, "Install");
+    assert!(commands.len() >= 8, "{commands:?}");
+    let page = fs::read_to_string(repository("docs/use/install.md")).unwrap();
+    assert_eq!(section_commands(&page, "From a release"), commands);
 }
