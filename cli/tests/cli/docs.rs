@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
+use serde_json::Value;
+
 use crate::commands::{parallax, repository, text};
 
 /// Files with an extension below a folder. Hidden folders and `target` are skipped.
@@ -157,7 +159,7 @@ fn every_yaml_that_is_shown_can_be_read() {
             let block = block.split("```").next().unwrap();
             for document in block.split("\n---\n") {
                 shown += 1;
-                let read = serde_saphyr::from_str::<serde_json::Value>(document);
+                let read = serde_saphyr::from_str::<Value>(document);
                 assert!(read.is_ok(), "{}: {read:?} in\n{document}", path.display());
             }
         }
@@ -190,4 +192,28 @@ fn the_commands_that_install_a_release_are_those_of_its_notes() {
     assert!(commands.len() >= 8, "{commands:?}");
     let page = fs::read_to_string(repository("docs/use/install.md")).unwrap();
     assert_eq!(section_commands(&page, "From a release"), commands);
+}
+
+#[test]
+fn the_command_that_tests_the_receivers_in_a_cluster_names_what_the_pod_has() {
+    let installation = fs::read_to_string(repository("deploy/install.yaml")).unwrap();
+    let objects = serde_saphyr::from_multiple::<Value>(&installation).unwrap();
+    let deployment = objects
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    let environment = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let variables = environment.as_array().unwrap().iter();
+    let mut paths = variables.filter(|variable| variable["name"] == "PARALLAX_CONFIG");
+    let path = paths.next().unwrap()["value"].as_str().unwrap();
+    let image = fs::read_to_string(repository("deploy/Dockerfile")).unwrap();
+    assert!(image.contains("ENTRYPOINT [\"/parallax\"]"));
+    let command = format!(
+        "kubectl -n parallax exec deploy/{} -- /parallax notify test --config {path}",
+        deployment["metadata"]["name"].as_str().unwrap()
+    );
+    for page in ["docs/use/install.md", "docs/use/notifications.md"] {
+        let content = fs::read_to_string(repository(page)).unwrap();
+        assert!(content.contains(&command), "{page} does not show {command}");
+    }
 }
