@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
+use parallax_skip::skip;
+use parallax_test_support::helm::{Helm, INSTALL_COMMAND};
 use serde_json::Value;
 
 use crate::commands::{parallax, repository, text};
@@ -151,20 +153,71 @@ fn every_command_of_ours_that_is_shown_has_these_words_and_flags() {
     assert!(shown > 8, "{shown}");
 }
 
-#[test]
-fn every_yaml_that_is_shown_can_be_read() {
-    let mut shown = 0;
+/// The documents of all YAML examples, with the path of their page.
+fn yaml_examples() -> Vec<(PathBuf, String)> {
+    let mut examples = Vec::new();
     for (path, content) in documents() {
         for block in content.split("```yaml\n").skip(1) {
             let block = block.split("```").next().unwrap();
-            for document in block.split("\n---\n") {
-                shown += 1;
-                let read = serde_saphyr::from_str::<Value>(document);
-                assert!(read.is_ok(), "{}: {read:?} in\n{document}", path.display());
-            }
+            let documents = block.split("\n---\n");
+            examples.extend(documents.map(|document| (path.clone(), document.to_owned())));
         }
     }
-    assert!(shown > 5, "{shown}");
+    examples
+}
+
+#[test]
+fn every_yaml_that_is_shown_can_be_read() {
+    let examples = yaml_examples();
+    assert!(examples.len() > 5, "{}", examples.len());
+    for (path, example) in examples {
+        let read = serde_saphyr::from_str::<Value>(&example);
+        assert!(read.is_ok(), "{}: {read:?} in\n{example}", path.display());
+    }
+}
+
+/// First line of an example that is no values of the chart, although the chart has values of the same name.
+const CONFIGURATION: &str = "# In the aggregator's configuration.\n";
+
+/// An example with a key of the chart is values of the chart, unless it says that it is something else.
+#[test]
+fn every_example_of_values_of_the_chart_is_accepted_by_helm() {
+    let Some(helm) = Helm::find() else {
+        skip(
+            "docs::every_example_of_values_of_the_chart_is_accepted_by_helm",
+            "helm is not installed",
+            &format!("{INSTALL_COMMAND} && cargo test --workspace --locked --test cli docs"),
+        );
+        return;
+    };
+    let schema = fs::read_to_string(repository("deploy/chart/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    let render = |example: &str| {
+        fs::write(&values, example).unwrap();
+        helm.installation("parallax", &[&values])
+    };
+    let mut shown = 0;
+    for (path, example) in yaml_examples() {
+        let keys = serde_saphyr::from_str::<BTreeMap<String, Value>>(&example).unwrap_or_default();
+        let is_values = keys.keys().any(|key| schema["properties"].get(key).is_some());
+        // Pages for contributors show formats of their own.
+        let is_for_users = !path.starts_with(repository("docs/contributing"));
+        if !is_values || !is_for_users || example.starts_with(CONFIGURATION) {
+            continue;
+        }
+        shown += 1;
+        let rendered = render(&example);
+        assert!(
+            rendered.is_ok(),
+            "{}: values that the chart refuses (an example of the configuration begins with {CONFIGURATION:?}): {:#}\n{example}",
+            path.display(),
+            rendered.unwrap_err()
+        );
+    }
+    assert!(shown > 0);
+    assert!(render("prober: {credential: []}").is_err(), "a typo is refused");
 }
 
 /// Returns the commands of a section of a page, with their continuation lines joined.
