@@ -270,3 +270,24 @@ fn the_command_that_tests_the_receivers_in_a_cluster_names_what_the_pod_has() {
         assert!(content.contains(&command), "{page} does not show {command}");
     }
 }
+
+#[test]
+fn two_builds_are_compared_only_for_an_architecture_that_has_an_image() {
+    let output = Command::new(repository("tests/reproducible"))
+        .arg("mips")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no image for mips: expected amd64 or arm64"));
+    let make = ["--dry-run", "reproducible", "ARCH=arm64"];
+    let output = Command::new("make")
+        .args(make)
+        .current_dir(repository(""))
+        .output()
+        .unwrap();
+    let recipe = text(&output.stdout);
+    assert!(
+        recipe.trim_end().ends_with("tests/reproducible arm64"),
+        "{recipe}"
+    );
+}
