@@ -120,9 +120,35 @@ pub const OWN_NAMESPACE: [&str; 3] = [
     "parallax_certificate_not_after_timestamp_seconds",
 ];
 
-/// Series of [`OWN_NAMESPACE`] with their own namespace as `namespace`: a scraper without honorLabels keeps it as
+/// Series of [`OWN_NAMESPACE`] with their own namespace as `namespace`: a scraper without `honorLabels` keeps it as
 /// `exported_namespace`.
 #[must_use]
 pub fn with_own_namespace(series: &str) -> String {
     format!("label_replace({series}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
+}
+
+/// Restricts every selector of our metrics in an expression to the installations that are chosen on a dashboard, by its
+/// variables [`INSTALLATION_VARIABLES`](crate::grafana::INSTALLATION_VARIABLES). `namespace` is that of the aggregator
+/// or prober, which the Prometheus operator adds to its series; the series of [`OWN_NAMESPACE`] have another one.
+#[must_use]
+pub fn of_chosen_installations(expression: &str) -> String {
+    let name_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut parts = expression.split("parallax_");
+    let mut restricted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !name_part(c)).unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        let metric = format!("parallax_{name}");
+        restricted += &metric;
+        restricted += "{cluster=~\"$cluster\"";
+        if !OWN_NAMESPACE.contains(&metric.as_str()) {
+            restricted += ",namespace=~\"$namespace\"";
+        }
+        restricted += ",job=~\"$job\"";
+        match rest.strip_prefix('{') {
+            Some(matchers) => restricted.extend([",", matchers]),
+            None => restricted.extend(["}", rest]),
+        }
+    }
+    restricted
 }

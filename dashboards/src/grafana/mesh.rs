@@ -2,7 +2,7 @@
 
 use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    table_panel, total,
 };
 use crate::promql::Leader;
 
@@ -27,19 +27,19 @@ pub(super) fn dashboard() -> Dashboard {
                 "Reporting vantages",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::NotEmpty,
-                format!("max {}", Leader::Inline.of("parallax_vantages{state=\"reporting\"}")),
+                total("", "parallax_vantages{state=\"reporting\"}"),
             ),
             number_panel(
                 "Vantages not reporting",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!("sum {}", Leader::Inline.of("parallax_vantages{state!=\"reporting\"}")),
+                format!("sum({})", total("state", "parallax_vantages{state!=\"reporting\"}")),
             ),
             number_panel(
                 "Nodes without a prober",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!("max {}", Leader::Inline.of("parallax_nodes{prober=\"no\"}")),
+                total("", "parallax_nodes{prober=\"no\"}"),
             ),
             number_panel(
                 "Last report of $vantage",
@@ -52,7 +52,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::NotEmpty,
-                Leader::Inline.aggregate("max", "state", "parallax_vantages"),
+                total("state", "parallax_vantages"),
             )
             .sized(8, 8),
             graph_panel(

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{COLUMNS, Dashboard, Panel, PanelStyle, ThresholdColor, Unit, Variable};
+use super::{COLUMNS, Dashboard, INSTALLATION_VARIABLES, Panel, PanelStyle, ThresholdColor, Unit, Variable};
+use crate::promql::of_chosen_installations;
 
 /// Version of the JSON schema.
 const SCHEMA_VERSION: u8 = 39;
@@ -28,6 +29,7 @@ pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
         "regex": "",
         "skipUrlSync": false,
     })];
+    variables.extend(installation_variables());
     variables.extend(dashboard.variables.iter().map(variable));
     json!({
         "uid": dashboard.uid,
@@ -71,17 +73,47 @@ fn incident_annotations() -> Value {
         "enable": true,
         "hide": false,
         "iconColor": "red",
-        "expr": "max by (incident, cause, subject) (parallax_incident)",
+        "expr": of_chosen_installations("max by (incident, cause, subject) (parallax_incident)"),
         "titleFormat": "{{cause}} {{subject}}",
         "textFormat": "{{incident}}",
         "step": "30s",
     })
 }
 
+/// [`INSTALLATION_VARIABLES`]: several values or all, each among the installations that the variables before it leave.
+/// "All" also matches series without the label: most scrapers set no `cluster`.
+fn installation_variables() -> Vec<Value> {
+    let mut matchers = "__name__=~\"parallax_build_info|parallax_prober_build_info\"".to_owned();
+    let mut variables = Vec::new();
+    for name in INSTALLATION_VARIABLES {
+        let query = format!("label_values({{{matchers}}}, {name})");
+        variables.push(json!({
+            "name": name,
+            "label": name,
+            "type": "query",
+            "datasource": data_source(),
+            "definition": query,
+            "query": {"query": query, "refId": name},
+            "current": {"selected": true, "text": ["All"], "value": ["$__all"]},
+            "allValue": ".*",
+            "hide": 0,
+            "includeAll": true,
+            "multi": true,
+            "options": [],
+            "refresh": 2,
+            "regex": "",
+            "skipUrlSync": false,
+            "sort": 1,
+        }));
+        matchers += &format!(",{name}=~\"${name}\"");
+    }
+    variables
+}
+
 fn variable(variable: &Variable) -> Value {
     match variable {
         Variable::Label { name, metric } => {
-            let query = format!("label_values({metric}, {name})");
+            let query = format!("label_values({}, {name})", of_chosen_installations(metric));
             json!({
                 "name": name,
                 "label": name,
@@ -143,7 +175,7 @@ fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
                 "refId": name.to_string(),
                 "datasource": data_source(),
                 "editorMode": "code",
-                "expr": query.expression,
+                "expr": query.expression(),
                 "legendFormat": if query.legend.is_empty() { "__auto" } else { query.legend },
                 "format": if table { "table" } else { "time_series" },
                 "instant": instant,
@@ -251,23 +283,27 @@ fn panel_options(look: PanelStyle) -> Value {
 
 /// Links from an incident to the page, and from a target to its dashboard.
 fn table_links() -> Vec<Value> {
-    let link = |field: &str, title: &str, url: &str, blank: bool| {
+    let link = |field: &str, title: &str, url: String, blank: bool| {
         json!({
             "matcher": {"id": "byName", "options": field},
             "properties": [{"id": "links", "value": [{"title": title, "url": url, "targetBlank": blank}]}],
         })
     };
+    let installations = INSTALLATION_VARIABLES.map(|name| format!("${{{name}:queryparam}}"));
+    let installations = installations.join("&");
     vec![
         link(
             "incident",
             "The incident on the page of Parallax",
-            "${page}/incident/${__value.raw:percentencode}",
+            "${page}/incident/${__value.raw:percentencode}".to_owned(),
             true,
         ),
         link(
             "target",
             "The dashboard of this target",
-            "/d/parallax-target?var-datasource=${datasource}&var-target=${__value.raw:percentencode}&var-page=${page}&${__url_time_range}",
+            format!(
+                "/d/parallax-target?var-datasource=${{datasource}}&{installations}&var-target=${{__value.raw:percentencode}}&var-page=${{page}}&${{__url_time_range}}"
+            ),
             false,
         ),
     ]

@@ -2,7 +2,7 @@
 
 use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    table_panel, total,
 };
 use crate::promql::Leader;
 
@@ -37,7 +37,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Under investigation",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::NotEmpty,
-                format!("max {}", Leader::Inline.of("parallax_unexplained_failures")),
+                total("", "parallax_unexplained_failures"),
             ),
             number_panel(
                 "Targets ok from all vantages",
@@ -81,7 +81,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Open incidents by cause",
                 (Unit::Count, "{{cause}} {{severity}}"),
                 ExpectedResult::Changes,
-                Leader::Inline.aggregate("max", "cause, severity", "parallax_incident_open"),
+                total("cause, severity", "parallax_incident_open"),
             ),
             table_panel(
                 "20 least reachable targets",

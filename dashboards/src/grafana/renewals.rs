@@ -4,14 +4,21 @@ use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
     table_panel,
 };
-use crate::promql::Leader;
+use crate::promql::{Leader, with_own_namespace};
 
 pub(super) fn dashboard() -> Dashboard {
+    // The label `namespace` is the Certificate's. The namespace of the installation is that of its aggregator.
+    let own = |series: &str| {
+        let of_leader = Leader::Inline.of(series);
+        let of_installation =
+            format!("({of_leader} and on (cluster, job, instance) parallax_aggregator_leader)");
+        with_own_namespace(&of_installation)
+    };
     let foreseen = |forecast: &str| {
         let series = format!("parallax_renewal_forecast{{forecast=\"{forecast}\"}}");
-        Leader::Inline.aggregate("max", "namespace, certificate, host, cause", &series)
+        format!("max by (namespace, certificate, host, cause) ({})", own(&series))
     };
-    let times = |metric: &str| Leader::Inline.aggregate("min", "namespace, certificate", metric);
+    let times = |metric: &str| format!("min by (namespace, certificate) ({})", own(metric));
     let renewal = times("parallax_certificate_renewal_timestamp_seconds");
     let ends = times("parallax_certificate_not_after_timestamp_seconds");
     Dashboard {
@@ -85,7 +92,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Forecasts",
                 (Unit::Count, "{{forecast}}"),
                 ExpectedResult::NotEmpty,
-                format!("count by (forecast) {}", Leader::Inline.of("parallax_renewal_forecast")),
+                format!("count by (forecast) ({})", own("parallax_renewal_forecast")),
             ),
             graph_panel(
                 PanelStyle::Lines,

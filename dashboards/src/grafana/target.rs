@@ -2,7 +2,7 @@
 
 use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    table_panel, total,
 };
 use crate::promql::Leader;
 
@@ -50,18 +50,15 @@ pub(super) fn dashboard() -> Dashboard {
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Changes,
                 format!(
-                    "sum {}",
-                    Leader::Inline.of("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
+                    "sum({})",
+                    total("state", "parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
                 ),
             ),
             number_panel(
                 "Vantages without fresh observations",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!(
-                    "sum {}",
-                    Leader::Inline.of("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
-                ),
+                total("", "parallax_target_vantages{target=\"$target\",state=\"unknown\"}"),
             ),
             table_panel(
                 "Causes",
@@ -87,7 +84,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::Changes,
-                Leader::Inline.aggregate("max", "state", &of("parallax_target_vantages")),
+                total("state", &of("parallax_target_vantages")),
             ),
             graph_panel(
                 PanelStyle::Lines,

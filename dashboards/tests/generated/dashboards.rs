@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use parallax_dashboards::grafana::{COLUMNS, dashboards};
+use parallax_dashboards::{
+    grafana::{COLUMNS, INSTALLATION_VARIABLES, dashboards},
+    promql::OWN_NAMESPACE,
+};
 use serde_json::Value;
 
 /// A required field and the check of its type.
@@ -141,7 +144,8 @@ fn every_variable_that_is_used_can_be_chosen() {
             .unwrap()
             .iter()
             .map(|variable| text(&variable["name"]))
-            .chain(["__rate_interval", "__value", "__url_time_range"])
+            // The last one is that of a `label_replace`, which Grafana leaves as it is.
+            .chain(["__rate_interval", "__value", "__url_time_range", "__all", "1"])
             .collect();
         let written = model.to_string();
         for rest in written.split('$').skip(1) {
@@ -160,21 +164,110 @@ fn every_variable_that_is_used_can_be_chosen() {
 }
 
 #[test]
+fn each_dashboard_starts_with_all_installations_and_offers_a_choice() {
+    for dashboard in dashboards() {
+        let model = dashboard.model();
+        let variables = model["templating"]["list"].as_array().unwrap();
+        for (variable, name) in variables.iter().skip(1).zip(INSTALLATION_VARIABLES) {
+            assert_eq!(variable["name"], name);
+            let query = text(&variable["query"]["query"]);
+            assert!(query.ends_with(&format!(", {name})")), "{query}");
+            assert_eq!(variable["multi"], true);
+            assert_eq!(variable["includeAll"], true);
+            // Also matches series without the label.
+            assert_eq!(variable["allValue"], ".*");
+            assert_eq!(variable["current"]["value"][0], "$__all");
+        }
+        let links = &model["links"][0];
+        assert_eq!(links["includeVars"], true);
+        assert_eq!(links["keepTime"], true);
+    }
+}
+
+#[test]
+fn every_selector_of_every_expression_is_of_the_chosen_installations() {
+    let mut selectors = 0;
+    for dashboard in dashboards() {
+        let model = dashboard.model();
+        let annotations = text(&model["annotations"]["list"][0]["expr"]).to_owned();
+        let queries = dashboard.panels.iter().flat_map(|panel| &panel.queries);
+        for expression in queries.map(|query| query.expression()).chain([annotations]) {
+            for rest in expression.split("parallax_").skip(1) {
+                selectors += 1;
+                let (name, matchers) = rest.split_once('{').unwrap_or((rest, ""));
+                let matchers = matchers.split('}').next().unwrap_or_default();
+                let own = OWN_NAMESPACE.contains(&format!("parallax_{name}").as_str());
+                for variable in INSTALLATION_VARIABLES {
+                    let chosen = matchers.contains(&format!("{variable}=~\"${variable}\""));
+                    let expected = variable != "namespace" || !own;
+                    assert_eq!(
+                        chosen, expected,
+                        "{}: {variable} of {expression}",
+                        dashboard.title
+                    );
+                }
+            }
+        }
+    }
+    assert!(selectors > 150, "{selectors}");
+}
+
+#[test]
+fn metrics_with_a_namespace_of_their_own_are_those_of_the_reference() {
+    let reference =
+        crate::read("docs/reference/metrics.md") + &crate::read("docs/reference/prober-metrics.md");
+    let with_namespace: BTreeSet<&str> = reference
+        .lines()
+        .filter_map(|line| {
+            let columns: Vec<&str> = line.split(" | ").collect();
+            let name = columns.first()?.strip_prefix("| `")?.strip_suffix('`')?;
+            columns.get(2)?.contains("`namespace`").then_some(name)
+        })
+        .collect();
+    assert_eq!(with_namespace, OWN_NAMESPACE.into());
+}
+
+#[test]
+fn a_link_to_the_dashboard_of_a_target_sets_all_of_its_variables() {
+    let all = dashboards();
+    let target = all
+        .iter()
+        .find(|dashboard| dashboard.uid == "parallax-target")
+        .unwrap();
+    let model = target.model();
+    let mut links = 0;
+    for dashboard in &all {
+        let text_of_it = dashboard.model().to_string();
+        for rest in text_of_it.split("/d/parallax-target?").skip(1) {
+            links += 1;
+            let parameters: Vec<&str> = rest.split('"').next().unwrap().split('&').collect();
+            for variable in model["templating"]["list"].as_array().unwrap() {
+                let name = text(&variable["name"]);
+                let single = format!("var-{name}=$");
+                let several = format!("${{{name}:queryparam}}");
+                let set = |parameter: &&str| parameter.starts_with(&single) || **parameter == several;
+                assert!(parameters.iter().any(set), "{name} of {parameters:?}");
+            }
+        }
+    }
+    assert!(links > 5, "{links}");
+}
+
+#[test]
 fn what_lists_nodes_or_targets_one_by_one_ends_after_twenty() {
     for dashboard in dashboards() {
         for panel in &dashboard.panels {
             for query in &panel.queries {
-                let words = crate::words(&query.expression);
+                let expression = query.expression();
+                let words = crate::words(&expression);
                 let chosen = ["$target", "$vantage"]
                     .iter()
-                    .any(|chosen| query.expression.contains(chosen));
-                let one_by_one = query.expression.contains("by (job, instance) (parallax_prober")
-                    || query.expression.contains("target, placement")
+                    .any(|chosen| expression.contains(chosen));
+                let one_by_one = expression.contains("by (job, instance) (parallax_prober")
+                    || expression.contains("target, placement")
                     || (words.contains("vantage") && !chosen);
                 assert!(
-                    !one_by_one
-                        || query.expression.contains("topk(20")
-                        || query.expression.contains("bottomk(20"),
+                    !one_by_one || expression.contains("topk(20") || expression.contains("bottomk(20"),
                     "{} / {}",
                     dashboard.title,
                     panel.title

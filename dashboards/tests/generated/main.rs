@@ -39,7 +39,7 @@ fn expressions() -> Vec<String> {
         .into_iter()
         .flat_map(|dashboard| dashboard.panels)
         .flat_map(|panel| panel.queries)
-        .map(|query| query.expression);
+        .map(|query| query.expression());
     alerts.chain(panels).collect()
 }
 
