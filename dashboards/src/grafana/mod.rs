@@ -76,9 +76,23 @@ pub enum PanelStyle {
     Lines,
     /// Stacked areas over time.
     Areas,
+    /// One row per series, its states over time.
+    Timeline(States),
+    /// The firing and pending alerts of Parallax, of every data source whose alerts Grafana shows.
+    AlertList,
     /// One row per series, current values. A column `incident` links to the page, a column `target` to the target's
     /// dashboard.
     Table,
+}
+
+/// The states of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum States {
+    /// Shares of successful probes, with the limits of the alerts `ParallaxTargetUnreachable` and
+    /// `ParallaxTargetUnreliable`.
+    Reachability,
+    /// 1 for a warning, 2 for a critical state.
+    Severity,
 }
 
 /// The threshold from which a number is coloured.
@@ -240,6 +254,48 @@ fn table_panel(title: &'static str, unit: Unit, expected: ExpectedResult, expres
             expected,
         }],
     }
+}
+
+fn timeline_panel(
+    title: &'static str,
+    states: States,
+    (unit, legend): (Unit, &'static str),
+    expected: ExpectedResult,
+    expression: String,
+) -> Panel {
+    Panel {
+        title,
+        description: "",
+        style: PanelStyle::Timeline(states),
+        size: (12, 8),
+        unit,
+        queries: vec![Query {
+            expression,
+            legend,
+            expected,
+        }],
+    }
+}
+
+fn alert_list_panel(title: &'static str) -> Panel {
+    Panel {
+        title,
+        description: "",
+        style: PanelStyle::AlertList,
+        size: (8, 6),
+        unit: Unit::Count,
+        queries: Vec::new(),
+    }
+}
+
+/// Open incidents by labels that identify them: 1 for a warning, 2 for a critical one.
+fn severities(labels: &str) -> String {
+    let of = |series: &str| Leader::Inline.aggregate("max", labels, series);
+    format!(
+        "{} * 2 or {}",
+        of("parallax_incident{severity=\"critical\"}"),
+        of("parallax_incident")
+    )
 }
 
 impl Panel {

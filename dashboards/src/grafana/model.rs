@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{COLUMNS, Dashboard, INSTALLATION_VARIABLES, Panel, PanelStyle, ThresholdColor, Unit, Variable};
+use super::{
+    COLUMNS, Dashboard, INSTALLATION_VARIABLES, Panel, PanelStyle, States, ThresholdColor, Unit, Variable,
+};
 use crate::promql::of_chosen_installations;
 
 /// Version of the JSON schema.
@@ -206,6 +208,8 @@ const fn panel_type(look: PanelStyle) -> &'static str {
     match look {
         PanelStyle::Number(_) => "stat",
         PanelStyle::Lines | PanelStyle::Areas => "timeseries",
+        PanelStyle::Timeline(_) => "state-timeline",
+        PanelStyle::AlertList => "alertlist",
         PanelStyle::Table => "table",
     }
 }
@@ -255,6 +259,26 @@ fn field_defaults(panel: &Panel) -> Value {
                 defaults["max"] = json!(1);
             }
         }
+        PanelStyle::Timeline(states) => {
+            defaults["color"] = json!({"mode": "thresholds"});
+            defaults["custom"] = json!({"fillOpacity": 70, "lineWidth": 0});
+            match states {
+                States::Reachability => {
+                    defaults["thresholds"]["steps"] = json!([
+                        {"color": "red", "value": null},
+                        {"color": "orange", "value": 0.5},
+                        {"color": "green", "value": 0.95},
+                    ]);
+                }
+                States::Severity => {
+                    defaults["mappings"] = json!([{"type": "value", "options": {
+                        "1": {"color": "orange", "index": 0, "text": "warning"},
+                        "2": {"color": "red", "index": 1, "text": "critical"},
+                    }}]);
+                }
+            }
+        }
+        PanelStyle::AlertList => {}
         PanelStyle::Table => {
             defaults["custom"] =
                 json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
@@ -276,6 +300,27 @@ fn panel_options(look: PanelStyle) -> Value {
         PanelStyle::Lines | PanelStyle::Areas => json!({
             "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
             "tooltip": {"mode": "multi", "sort": "desc"},
+        }),
+        PanelStyle::Timeline(_) => json!({
+            "alignValue": "left",
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
+            "mergeValues": true,
+            "rowHeight": 0.9,
+            "showValue": "auto",
+            "tooltip": {"mode": "single", "sort": "none"},
+        }),
+        // Not by labels: alerts without the label `cluster` would match none of its values.
+        PanelStyle::AlertList => json!({
+            "alertInstanceLabelFilter": "",
+            "alertName": "Parallax",
+            "dashboardAlerts": false,
+            "groupBy": [],
+            "groupMode": "default",
+            "maxItems": 20,
+            "showInactiveAlerts": false,
+            "sortOrder": 3,
+            "stateFilter": {"error": true, "firing": true, "noData": false, "normal": false, "pending": true},
+            "viewMode": "list",
         }),
         PanelStyle::Table => json!({"cellHeight": "sm", "showHeader": true}),
     }

@@ -1,8 +1,8 @@
 //! The overview dashboard: what is wrong, where and since when.
 
 use super::{
-    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel, total,
+    Dashboard, ExpectedResult, PanelStyle, States, ThresholdColor, Unit, Variable, alert_list_panel,
+    graph_panel, number_panel, severities, table_panel, timeline_panel, total,
 };
 use crate::promql::Leader;
 
@@ -66,8 +66,26 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Changes,
                 Leader::Inline.aggregate("max", "incident, cause, severity, subject, action", "parallax_incident"),
             )
-            .sized(24, 6)
+            .sized(16, 6)
             .described("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),
+            alert_list_panel("Firing and pending alerts")
+                .described("Alerts of Prometheus and of Grafana, of all installations."),
+            timeline_panel(
+                "Incidents over time",
+                States::Severity,
+                (Unit::Count, "{{cause}} {{subject}}"),
+                ExpectedResult::Changes,
+                severities("incident, cause, subject"),
+            )
+            .described("One row per incident, from its opening to its closing."),
+            timeline_panel(
+                "Placements over time",
+                States::Reachability,
+                (Unit::Share, "{{placement}}"),
+                ExpectedResult::Changes,
+                Leader::Inline.aggregate("min", "placement", "parallax_target_reachable_ratio"),
+            )
+            .described("The least reachable target of each placement of client and entry: unreachable below 50 %, unreliable below 95 %."),
             graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",

@@ -1,8 +1,8 @@
 //! The dashboard of one target: reachability by vantage, and duration of each phase.
 
 use super::{
-    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel, total,
+    Dashboard, ExpectedResult, PanelStyle, States, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    severities, table_panel, timeline_panel, total,
 };
 use crate::promql::Leader;
 
@@ -72,6 +72,26 @@ pub(super) fn dashboard() -> Dashboard {
             )
             .sized(12, 4)
             .described("Causes with their probability; the incident's id links to the page."),
+            timeline_panel(
+                "Placements over time",
+                States::Reachability,
+                (Unit::Share, "{{placement}}"),
+                ExpectedResult::Changes,
+                Leader::Inline.aggregate("min", "placement", &of("parallax_target_reachable_ratio")),
+            )
+            .described("Unreachable below 50 %, unreliable below 95 %."),
+            timeline_panel(
+                "Incidents over time",
+                States::Severity,
+                (Unit::Count, "{{cause}} {{subject}}"),
+                ExpectedResult::Changes,
+                format!(
+                    "({}) and on (incident) {}",
+                    severities("incident, cause, subject"),
+                    Leader::Inline.of(&of("parallax_target_incident")),
+                ),
+            )
+            .described("The incidents that explain the failures of this target."),
             graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_dashboards::{
     grafana::{COLUMNS, INSTALLATION_VARIABLES, dashboards},
-    promql::OWN_NAMESPACE,
+    promql::{Leader, OWN_NAMESPACE},
 };
 use serde_json::Value;
 
@@ -42,6 +42,107 @@ const PANEL: &[Field] = &[
     ("options", Value::is_object),
 ];
 
+/// A panel type that every Grafana has, with the names that its `options` and `fieldConfig.defaults.custom` may have.
+struct PanelType {
+    name: &'static str,
+    options: &'static [&'static str],
+    custom: &'static [&'static str],
+}
+
+/// From the schema of Grafana 10.4 (npm package `@grafana/schema`, `raw/composable`); that of `alertlist` from the panel's
+/// source. Grafana ignores other names without a message.
+const PANEL_TYPES: &[PanelType] = &[
+    PanelType {
+        name: "stat",
+        options: &[
+            "colorMode",
+            "graphMode",
+            "justifyMode",
+            "orientation",
+            "reduceOptions",
+            "showPercentChange",
+            "text",
+            "textMode",
+            "wideLayout",
+        ],
+        custom: &[],
+    },
+    PanelType {
+        name: "timeseries",
+        options: &["legend", "timezone", "tooltip"],
+        custom: &[
+            "drawStyle",
+            "fillOpacity",
+            "lineInterpolation",
+            "lineWidth",
+            "showPoints",
+            "spanNulls",
+            "stacking",
+        ],
+    },
+    PanelType {
+        name: "state-timeline",
+        options: &[
+            "alignValue",
+            "legend",
+            "mergeValues",
+            "rowHeight",
+            "showValue",
+            "timezone",
+            "tooltip",
+        ],
+        custom: &["fillOpacity", "hideFrom", "lineWidth"],
+    },
+    PanelType {
+        name: "table",
+        options: &["cellHeight", "footer", "frameIndex", "showHeader", "sortBy"],
+        custom: &[
+            "align",
+            "cellOptions",
+            "filterable",
+            "inspect",
+            "minWidth",
+            "width",
+        ],
+    },
+    PanelType {
+        name: "alertlist",
+        options: &[
+            "alertInstanceLabelFilter",
+            "alertName",
+            "dashboardAlerts",
+            "datasource",
+            "folder",
+            "groupBy",
+            "groupMode",
+            "maxItems",
+            "showInactiveAlerts",
+            "sortOrder",
+            "stateFilter",
+            "viewMode",
+        ],
+        custom: &[],
+    },
+];
+
+/// The type of a panel, whose names are those of the type.
+fn check_type<'a>(panel: &'a Value, of: &str) -> &'a str {
+    let name = text(&panel["type"]);
+    let known = PANEL_TYPES.iter().find(|known| known.name == name);
+    let known = known.unwrap_or_else(|| panic!("{of}: Grafana has no panel type {name}"));
+    let names = |value: &Value| -> Vec<String> {
+        let fields = value.as_object();
+        fields.map_or_else(Vec::new, |fields| fields.keys().cloned().collect())
+    };
+    for option in names(&panel["options"]) {
+        assert!(known.options.contains(&option.as_str()), "{of}: option {option}");
+    }
+    for field in names(&panel["fieldConfig"]["defaults"]["custom"]) {
+        assert!(known.custom.contains(&field.as_str()), "{of}: field {field}");
+    }
+    name
+}
+
 fn check_fields(object: &Value, fields: &[Field], of: &str) {
     for (field, is) in fields {
         assert!(is(&object[*field]), "{of}: {field} is {}", object[*field]);
@@ -54,7 +155,7 @@ fn text(value: &Value) -> &str {
 
 #[test]
 fn each_dashboard_is_what_grafana_imports() {
-    let mut uids = BTreeSet::new();
+    let (mut uids, mut types) = (BTreeSet::new(), BTreeSet::new());
     for dashboard in dashboards() {
         let model = dashboard.model();
         check_fields(&model, TOP, dashboard.uid);
@@ -68,11 +169,8 @@ fn each_dashboard_is_what_grafana_imports() {
             let of = format!("{} / {}", dashboard.title, panel["title"]);
             check_fields(panel, PANEL, &of);
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{of}: duplicate id");
-            // Panel types that every Grafana has.
-            assert!(
-                ["stat", "timeseries", "table"].contains(&text(&panel["type"])),
-                "{of}"
-            );
+            let panel_type = check_type(panel, &of);
+            types.insert(panel_type.to_owned());
             assert!(!text(&panel["title"]).is_empty());
             let mut names = BTreeSet::new();
             for target in panel["targets"].as_array().unwrap() {
@@ -82,10 +180,55 @@ fn each_dashboard_is_what_grafana_imports() {
                     "{of}"
                 );
             }
-            assert!(!names.is_empty(), "{of} has no query");
+            assert_eq!(
+                names.is_empty(),
+                panel_type == "alertlist",
+                "{of}: queries {names:?}"
+            );
         }
     }
     assert_eq!(uids.len(), 5);
+    let known: BTreeSet<String> = PANEL_TYPES.iter().map(|known| known.name.to_owned()).collect();
+    assert_eq!(types, known);
+}
+
+#[test]
+fn overview_and_target_show_states_over_time_with_the_limits_of_the_alerts() {
+    let alerts = parallax_dashboards::alerts::all(Leader::Inline);
+    let condition = |name: &str| {
+        let alert = alerts.iter().find(|alert| alert.name == name);
+        alert.unwrap().expression.clone()
+    };
+    for dashboard in dashboards() {
+        let model = dashboard.model();
+        let panels = model["panels"].as_array().unwrap();
+        let timelines: Vec<&Value> = panels
+            .iter()
+            .filter(|panel| panel["type"] == "state-timeline")
+            .collect();
+        let with_timelines = ["parallax-overview", "parallax-target"].contains(&dashboard.uid);
+        assert_eq!(
+            timelines.len(),
+            if with_timelines { 2 } else { 0 },
+            "{}",
+            dashboard.uid
+        );
+        for panel in timelines {
+            let defaults = &panel["fieldConfig"]["defaults"];
+            let steps = defaults["thresholds"]["steps"].as_array().unwrap();
+            let limits: Vec<f64> = steps.iter().filter_map(|step| step["value"].as_f64()).collect();
+            if let [unreachable, unreliable] = *limits.as_slice() {
+                assert_eq!(defaults["mappings"], Value::Array(Vec::new()));
+                assert!(condition("ParallaxTargetUnreachable").contains(&format!(" < {unreachable} ")));
+                let between = format!(" >= {unreachable} < {unreliable} ");
+                assert!(condition("ParallaxTargetUnreliable").contains(&between));
+            } else {
+                assert!(limits.is_empty(), "{limits:?}");
+                assert_eq!(defaults["mappings"][0]["options"]["1"]["text"], "warning");
+                assert_eq!(defaults["mappings"][0]["options"]["2"]["text"], "critical");
+            }
+        }
+    }
 }
 
 #[test]
