@@ -2,7 +2,7 @@
 
 pub mod inhibit;
 mod mesh;
-mod parallax;
+pub mod parallax;
 pub mod provisioning;
 mod renewals;
 pub mod rules;

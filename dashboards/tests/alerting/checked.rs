@@ -2,8 +2,11 @@
 
 use std::{fs, path::Path, process::Command};
 
-use parallax_dashboards::promql::{Leader, OWN_NAMESPACE};
-use serde_json::Value;
+use parallax_dashboards::{
+    alerts::parallax::ANY_INSTALLATION,
+    promql::{Leader, OWN_NAMESPACE},
+};
+use serde_json::{Value, json};
 
 use crate::{is_skipped, repository, tool};
 
@@ -149,6 +152,60 @@ fn each_alert_fires_and_stays_silent_if_the_operator_overrides_labels_of_series(
 }
 
 #[test]
+fn an_installation_of_the_chart_is_down_until_it_is_back_although_another_one_is_scraped() {
+    if is_skipped("an_installation_of_the_chart_is_down_until_it_is_back_although_another_one_is_scraped") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rules = fs::read_to_string(repository("dashboards/parallax.rules.yaml")).unwrap();
+    assert_eq!(rules.matches(ANY_INSTALLATION).count(), 1);
+    let rules = rules.replace(ANY_INSTALLATION, "job=\"b/parallax-aggregator\"");
+    fs::write(folder.path().join("b.rules.yaml"), rules).unwrap();
+    let leader = |job: &str, values: &str| {
+        let series =
+            format!("parallax_aggregator_leader{{job=\"{job}/parallax-aggregator\",instance=\"{job}\"}}");
+        json!({"series": series, "values": values})
+    };
+    let firing = |at: &str| {
+        json!({"alertname": "ParallaxAggregatorDown", "eval_time": at, "exp_alerts": [{
+            "exp_labels": {"job": "b/parallax-aggregator", "severity": "critical"},
+            "exp_annotations": {
+                "summary": "no aggregator of b/parallax-aggregator can be scraped",
+                "description": "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of this installation can fire.",
+                "runbook": "docs/runbooks/ParallaxAggregatorDown.md",
+            },
+        }]})
+    };
+    let silent = |at: &str| json!({"alertname": "ParallaxAggregatorDown", "eval_time": at, "exp_alerts": []});
+    let case = |name: &str, series: Vec<Value>, alerts: Vec<Value>| {
+        json!({
+            "name": name,
+            "interval": "1m",
+            "input_series": series,
+            "alert_rule_test": alerts,
+        })
+    };
+    let cases = json!({
+        "rule_files": ["b.rules.yaml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            case(
+                "it stops, and is restored after more than an hour",
+                vec![leader("a", "1x90"), leader("b", "1x4 stale _x70 1x10")],
+                vec![silent("6m"), firing("7m"), firing("75m"), silent("80m")],
+            ),
+            case(
+                "it is never scraped",
+                vec![leader("a", "1x10")],
+                vec![silent("1m"), firing("2m")],
+            ),
+        ],
+    });
+    fs::write(folder.path().join("b.test.yaml"), cases.to_string()).unwrap();
+    run_tool("promtool", folder.path(), &["test", "rules", "b.test.yaml"]);
+}
+
+#[test]
 fn alertmanager_takes_the_inhibition() {
     if is_skipped("alertmanager_takes_the_inhibition") {
         return;
@@ -166,5 +223,5 @@ fn alertmanager_takes_the_inhibition() {
         folder.path(),
         &["check-config", config.to_str().unwrap()],
     );
-    assert!(text.contains("7 inhibit rules"), "{text}");
+    assert!(text.contains("8 inhibit rules"), "{text}");
 }
