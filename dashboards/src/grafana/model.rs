@@ -85,10 +85,10 @@ fn incident_annotations() -> Value {
 /// [`INSTALLATION_VARIABLES`]: several values or all, each among the installations that the variables before it leave.
 /// "All" also matches series without the label: most scrapers set no `cluster`.
 fn installation_variables() -> Vec<Value> {
-    let mut matchers = "__name__=~\"parallax_build_info|parallax_prober_build_info\"".to_owned();
+    let mut matchers = vec!["__name__=~\"parallax_build_info|parallax_prober_build_info\"".to_owned()];
     let mut variables = Vec::new();
     for name in INSTALLATION_VARIABLES {
-        let query = format!("label_values({{{matchers}}}, {name})");
+        let query = format!("label_values({{{}}}, {name})", matchers.join(","));
         variables.push(json!({
             "name": name,
             "label": name,
@@ -107,7 +107,7 @@ fn installation_variables() -> Vec<Value> {
             "skipUrlSync": false,
             "sort": 1,
         }));
-        matchers += &format!(",{name}=~\"${name}\"");
+        matchers.push(format!("{name}=~\"${name}\""));
     }
     variables
 }

@@ -6,14 +6,15 @@ use super::{
 };
 use crate::promql::{Leader, with_own_namespace};
 
+/// Series of a Certificate, of the leader. Their label `namespace` is the Certificate's: the namespace of the installation
+/// is that of its aggregator.
+fn own(series: &str) -> String {
+    let of_leader = Leader::Inline.of(series);
+    let of_installation = format!("({of_leader} and on (cluster, job, instance) parallax_aggregator_leader)");
+    with_own_namespace(&of_installation)
+}
+
 pub(super) fn dashboard() -> Dashboard {
-    // The label `namespace` is the Certificate's. The namespace of the installation is that of its aggregator.
-    let own = |series: &str| {
-        let of_leader = Leader::Inline.of(series);
-        let of_installation =
-            format!("({of_leader} and on (cluster, job, instance) parallax_aggregator_leader)");
-        with_own_namespace(&of_installation)
-    };
     let foreseen = |forecast: &str| {
         let series = format!("parallax_renewal_forecast{{forecast=\"{forecast}\"}}");
         format!("max by (namespace, certificate, host, cause) ({})", own(&series))
