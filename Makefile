@@ -73,8 +73,8 @@ image: cargo ## Build a container image from scratch with the static binary (IMA
 	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE)) $(if $(ARCH),--arch $(ARCH))
 
 .PHONY: reproducible
-reproducible: cargo ## Build the image of the current commit in two folders and compare every byte (two release builds)
-	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} tests/reproducible
+reproducible: cargo ## Build the image of the current commit in two folders and compare every byte (ARCH=amd64|arm64; two release builds)
+	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} tests/reproducible $(ARCH)
 
 .PHONY: image-arm64
 image-arm64: cargo ## Build the binary for arm64 and run it under QEMU: version, aggregator, HTTP and HTTPS checks (a release build)

@@ -3,34 +3,60 @@
 //! An installation is one `job` of the scraper (`NAMESPACE/NAME` with a `PodMonitor`) in one `cluster`, a replica one `instance` of it.
 //! A Prometheus of a single cluster sets no label `cluster`; what evaluates rules over several does.
 
-/// Restricts an expression to the leader: a standby judges the same, but does not know the actions of users on
-/// incidents, and would count everything twice. While no replica leads, all count: no alert may resolve for lack of a
-/// leader.
+/// The series recorded by the rules: 1 for each aggregator whose series count, 0 for the others.
+pub const LEADER_RECORD: &str = "cluster_job_instance:parallax_aggregator_leader:is_max";
+
+/// The expression behind [`LEADER_RECORD`]. An aggregator counts if no other one of its installation has a greater
+/// `parallax_aggregator_leader`: the leader, and all of them while none leads.
 #[must_use]
-pub fn of_leader(expression: &str) -> String {
-    format!(
-        "({expression} unless on (cluster, job, instance) ((parallax_aggregator_leader == 0) and on (cluster, job) max by (cluster, job) (parallax_aggregator_leader) == 1))"
-    )
+pub fn leader_record_expression() -> String {
+    "max by (cluster, job, instance) (\n  parallax_aggregator_leader == bool on (cluster, job) group_left () max by (cluster, job) (parallax_aggregator_leader)\n)"
+        .to_owned()
 }
 
-/// [`of_leader`], aggregated over the instances.
-#[must_use]
-pub fn aggregate_of_leader(aggregate: &str, labels: &str, expression: &str) -> String {
-    format!("{aggregate} by ({labels}) {}", of_leader(expression))
+/// How an expression finds out which aggregators count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leader {
+    /// From [`LEADER_RECORD`], for rules that are evaluated after it in the same group.
+    Recorded,
+    /// From the metric itself, for Grafana, in which our rules may not be loaded.
+    Inline,
+}
+
+impl Leader {
+    /// Restricts an expression to the leader: a standby judges the same, but does not know the actions of users on
+    /// incidents, and would count everything twice. While no replica leads, all count: no alert may resolve for lack of
+    /// a leader. For the same reason the expression excludes standbys instead of selecting leaders: an aggregator
+    /// without the recorded series counts.
+    #[must_use]
+    pub fn of(self, expression: &str) -> String {
+        let standby = match self {
+            Self::Recorded => format!("({LEADER_RECORD} == 0)"),
+            Self::Inline => "(parallax_aggregator_leader < on (cluster, job) group_left () max by (cluster, job) (parallax_aggregator_leader))".to_owned(),
+        };
+        format!("({expression} unless on (cluster, job, instance) {standby})")
+    }
+
+    /// [`Leader::of`], aggregated over the instances.
+    #[must_use]
+    pub fn aggregate(self, aggregate: &str, labels: &str, expression: &str) -> String {
+        format!("{aggregate} by ({labels}) {}", self.of(expression))
+    }
 }
 
 /// Range and resolution of the lookback for series of the last ready aggregator.
 const LOOKBACK: &str = "[1h:10s]";
 
 /// The leaders that have caught up with what happened before their start: only the absence of a series from such a
-/// leader may resolve an alert.
+/// leader may resolve an alert. Never recorded: lookbacks compare it with the timestamps of scrapes, and a recorded
+/// series changes only with the next evaluation.
 #[must_use]
 pub fn ready_leader() -> String {
     "(parallax_aggregator_leader == 1 unless on (cluster, job, instance) parallax_aggregator_catching_up == 1)"
         .to_owned()
 }
 
-/// [`aggregate_of_leader`], for series that exist while a state lasts; while no ready aggregator leads, also the series that the last
+/// [`Leader::aggregate`], for series that exist while a state lasts; while no ready aggregator leads, also the series that the last
 /// ready one had at its last scrape. `key` are the labels that identify a series. `vetoed` is an expression whose
 /// series remove the remembered ones with the same key.
 ///
@@ -38,8 +64,8 @@ pub fn ready_leader() -> String {
 /// the newest scrape of a ready leader. Series that had ended before are not remembered. An aggregator that takes over
 /// has another `instance` and `pod`, so the two have only `job` in common.
 #[must_use]
-pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
-    let series = aggregate_of_leader("max", labels, expression);
+pub fn surviving_restarts(leader: Leader, labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
+    let series = leader.aggregate("max", labels, expression);
     let ready = ready_leader();
     format!(
         "{series}\nor on ({key})\n(\n  max by ({labels}) (\n    max_over_time(timestamp({expression}){LOOKBACK})\n      == on (cluster, job) group_left () max by (cluster, job) (max_over_time((timestamp(parallax_aggregator_leader) and on (cluster, job, instance) {ready}){LOOKBACK}))\n  ) * 0 + 1\n  unless on (cluster, job) {ready}\n  unless on ({key}) {vetoed}\n)"
@@ -52,19 +78,19 @@ pub fn surviving_restarts(labels: &str, key: &str, expression: &str, vetoed: &st
 /// the series that the last one reported at its end stay for ten minutes: a restart in the middle of an outage resolves
 /// nothing, and a restart after an outage does not raise its alerts again.
 #[must_use]
-pub fn targets_with_ratio(condition: &str) -> String {
-    let ratio = aggregate_of_leader(
+pub fn targets_with_ratio(leader: Leader, condition: &str) -> String {
+    let ratio = leader.aggregate(
         "min",
         "cluster, job, target, placement",
         "parallax_target_reachable_ratio",
     );
-    let never = aggregate_of_leader("max", "cluster, job, target", "parallax_target_never_ok");
-    let explained = aggregate_of_leader(
+    let never = leader.aggregate("max", "cluster, job, target", "parallax_target_never_ok");
+    let explained = leader.aggregate(
         "max",
         "cluster, job, target, incident",
         "parallax_target_incident",
     );
-    let open = aggregate_of_leader(
+    let open = leader.aggregate(
         "max",
         "cluster, job, incident",
         "parallax_incident{action=\"none\"}",
@@ -85,4 +111,44 @@ pub fn exceeding_rounds(gauge: &str, rounds: u32, seconds: u32) -> String {
     format!(
         "({gauge} > on (cluster, job, instance) group_left () clamp_min({rounds} * parallax_round_seconds, {seconds}))"
     )
+}
+
+/// The metrics with a label `namespace` of their own, that of a Certificate.
+pub const OWN_NAMESPACE: [&str; 3] = [
+    "parallax_renewal_forecast",
+    "parallax_certificate_renewal_timestamp_seconds",
+    "parallax_certificate_not_after_timestamp_seconds",
+];
+
+/// Series of [`OWN_NAMESPACE`] with their own namespace as `namespace`: a scraper without `honorLabels` keeps it as
+/// `exported_namespace`.
+#[must_use]
+pub fn with_own_namespace(series: &str) -> String {
+    format!("label_replace({series}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
+}
+
+/// Restricts every selector of our metrics in an expression to the installations that are chosen on a dashboard, by its
+/// variables [`INSTALLATION_VARIABLES`](crate::grafana::INSTALLATION_VARIABLES). `namespace` is that of the aggregator
+/// or prober, which the Prometheus operator adds to its series; the series of [`OWN_NAMESPACE`] have another one.
+#[must_use]
+pub fn of_chosen_installations(expression: &str) -> String {
+    let name_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut parts = expression.split("parallax_");
+    let mut restricted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !name_part(c)).unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        let metric = format!("parallax_{name}");
+        restricted += &metric;
+        restricted += "{cluster=~\"$cluster\"";
+        if !OWN_NAMESPACE.contains(&metric.as_str()) {
+            restricted += ",namespace=~\"$namespace\"";
+        }
+        restricted += ",job=~\"$job\"";
+        match rest.strip_prefix('{') {
+            Some(matchers) => restricted.extend([",", matchers]),
+            None => restricted.extend(["}", rest]),
+        }
+    }
+    restricted
 }

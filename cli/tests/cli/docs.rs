@@ -1,6 +1,10 @@
 //! The documents are correct: their links resolve, their commands exist, their YAML parses.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+
+use parallax_skip::skip;
+use parallax_test_support::helm::{Helm, INSTALL_COMMAND};
+use serde_json::Value;
 
 use crate::commands::{parallax, repository, text};
 
@@ -149,18 +153,141 @@ fn every_command_of_ours_that_is_shown_has_these_words_and_flags() {
     assert!(shown > 8, "{shown}");
 }
 
-#[test]
-fn every_yaml_that_is_shown_can_be_read() {
-    let mut shown = 0;
+/// The documents of all YAML examples, with the path of their page.
+fn yaml_examples() -> Vec<(PathBuf, String)> {
+    let mut examples = Vec::new();
     for (path, content) in documents() {
         for block in content.split("```yaml\n").skip(1) {
             let block = block.split("```").next().unwrap();
-            for document in block.split("\n---\n") {
-                shown += 1;
-                let read = serde_saphyr::from_str::<serde_json::Value>(document);
-                assert!(read.is_ok(), "{}: {read:?} in\n{document}", path.display());
-            }
+            let documents = block.split("\n---\n");
+            examples.extend(documents.map(|document| (path.clone(), document.to_owned())));
         }
     }
-    assert!(shown > 5, "{shown}");
+    examples
+}
+
+#[test]
+fn every_yaml_that_is_shown_can_be_read() {
+    let examples = yaml_examples();
+    assert!(examples.len() > 5, "{}", examples.len());
+    for (path, example) in examples {
+        let read = serde_saphyr::from_str::<Value>(&example);
+        assert!(read.is_ok(), "{}: {read:?} in\n{example}", path.display());
+    }
+}
+
+/// First line of an example that is no values of the chart, although the chart has values of the same name.
+const CONFIGURATION: &str = "# In the aggregator's configuration.\n";
+
+/// An example with a key of the chart is values of the chart, unless it says that it is something else.
+#[test]
+fn every_example_of_values_of_the_chart_is_accepted_by_helm() {
+    let Some(helm) = Helm::find() else {
+        skip(
+            "docs::every_example_of_values_of_the_chart_is_accepted_by_helm",
+            "helm is not installed",
+            &format!("{INSTALL_COMMAND} && cargo test --workspace --locked --test cli docs"),
+        );
+        return;
+    };
+    let schema = fs::read_to_string(repository("deploy/chart/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    let render = |example: &str| {
+        fs::write(&values, example).unwrap();
+        helm.installation("parallax", &[&values])
+    };
+    let mut shown = 0;
+    for (path, example) in yaml_examples() {
+        let keys = serde_saphyr::from_str::<BTreeMap<String, Value>>(&example).unwrap_or_default();
+        let is_values = keys.keys().any(|key| schema["properties"].get(key).is_some());
+        // Pages for contributors show formats of their own.
+        let is_for_users = !path.starts_with(repository("docs/contributing"));
+        if !is_values || !is_for_users || example.starts_with(CONFIGURATION) {
+            continue;
+        }
+        shown += 1;
+        let rendered = render(&example);
+        assert!(
+            rendered.is_ok(),
+            "{}: values that the chart refuses (an example of the configuration begins with {CONFIGURATION:?}): {:#}\n{example}",
+            path.display(),
+            rendered.unwrap_err()
+        );
+    }
+    assert!(shown > 0);
+    assert!(render("prober: {credential: []}").is_err(), "a typo is refused");
+}
+
+/// Returns the commands of a section of a page, with their continuation lines joined.
+fn section_commands(page: &str, heading: &str) -> Vec<String> {
+    let (_, section) = page.split_once(&format!("## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks = section.split("```").skip(1).step_by(2);
+    let lines = blocks.flat_map(|block| block.lines().skip(1));
+    let command = |line: &str| line.strip_prefix("$ ").unwrap_or(line).to_owned();
+    lines.map(command).collect()
+}
+
+#[test]
+fn the_commands_that_install_a_release_are_those_of_its_notes() {
+    let output = Command::new(repository("deploy/release/notes"))
+        .arg("--install")
+        .env("PARALLAX_REGISTRY", "registry.example.com/net")
+        .env_remove("PARALLAX_TAG")
+        .env_remove("PARALLAX_DOWNLOADS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let notes = text(&output.stdout).replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let commands = section_commands(&notes, "Install");
+    assert!(commands.len() >= 8, "{commands:?}");
+    let page = fs::read_to_string(repository("docs/use/install.md")).unwrap();
+    assert_eq!(section_commands(&page, "From a release"), commands);
+}
+
+#[test]
+fn the_command_that_tests_the_receivers_in_a_cluster_names_what_the_pod_has() {
+    let installation = fs::read_to_string(repository("deploy/install.yaml")).unwrap();
+    let objects = serde_saphyr::from_multiple::<Value>(&installation).unwrap();
+    let deployment = objects
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    let environment = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let variables = environment.as_array().unwrap().iter();
+    let mut paths = variables.filter(|variable| variable["name"] == "PARALLAX_CONFIG");
+    let path = paths.next().unwrap()["value"].as_str().unwrap();
+    let image = fs::read_to_string(repository("deploy/Dockerfile")).unwrap();
+    assert!(image.contains("ENTRYPOINT [\"/parallax\"]"));
+    let command = format!(
+        "kubectl -n parallax exec deploy/{} -- /parallax notify test --config {path}",
+        deployment["metadata"]["name"].as_str().unwrap()
+    );
+    for page in ["docs/use/install.md", "docs/use/notifications.md"] {
+        let content = fs::read_to_string(repository(page)).unwrap();
+        assert!(content.contains(&command), "{page} does not show {command}");
+    }
+}
+
+#[test]
+fn two_builds_are_compared_only_for_an_architecture_that_has_an_image() {
+    let output = Command::new(repository("tests/reproducible"))
+        .arg("mips")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no image for mips: expected amd64 or arm64"));
+    let make = ["--dry-run", "reproducible", "ARCH=arm64"];
+    let output = Command::new("make")
+        .args(make)
+        .current_dir(repository(""))
+        .output()
+        .unwrap();
+    let recipe = text(&output.stdout);
+    assert!(
+        recipe.trim_end().ends_with("tests/reproducible arm64"),
+        "{recipe}"
+    );
 }

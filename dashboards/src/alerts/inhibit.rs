@@ -69,6 +69,8 @@ pub fn inhibitions() -> Vec<Inhibition> {
             ],
             &["cluster", "job"],
         ),
+        // With the chart, both name the installation.
+        inhibition("ParallaxAggregatorDown", &["ParallaxInstallationDown"], &["job"]),
         // The probers are another job, and an aggregator that is down has no series.
         inhibition(
             "ParallaxAggregatorDown",

@@ -1,13 +1,13 @@
 //! Alerts about the mesh: what it does not observe is unknown.
 
 use super::{Alert, Severity};
-use crate::promql::{aggregate_of_leader, exceeding_rounds, of_leader};
+use crate::promql::{Leader, exceeding_rounds};
 
-pub(super) fn alerts() -> Vec<Alert> {
+pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
     let share = format!(
         "sum by (cluster, job) {} / sum by (cluster, job) {}",
-        of_leader("parallax_vantages{state!=\"reporting\"}"),
-        of_leader("parallax_vantages")
+        leader.of("parallax_vantages{state!=\"reporting\"}"),
+        leader.of("parallax_vantages")
     );
     vec![
         Alert {
@@ -16,8 +16,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             // A vantage that an open incident silences belongs to that incident, which has an alert.
             expression: format!(
                 "{}\nunless on (cluster, job, vantage) {}",
-                aggregate_of_leader("max", "cluster, job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
-                of_leader("parallax_vantage_incident")
+                leader.aggregate("max", "cluster, job, vantage", &exceeding_rounds("parallax_vantage_silent_seconds", 6, 60)),
+                leader.of("parallax_vantage_incident")
             ),
             for_seconds: 60,
             summary: "{{ $labels.vantage }} has not reported for {{ $value | humanizeDuration }}",
@@ -28,7 +28,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Critical,
             expression: format!(
                 "{share} > 0.2\nand on (cluster, job) sum by (cluster, job) {} >= 2",
-                of_leader("parallax_vantages{state!=\"reporting\"}")
+                leader.of("parallax_vantages{state!=\"reporting\"}")
             ),
             for_seconds: 300,
             summary: "{{ $value | humanizePercentage }} of the vantages do not report",
@@ -37,7 +37,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxNodesWithoutProber",
             severity: Severity::Warning,
-            expression: format!("{} > 0", aggregate_of_leader("max", "cluster, job", "parallax_nodes{prober=\"no\"}")),
+            expression: format!("{} > 0", leader.aggregate("max", "cluster, job", "parallax_nodes{prober=\"no\"}")),
             for_seconds: 1_800,
             summary: "{{ $value }} nodes have no prober",
             description: "What clients on these nodes can reach is unknown. The page lists the nodes and, if known, the reason.",
@@ -47,7 +47,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} == 0",
-                aggregate_of_leader("sum", "cluster, job, target", "parallax_target_vantages{state!=\"unknown\"}")
+                leader.aggregate("sum", "cluster, job, target", "parallax_target_vantages{state!=\"unknown\"}")
             ),
             for_seconds: 300,
             summary: "{{ $labels.target }} is not observed",

@@ -2,11 +2,13 @@
 
 pub mod inhibit;
 mod mesh;
-mod parallax;
+pub mod parallax;
 pub mod provisioning;
 mod renewals;
 pub mod rules;
 mod targets;
+
+use crate::promql::Leader;
 
 /// One alert. Its runbook is `docs/runbooks/NAME.md`.
 #[derive(Debug, Clone)]
@@ -68,10 +70,10 @@ impl Alert {
 
 /// All alerts: about targets, certificates, the mesh and Parallax itself.
 #[must_use]
-pub fn all() -> Vec<Alert> {
-    let mut alerts = targets::alerts();
-    alerts.extend(renewals::alerts());
-    alerts.extend(mesh::alerts());
-    alerts.extend(parallax::alerts());
+pub fn all(leader: Leader) -> Vec<Alert> {
+    let mut alerts = targets::alerts(leader);
+    alerts.extend(renewals::alerts(leader));
+    alerts.extend(mesh::alerts(leader));
+    alerts.extend(parallax::alerts(leader));
     alerts
 }

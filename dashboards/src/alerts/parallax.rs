@@ -1,26 +1,32 @@
 //! Alerts about Parallax itself.
 
 use super::{Alert, Severity};
-use crate::promql::{aggregate_of_leader, exceeding_rounds};
+use crate::promql::{Leader, exceeding_rounds};
 
-pub(super) fn alerts() -> Vec<Alert> {
+/// The selector of any installation in `ParallaxAggregatorDown`. `absent` returns the labels that its selector
+/// requires to be equal: the chart replaces this one by the job of its own `PodMonitor`, so that the alert names the
+/// installation, and fires although others are scraped.
+pub const ANY_INSTALLATION: &str = "job=~\".+\"";
+
+pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
     vec![
         Alert {
             name: "ParallaxAggregatorDown",
             severity: Severity::Critical,
-            expression: "absent(parallax_aggregator_leader)".to_owned(),
+            expression: format!("absent(parallax_aggregator_leader{{{ANY_INSTALLATION}}})"),
             for_seconds: 120,
-            summary: "no aggregator of Parallax can be scraped",
-            description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of Parallax can fire.",
+            summary: "no aggregator of {{ with $labels.job }}{{ . }}{{ else }}Parallax{{ end }} can be scraped",
+            description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of {{ with $labels.job }}this installation{{ else }}Parallax{{ end }} can fire.",
         },
-        // With several installations, `absent` is silent as long as one of them is scraped.
+        // With several installations, the former is silent as long as one of them is scraped. Only what was scraped before
+        // is known here: a week is longer than a weekend in which nobody restores it.
         Alert {
             name: "ParallaxInstallationDown",
             severity: Severity::Critical,
-            expression: "(group by (cluster, job) (last_over_time(parallax_aggregator_leader[1h])) unless group by (cluster, job) (parallax_aggregator_leader)) and on () group(parallax_aggregator_leader)".to_owned(),
+            expression: "(group by (cluster, job) (last_over_time(parallax_aggregator_leader[1w])) unless group by (cluster, job) (parallax_aggregator_leader)) and on () group(parallax_aggregator_leader)".to_owned(),
             for_seconds: 120,
             summary: "no aggregator of {{ $labels.job }}{{ with $labels.cluster }} in cluster {{ . }}{{ end }} can be scraped, unlike those of other installations",
-            description: "Nothing is judged by this installation. The alerts of its open incidents keep firing for an hour, and so does this one.",
+            description: "Nothing is judged by this installation. The alerts of its open incidents keep firing for an hour, and this one for a week.",
         },
         Alert {
             name: "ParallaxAggregatorLeaderless",
@@ -33,7 +39,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxEvidenceStale",
             severity: Severity::Critical,
-            expression: aggregate_of_leader(
+            expression: leader.aggregate(
                 "max",
                 "cluster, job",
                 &exceeding_rounds("parallax_evidence_age_seconds", 6, 60),
@@ -47,7 +53,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} > 300",
-                aggregate_of_leader("max", "cluster, job", "parallax_topology_age_seconds")
+                leader.aggregate("max", "cluster, job", "parallax_topology_age_seconds")
             ),
             for_seconds: 60,
             summary: "the topology was last known to be current {{ $value | humanizeDuration }} ago",
@@ -66,7 +72,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: format!(
                 "{} > 300\nor\nsum by (cluster, job, receiver) (increase(parallax_notifications_total{{result=~\"refused|dropped\"}}[15m])) > 0",
-                aggregate_of_leader("max", "cluster, job, receiver", "parallax_notifications_oldest_seconds")
+                leader.aggregate("max", "cluster, job, receiver", "parallax_notifications_oldest_seconds")
             ),
             for_seconds: 60,
             summary: "{{ $labels.receiver }} does not get notifications of incidents",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use serde_saphyr::LitString;
 
 use super::{Alert, all, rules::annotations};
-use crate::{SerializationError, yaml};
+use crate::{SerializationError, promql::Leader, yaml};
 
 /// Default uid of the data source, to be replaced by the user's.
 pub const DATA_SOURCE: &str = "prometheus";
@@ -166,7 +166,10 @@ pub fn provisioning_file() -> Result<String, SerializationError> {
             name: "parallax",
             folder: "Parallax",
             interval: "30s",
-            rules: all().iter().map(ProvisioningRule::from_alert).collect(),
+            rules: all(Leader::Inline)
+                .iter()
+                .map(ProvisioningRule::from_alert)
+                .collect(),
         }],
     };
     Ok(format!("{HEADER}{}", yaml(&file)?))

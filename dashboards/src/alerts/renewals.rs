@@ -1,20 +1,16 @@
 //! Alerts about certificates whose renewal would fail.
 
 use super::{Alert, Severity};
-use crate::promql::of_leader;
+use crate::promql::{Leader, with_own_namespace};
 
 /// Seconds before the expiry of a Certificate from which a renewal that would fail is critical, if the renewal is also
 /// due within [`RENEWAL_DUE_SECONDS`]: certificates of a few days always expire soon.
 const CRITICAL_BEFORE_EXPIRY_SECONDS: u32 = 7 * 86_400;
 const RENEWAL_DUE_SECONDS: u32 = 86_400;
 
-pub(super) fn alerts() -> Vec<Alert> {
+pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
     let of = "on (cluster, job, namespace, certificate)";
-    // Without honorLabels a scraper keeps the Certificate's namespace as `exported_namespace`.
-    let own = |metric: &str| {
-        let series = of_leader(metric);
-        format!("label_replace({series}, \"namespace\", \"$1\", \"exported_namespace\", \"(.+)\")")
-    };
+    let own = |metric: &str| with_own_namespace(&leader.of(metric));
     let foreseen = format!(
         "max by (cluster, job, namespace, certificate, host, cause) ({})",
         own("parallax_renewal_forecast{forecast=\"would_fail\"}")

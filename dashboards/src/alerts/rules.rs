@@ -6,7 +6,11 @@ use serde::Serialize;
 use serde_saphyr::LitString;
 
 use super::{Alert, all};
-use crate::{SerializationError, yaml};
+use crate::{
+    SerializationError,
+    promql::{LEADER_RECORD, Leader, leader_record_expression},
+    yaml,
+};
 
 #[derive(Debug, Serialize)]
 struct RuleGroups {
@@ -16,7 +20,21 @@ struct RuleGroups {
 #[derive(Debug, Serialize)]
 struct RuleGroup {
     name: &'static str,
-    rules: Vec<AlertRule>,
+    rules: Vec<Rule>,
+}
+
+/// A rule of a group, in which Prometheus evaluates one after the other.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Rule {
+    Recording(RecordingRule),
+    Alert(AlertRule),
+}
+
+#[derive(Debug, Serialize)]
+struct RecordingRule {
+    record: &'static str,
+    expr: LitString,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,11 +68,19 @@ struct RuleMetadata {
 /// The header of both files.
 const HEADER: &str = "\
 # Generated from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
-# and inhibited: docs/use/alerts.md.
+# and inhibited: docs/use/alerts.md. The alerts use the recorded series of their group: which aggregators count.
 ";
 
 fn rule_groups() -> RuleGroups {
-    let rules = all().iter().map(AlertRule::from_alert).collect();
+    let leader = Rule::Recording(RecordingRule {
+        record: LEADER_RECORD,
+        expr: block(&leader_record_expression()),
+    });
+    let alerts = all(Leader::Recorded);
+    let alerts = alerts
+        .iter()
+        .map(|alert| Rule::Alert(AlertRule::from_alert(alert)));
+    let rules = std::iter::once(leader).chain(alerts).collect();
     RuleGroups {
         groups: vec![RuleGroup {
             name: "parallax",
@@ -63,12 +89,16 @@ fn rule_groups() -> RuleGroups {
     }
 }
 
+/// An expression that is written as a block, because it ends with a newline.
+fn block(expression: &str) -> LitString {
+    LitString(format!("{expression}\n"))
+}
+
 impl AlertRule {
     fn from_alert(alert: &Alert) -> Self {
         Self {
             alert: alert.name,
-            // Ends with a newline, so that it is written as a block.
-            expr: LitString(format!("{}\n", alert.expression)),
+            expr: block(&alert.expression),
             lasting: (alert.for_seconds > 0).then(|| alert.duration_text()),
             labels: alert
                 .severity

@@ -1,19 +1,20 @@
 //! Alerts about failures that users notice.
 
 use super::{Alert, Severity};
-use crate::promql::{aggregate_of_leader, of_leader, ready_leader, surviving_restarts, targets_with_ratio};
+use crate::promql::{Leader, ready_leader, surviving_restarts, targets_with_ratio};
 
-pub(super) fn alerts() -> Vec<Alert> {
+pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
     let never = "parallax_target_never_ok{pending=\"no\"}";
     vec![
         Alert {
             name: "ParallaxIncident",
             severity: Severity::FromSeries,
             expression: surviving_restarts(
+                leader,
                 "cluster, job, incident, cause, severity, subject",
                 "cluster, job, incident",
                 "parallax_incident{action=\"none\"}",
-                &of_leader("parallax_incident{action!=\"none\"}"),
+                &leader.of("parallax_incident{action!=\"none\"}"),
             ),
             for_seconds: 0,
             summary: "{{ $labels.subject }}: cause {{ $labels.cause }} (incident {{ $labels.incident }})",
@@ -22,7 +23,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxTargetUnreachable",
             severity: Severity::Critical,
-            expression: targets_with_ratio("< 0.5"),
+            expression: targets_with_ratio(leader, "< 0.5"),
             for_seconds: 60,
             summary: "{{ $labels.target }} is unreachable for clients with placement {{ $labels.placement }}",
             description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
@@ -30,7 +31,7 @@ pub(super) fn alerts() -> Vec<Alert> {
         Alert {
             name: "ParallaxTargetUnreliable",
             severity: Severity::Warning,
-            expression: targets_with_ratio(">= 0.5 < 0.95"),
+            expression: targets_with_ratio(leader, ">= 0.5 < 0.95"),
             for_seconds: 900,
             summary: "{{ $labels.target }} fails intermittently for clients with placement {{ $labels.placement }}",
             description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
@@ -42,7 +43,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             expression: format!(
                 "max by (cluster, job, target) (last_over_time({never}[10m])) unless on (cluster, job) {}\nor on (cluster, job, target)\n{}",
                 ready_leader(),
-                aggregate_of_leader("max", "cluster, job, target", never)
+                leader.aggregate("max", "cluster, job, target", never)
             ),
             for_seconds: 30 * 60,
             summary: "{{ $labels.target }} has never worked",
@@ -53,7 +54,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                aggregate_of_leader(
+                leader.aggregate(
                     "max",
                     "cluster, job, finding, catalogue, severity",
                     "parallax_finding{finding=\"exposed\",severity!=\"notice\"}"
@@ -68,7 +69,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                aggregate_of_leader(
+                leader.aggregate(
                     "max",
                     "cluster, job, finding, catalogue, severity",
                     "parallax_finding{finding!=\"exposed\",severity!=\"notice\"}"
@@ -83,7 +84,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::FromSeries,
             expression: format!(
                 "{} > 0",
-                aggregate_of_leader(
+                leader.aggregate(
                     "max",
                     "cluster, job, hazard, subject, severity",
                     "parallax_hazard{severity!=\"notice\"}"

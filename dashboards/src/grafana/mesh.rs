@@ -2,9 +2,9 @@
 
 use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    table_panel, total,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::Leader;
 
 #[expect(
     clippy::too_many_lines,
@@ -27,32 +27,32 @@ pub(super) fn dashboard() -> Dashboard {
                 "Reporting vantages",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_vantages{state=\"reporting\"}")),
+                total("", "parallax_vantages{state=\"reporting\"}"),
             ),
             number_panel(
                 "Vantages not reporting",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!("sum {}", of_leader("parallax_vantages{state!=\"reporting\"}")),
+                format!("sum({})", total("state", "parallax_vantages{state!=\"reporting\"}")),
             ),
             number_panel(
                 "Nodes without a prober",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_nodes{prober=\"no\"}")),
+                total("", "parallax_nodes{prober=\"no\"}"),
             ),
             number_panel(
                 "Last report of $vantage",
                 (Unit::Seconds, ThresholdColor::AboveAMinute),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
+                format!("max {}", Leader::Inline.of("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
             ),
             graph_panel(
                 PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::NotEmpty,
-                aggregate_of_leader("max", "state", "parallax_vantages"),
+                total("state", "parallax_vantages"),
             )
             .sized(8, 8),
             graph_panel(
@@ -60,7 +60,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Probes between nodes by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::NotEmpty,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "result",
                     "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])",
@@ -74,12 +74,12 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::TestedElsewhere,
                 format!(
                     "topk(20, {} / {} > 0)",
-                    aggregate_of_leader(
+                    Leader::Inline.aggregate(
                         "sum",
                         "target",
                         "rate(parallax_probes_total{channel=\"mesh\",result!~\"ok|not_asked\"}[$__rate_interval])",
                     ),
-                    aggregate_of_leader("sum", "target", "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])"),
+                    Leader::Inline.aggregate("sum", "target", "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])"),
                 ),
             )
             .sized(8, 8)
@@ -90,7 +90,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::NotEmpty,
                 format!(
                     "topk(20, {})",
-                    aggregate_of_leader("max", "vantage", "parallax_vantage_silent_seconds")
+                    Leader::Inline.aggregate("max", "vantage", "parallax_vantage_silent_seconds")
                 ),
             )
             .sized(8, 8),

@@ -9,7 +9,10 @@ mod target;
 
 use serde_json::Value;
 
-use crate::SerializationError;
+use crate::{
+    SerializationError,
+    promql::{Leader, of_chosen_installations},
+};
 
 /// A Grafana dashboard.
 #[derive(Debug, Clone)]
@@ -20,11 +23,15 @@ pub struct Dashboard {
     pub title: &'static str,
     /// The purpose.
     pub description: &'static str,
-    /// The variables in addition to the data source.
+    /// The variables in addition to the data source and [`INSTALLATION_VARIABLES`].
     pub variables: Vec<Variable>,
     /// The panels in order; they fill rows of [`COLUMNS`].
     pub panels: Vec<Panel>,
 }
+
+/// The variables of each dashboard, in this order, which choose installations. Each is a label of the scraper's
+/// targets; all values are chosen at first.
+pub const INSTALLATION_VARIABLES: [&str; 3] = ["cluster", "namespace", "job"];
 
 /// Width of a dashboard, in columns.
 pub const COLUMNS: u8 = 24;
@@ -69,9 +76,23 @@ pub enum PanelStyle {
     Lines,
     /// Stacked areas over time.
     Areas,
+    /// One row per series, its states over time.
+    Timeline(States),
+    /// The firing and pending alerts of Parallax, of every data source whose alerts Grafana shows.
+    AlertList,
     /// One row per series, current values. A column `incident` links to the page, a column `target` to the target's
     /// dashboard.
     Table,
+}
+
+/// The states of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum States {
+    /// Shares of successful probes, with the limits of the alerts `ParallaxTargetUnreachable` and
+    /// `ParallaxTargetUnreliable`.
+    Reachability,
+    /// 1 for a warning, 2 for a critical state.
+    Severity,
 }
 
 /// The threshold from which a number is coloured.
@@ -105,8 +126,8 @@ pub enum Unit {
 /// A query to Prometheus.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// `PromQL`; Grafana substitutes `$__rate_interval` and the dashboard's variables.
-    pub expression: String,
+    /// `PromQL` of all installations.
+    expression: String,
     /// The legend of the series.
     pub legend: &'static str,
     /// The result that a test expects.
@@ -157,6 +178,26 @@ impl Dashboard {
     pub fn model(&self) -> Value {
         model::dashboard(self)
     }
+}
+
+impl Query {
+    /// `PromQL`, restricted to the installations that are chosen; Grafana substitutes `$__rate_interval` and the
+    /// dashboard's variables.
+    #[must_use]
+    pub fn expression(&self) -> String {
+        of_chosen_installations(&self.expression)
+    }
+}
+
+/// The sum over installations of a gauge that each aggregator of an installation exposes.
+fn total(labels: &str, expression: &str) -> String {
+    let (by, each) = if labels.is_empty() {
+        (String::new(), String::new())
+    } else {
+        (format!(" by ({labels})"), format!(", {labels}"))
+    };
+    let of_each = Leader::Inline.aggregate("max", &format!("cluster, job{each}"), expression);
+    format!("sum{by} ({of_each})")
 }
 
 fn number_panel(
@@ -213,6 +254,48 @@ fn table_panel(title: &'static str, unit: Unit, expected: ExpectedResult, expres
             expected,
         }],
     }
+}
+
+fn timeline_panel(
+    title: &'static str,
+    states: States,
+    (unit, legend): (Unit, &'static str),
+    expected: ExpectedResult,
+    expression: String,
+) -> Panel {
+    Panel {
+        title,
+        description: "",
+        style: PanelStyle::Timeline(states),
+        size: (12, 8),
+        unit,
+        queries: vec![Query {
+            expression,
+            legend,
+            expected,
+        }],
+    }
+}
+
+fn alert_list_panel(title: &'static str) -> Panel {
+    Panel {
+        title,
+        description: "",
+        style: PanelStyle::AlertList,
+        size: (8, 6),
+        unit: Unit::Count,
+        queries: Vec::new(),
+    }
+}
+
+/// Open incidents by labels that identify them: 1 for a warning, 2 for a critical one.
+fn severities(labels: &str) -> String {
+    let of = |series: &str| Leader::Inline.aggregate("max", labels, series);
+    format!(
+        "{} * 2 or {}",
+        of("parallax_incident{severity=\"critical\"}"),
+        of("parallax_incident")
+    )
 }
 
 impl Panel {

@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{COLUMNS, Dashboard, Panel, PanelStyle, ThresholdColor, Unit, Variable};
+use super::{
+    COLUMNS, Dashboard, INSTALLATION_VARIABLES, Panel, PanelStyle, States, ThresholdColor, Unit, Variable,
+};
+use crate::promql::of_chosen_installations;
 
 /// Version of the JSON schema.
 const SCHEMA_VERSION: u8 = 39;
@@ -28,6 +31,7 @@ pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
         "regex": "",
         "skipUrlSync": false,
     })];
+    variables.extend(installation_variables());
     variables.extend(dashboard.variables.iter().map(variable));
     json!({
         "uid": dashboard.uid,
@@ -71,17 +75,47 @@ fn incident_annotations() -> Value {
         "enable": true,
         "hide": false,
         "iconColor": "red",
-        "expr": "max by (incident, cause, subject) (parallax_incident)",
+        "expr": of_chosen_installations("max by (incident, cause, subject) (parallax_incident)"),
         "titleFormat": "{{cause}} {{subject}}",
         "textFormat": "{{incident}}",
         "step": "30s",
     })
 }
 
+/// [`INSTALLATION_VARIABLES`]: several values or all, each among the installations that the variables before it leave.
+/// "All" also matches series without the label: most scrapers set no `cluster`.
+fn installation_variables() -> Vec<Value> {
+    let mut matchers = vec!["__name__=~\"parallax_build_info|parallax_prober_build_info\"".to_owned()];
+    let mut variables = Vec::new();
+    for name in INSTALLATION_VARIABLES {
+        let query = format!("label_values({{{}}}, {name})", matchers.join(","));
+        variables.push(json!({
+            "name": name,
+            "label": name,
+            "type": "query",
+            "datasource": data_source(),
+            "definition": query,
+            "query": {"query": query, "refId": name},
+            "current": {"selected": true, "text": ["All"], "value": ["$__all"]},
+            "allValue": ".*",
+            "hide": 0,
+            "includeAll": true,
+            "multi": true,
+            "options": [],
+            "refresh": 2,
+            "regex": "",
+            "skipUrlSync": false,
+            "sort": 1,
+        }));
+        matchers.push(format!("{name}=~\"${name}\""));
+    }
+    variables
+}
+
 fn variable(variable: &Variable) -> Value {
     match variable {
         Variable::Label { name, metric } => {
-            let query = format!("label_values({metric}, {name})");
+            let query = format!("label_values({}, {name})", of_chosen_installations(metric));
             json!({
                 "name": name,
                 "label": name,
@@ -143,7 +177,7 @@ fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
                 "refId": name.to_string(),
                 "datasource": data_source(),
                 "editorMode": "code",
-                "expr": query.expression,
+                "expr": query.expression(),
                 "legendFormat": if query.legend.is_empty() { "__auto" } else { query.legend },
                 "format": if table { "table" } else { "time_series" },
                 "instant": instant,
@@ -174,6 +208,8 @@ const fn panel_type(look: PanelStyle) -> &'static str {
     match look {
         PanelStyle::Number(_) => "stat",
         PanelStyle::Lines | PanelStyle::Areas => "timeseries",
+        PanelStyle::Timeline(_) => "state-timeline",
+        PanelStyle::AlertList => "alertlist",
         PanelStyle::Table => "table",
     }
 }
@@ -223,6 +259,26 @@ fn field_defaults(panel: &Panel) -> Value {
                 defaults["max"] = json!(1);
             }
         }
+        PanelStyle::Timeline(states) => {
+            defaults["color"] = json!({"mode": "thresholds"});
+            defaults["custom"] = json!({"fillOpacity": 70, "lineWidth": 0});
+            match states {
+                States::Reachability => {
+                    defaults["thresholds"]["steps"] = json!([
+                        {"color": "red", "value": null},
+                        {"color": "orange", "value": 0.5},
+                        {"color": "green", "value": 0.95},
+                    ]);
+                }
+                States::Severity => {
+                    defaults["mappings"] = json!([{"type": "value", "options": {
+                        "1": {"color": "orange", "index": 0, "text": "warning"},
+                        "2": {"color": "red", "index": 1, "text": "critical"},
+                    }}]);
+                }
+            }
+        }
+        PanelStyle::AlertList => {}
         PanelStyle::Table => {
             defaults["custom"] =
                 json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
@@ -245,29 +301,54 @@ fn panel_options(look: PanelStyle) -> Value {
             "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
             "tooltip": {"mode": "multi", "sort": "desc"},
         }),
+        PanelStyle::Timeline(_) => json!({
+            "alignValue": "left",
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
+            "mergeValues": true,
+            "rowHeight": 0.9,
+            "showValue": "auto",
+            "tooltip": {"mode": "single", "sort": "none"},
+        }),
+        // Not by labels: alerts without the label `cluster` would match none of its values.
+        PanelStyle::AlertList => json!({
+            "alertInstanceLabelFilter": "",
+            "alertName": "Parallax",
+            "dashboardAlerts": false,
+            "groupBy": [],
+            "groupMode": "default",
+            "maxItems": 20,
+            "showInactiveAlerts": false,
+            "sortOrder": 3,
+            "stateFilter": {"error": true, "firing": true, "noData": false, "normal": false, "pending": true},
+            "viewMode": "list",
+        }),
         PanelStyle::Table => json!({"cellHeight": "sm", "showHeader": true}),
     }
 }
 
 /// Links from an incident to the page, and from a target to its dashboard.
 fn table_links() -> Vec<Value> {
-    let link = |field: &str, title: &str, url: &str, blank: bool| {
+    let link = |field: &str, title: &str, url: String, blank: bool| {
         json!({
             "matcher": {"id": "byName", "options": field},
             "properties": [{"id": "links", "value": [{"title": title, "url": url, "targetBlank": blank}]}],
         })
     };
+    let installations = INSTALLATION_VARIABLES.map(|name| format!("${{{name}:queryparam}}"));
+    let installations = installations.join("&");
     vec![
         link(
             "incident",
             "The incident on the page of Parallax",
-            "${page}/incident/${__value.raw:percentencode}",
+            "${page}/incident/${__value.raw:percentencode}".to_owned(),
             true,
         ),
         link(
             "target",
             "The dashboard of this target",
-            "/d/parallax-target?var-datasource=${datasource}&var-target=${__value.raw:percentencode}&var-page=${page}&${__url_time_range}",
+            format!(
+                "/d/parallax-target?var-datasource=${{datasource}}&{installations}&var-target=${{__value.raw:percentencode}}&var-page=${{page}}&${{__url_time_range}}"
+            ),
             false,
         ),
     ]

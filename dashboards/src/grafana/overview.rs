@@ -1,10 +1,10 @@
 //! The overview dashboard: what is wrong, where and since when.
 
 use super::{
-    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    Dashboard, ExpectedResult, PanelStyle, States, ThresholdColor, Unit, Variable, alert_list_panel,
+    graph_panel, number_panel, severities, table_panel, timeline_panel, total,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::Leader;
 
 #[expect(
     clippy::too_many_lines,
@@ -13,13 +13,13 @@ use crate::promql::{aggregate_of_leader, of_leader};
 pub(super) fn dashboard() -> Dashboard {
     let reporting = format!(
         "sum {} / sum {}",
-        of_leader("parallax_vantages{state=\"reporting\"}"),
-        of_leader("parallax_vantages")
+        Leader::Inline.of("parallax_vantages{state=\"reporting\"}"),
+        Leader::Inline.of("parallax_vantages")
     );
     let fine = format!(
         "count(sum by (target) {} == 0) / count(count by (target) {})",
-        of_leader("parallax_target_vantages{state!=\"ok\"}"),
-        of_leader("parallax_target_vantages")
+        Leader::Inline.of("parallax_target_vantages{state!=\"ok\"}"),
+        Leader::Inline.of("parallax_target_vantages")
     );
     Dashboard {
         uid: "parallax-overview",
@@ -31,13 +31,13 @@ pub(super) fn dashboard() -> Dashboard {
                 "Open incidents",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Changes,
-                format!("count({}) or vector(0)", aggregate_of_leader("max", "incident", "parallax_incident")),
+                format!("count({}) or vector(0)", Leader::Inline.aggregate("max", "incident", "parallax_incident")),
             ),
             number_panel(
                 "Under investigation",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_unexplained_failures")),
+                total("", "parallax_unexplained_failures"),
             ),
             number_panel(
                 "Targets ok from all vantages",
@@ -51,29 +51,47 @@ pub(super) fn dashboard() -> Dashboard {
                 "Hazards",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!("count({}) or vector(0)", of_leader("parallax_hazard")),
+                format!("count({}) or vector(0)", Leader::Inline.of("parallax_hazard")),
             )
             .described("Configuration that would let clients fail, although nothing fails yet."),
             number_panel(
                 "Evidence age",
                 (Unit::Seconds, ThresholdColor::AboveAMinute),
                 ExpectedResult::NotEmpty,
-                format!("max {}", of_leader("parallax_evidence_age_seconds")),
+                format!("max {}", Leader::Inline.of("parallax_evidence_age_seconds")),
             ),
             table_panel(
                 "Open incidents",
                 Unit::Count,
                 ExpectedResult::Changes,
-                aggregate_of_leader("max", "incident, cause, severity, subject, action", "parallax_incident"),
+                Leader::Inline.aggregate("max", "incident, cause, severity, subject, action", "parallax_incident"),
             )
-            .sized(24, 6)
+            .sized(16, 6)
             .described("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),
+            alert_list_panel("Firing and pending alerts")
+                .described("Alerts of Prometheus and of Grafana, of all installations."),
+            timeline_panel(
+                "Incidents over time",
+                States::Severity,
+                (Unit::Count, "{{cause}} {{subject}}"),
+                ExpectedResult::Changes,
+                severities("incident, cause, subject"),
+            )
+            .described("One row per incident, from its opening to its closing."),
+            timeline_panel(
+                "Placements over time",
+                States::Reachability,
+                (Unit::Share, "{{placement}}"),
+                ExpectedResult::Changes,
+                Leader::Inline.aggregate("min", "placement", "parallax_target_reachable_ratio"),
+            )
+            .described("The least reachable target of each placement of client and entry: unreachable below 50 %, unreliable below 95 %."),
             graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("avg", "placement", "parallax_target_reachable_ratio"),
+                Leader::Inline.aggregate("avg", "placement", "parallax_target_reachable_ratio"),
             )
             .described("Averaged over all targets. If one placement falls and the others do not, it shows where to look."),
             graph_panel(
@@ -81,7 +99,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Open incidents by cause",
                 (Unit::Count, "{{cause}} {{severity}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("max", "cause, severity", "parallax_incident_open"),
+                total("cause, severity", "parallax_incident_open"),
             ),
             table_panel(
                 "20 least reachable targets",
@@ -89,7 +107,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Changes,
                 format!(
                     "bottomk(20, {} < 1)",
-                    aggregate_of_leader("min", "target, placement", "parallax_target_reachable_ratio")
+                    Leader::Inline.aggregate("min", "target, placement", "parallax_target_reachable_ratio")
                 ),
             ),
             graph_panel(
@@ -97,7 +115,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Failures by kind",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "result",
                     "rate(parallax_probes_total{result!~\"ok|not_asked\"}[$__rate_interval])",
@@ -107,13 +125,13 @@ pub(super) fn dashboard() -> Dashboard {
                 "Hazards",
                 Unit::Count,
                 ExpectedResult::TestedElsewhere,
-                aggregate_of_leader("max", "hazard, subject, severity", "parallax_hazard"),
+                Leader::Inline.aggregate("max", "hazard, subject, severity", "parallax_hazard"),
             ),
             table_panel(
                 "Findings",
                 Unit::Count,
                 ExpectedResult::TestedElsewhere,
-                format!("{} > 0", aggregate_of_leader("max", "finding, catalogue, severity", "parallax_finding")),
+                format!("{} > 0", Leader::Inline.aggregate("max", "finding, catalogue, severity", "parallax_finding")),
             ),
         ],
     }

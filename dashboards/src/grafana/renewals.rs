@@ -4,14 +4,22 @@ use super::{
     Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
     table_panel,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::{Leader, with_own_namespace};
+
+/// Series of a Certificate, of the leader. Their label `namespace` is the Certificate's: the namespace of the installation
+/// is that of its aggregator.
+fn own(series: &str) -> String {
+    let of_leader = Leader::Inline.of(series);
+    let of_installation = format!("({of_leader} and on (cluster, job, instance) parallax_aggregator_leader)");
+    with_own_namespace(&of_installation)
+}
 
 pub(super) fn dashboard() -> Dashboard {
     let foreseen = |forecast: &str| {
         let series = format!("parallax_renewal_forecast{{forecast=\"{forecast}\"}}");
-        aggregate_of_leader("max", "namespace, certificate, host, cause", &series)
+        format!("max by (namespace, certificate, host, cause) ({})", own(&series))
     };
-    let times = |metric: &str| aggregate_of_leader("min", "namespace, certificate", metric);
+    let times = |metric: &str| format!("min by (namespace, certificate) ({})", own(metric));
     let renewal = times("parallax_certificate_renewal_timestamp_seconds");
     let ends = times("parallax_certificate_not_after_timestamp_seconds");
     Dashboard {
@@ -85,7 +93,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Forecasts",
                 (Unit::Count, "{{forecast}}"),
                 ExpectedResult::NotEmpty,
-                format!("count by (forecast) {}", of_leader("parallax_renewal_forecast")),
+                format!("count by (forecast) ({})", own("parallax_renewal_forecast")),
             ),
             graph_panel(
                 PanelStyle::Lines,

@@ -1,10 +1,10 @@
 //! The dashboard of one target: reachability by vantage, and duration of each phase.
 
 use super::{
-    Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, graph_panel, number_panel,
-    table_panel,
+    Dashboard, ExpectedResult, PanelStyle, States, ThresholdColor, Unit, Variable, graph_panel, number_panel,
+    severities, table_panel, timeline_panel, total,
 };
-use crate::promql::{aggregate_of_leader, of_leader};
+use crate::promql::Leader;
 
 #[expect(
     clippy::too_many_lines,
@@ -17,7 +17,7 @@ pub(super) fn dashboard() -> Dashboard {
             let rate = format!("rate({series}{{target=\"$target\"}}[$__rate_interval])");
             format!(
                 "histogram_quantile({quantile}, {})",
-                aggregate_of_leader("sum", labels, &rate)
+                Leader::Inline.aggregate("sum", labels, &rate)
             )
         };
         format!(
@@ -43,25 +43,22 @@ pub(super) fn dashboard() -> Dashboard {
                 "Lowest reachability",
                 (Unit::Share, ThresholdColor::BelowOne),
                 ExpectedResult::Changes,
-                format!("min {}", of_leader(&of("parallax_target_reachable_ratio"))),
+                format!("min {}", Leader::Inline.of(&of("parallax_target_reachable_ratio"))),
             ),
             number_panel(
                 "Failing or flaky vantages",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Changes,
                 format!(
-                    "sum {}",
-                    of_leader("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
+                    "sum({})",
+                    total("state", "parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
                 ),
             ),
             number_panel(
                 "Vantages without fresh observations",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::NotEmpty,
-                format!(
-                    "sum {}",
-                    of_leader("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
-                ),
+                total("", "parallax_target_vantages{target=\"$target\",state=\"unknown\"}"),
             ),
             table_panel(
                 "Causes",
@@ -69,25 +66,45 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Changes,
                 format!(
                     "{} * on (target) group_left (incident) topk by (target) (1, {})",
-                    aggregate_of_leader("max", "target, cause", &of("parallax_verdict_probability")),
-                    aggregate_of_leader("max", "target, incident", &of("parallax_target_incident")),
+                    Leader::Inline.aggregate("max", "target, cause", &of("parallax_verdict_probability")),
+                    Leader::Inline.aggregate("max", "target, incident", &of("parallax_target_incident")),
                 ),
             )
             .sized(12, 4)
             .described("Causes with their probability; the incident's id links to the page."),
+            timeline_panel(
+                "Placements over time",
+                States::Reachability,
+                (Unit::Share, "{{placement}}"),
+                ExpectedResult::Changes,
+                Leader::Inline.aggregate("min", "placement", &of("parallax_target_reachable_ratio")),
+            )
+            .described("Unreachable below 50 %, unreliable below 95 %."),
+            timeline_panel(
+                "Incidents over time",
+                States::Severity,
+                (Unit::Count, "{{cause}} {{subject}}"),
+                ExpectedResult::Changes,
+                format!(
+                    "({}) and on (incident) {}",
+                    severities("incident, cause, subject"),
+                    Leader::Inline.of(&of("parallax_target_incident")),
+                ),
+            )
+            .described("The incidents that explain the failures of this target."),
             graph_panel(
                 PanelStyle::Lines,
                 "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("min", "placement", &of("parallax_target_reachable_ratio")),
+                Leader::Inline.aggregate("min", "placement", &of("parallax_target_reachable_ratio")),
             ),
             graph_panel(
                 PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader("max", "state", &of("parallax_target_vantages")),
+                total("state", &of("parallax_target_vantages")),
             ),
             graph_panel(
                 PanelStyle::Lines,
@@ -109,7 +126,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Probes that take the path of a user, by result",
                 (Unit::PerSecond, "{{result}} {{placement}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "result, placement",
                     "rate(parallax_probes_total{target=\"$target\",channel=~\"vip|dns\"}[$__rate_interval])",
@@ -120,7 +137,7 @@ pub(super) fn dashboard() -> Dashboard {
                 "Failures by channel",
                 (Unit::PerSecond, "{{channel}} {{result}}"),
                 ExpectedResult::Changes,
-                aggregate_of_leader(
+                Leader::Inline.aggregate(
                     "sum",
                     "channel, result",
                     "rate(parallax_probes_total{target=\"$target\",result!~\"ok|not_asked\"}[$__rate_interval])",

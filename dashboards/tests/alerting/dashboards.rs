@@ -11,15 +11,22 @@ use parallax_dashboards::grafana::{ExpectedResult, dashboards};
 
 use crate::{monitoring::Monitoring, tool};
 
-/// Substitutes Grafana's variables.
-fn substitute_variables(expression: &str) -> String {
+/// The jobs of the test, and one that does not exist.
+const JOBS: &str = "parallax/parallax-aggregator|parallax/parallax-prober|recorded";
+const OTHER_JOB: &str = "other/parallax-aggregator|other/parallax-prober";
+
+/// Substitutes Grafana's variables: all clusters, and the namespace and the jobs that are chosen.
+fn substitute_variables(expression: &str, namespace: &str, jobs: &str) -> String {
     expression
+        .replace("$cluster", ".*")
+        .replace("$namespace", namespace)
+        .replace("$job", &format!("({jobs})"))
         .replace("$__rate_interval", "8s")
         .replace("$target", "http://shop.example.test/")
         .replace("$vantage", "n3/pod")
 }
 
-/// Runs every query before and after the fault.
+/// Runs every query before and after the fault. Without a chosen installation it finds nothing.
 pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, broken: f64) {
     let mut wrong = String::new();
     let mut queries = 0;
@@ -27,19 +34,27 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
         for panel in &dashboard.panels {
             for query in &panel.queries {
                 queries += 1;
-                let expression = substitute_variables(&query.expression);
+                let expression = substitute_variables(&query.expression(), "parallax", JOBS);
                 let before = monitoring.series(&expression, Some(healthy)).await.unwrap();
                 let after = monitoring.series(&expression, Some(broken)).await.unwrap();
-                let good = match query.expected {
-                    ExpectedResult::Changes => !after.is_empty() && before != after,
-                    ExpectedResult::NotEmpty => !before.is_empty() && !after.is_empty(),
-                    ExpectedResult::NeedsCluster | ExpectedResult::TestedElsewhere => true,
-                };
+                let mut others = Vec::new();
+                for (namespace, jobs) in [("other", JOBS), (".*", OTHER_JOB)] {
+                    let other = substitute_variables(&query.expression(), namespace, jobs);
+                    let series = monitoring.series(&other, Some(broken)).await.unwrap();
+                    // A count of nothing is zero.
+                    others.extend(series.into_iter().filter(|(_, value)| *value != 0.0));
+                }
+                let good = others.is_empty()
+                    && match query.expected {
+                        ExpectedResult::Changes => !after.is_empty() && before != after,
+                        ExpectedResult::NotEmpty => !before.is_empty() && !after.is_empty(),
+                        ExpectedResult::NeedsCluster | ExpectedResult::TestedElsewhere => true,
+                    };
                 if !good {
                     let (title, panel) = (dashboard.title, panel.title);
                     let _ = writeln!(
                         wrong,
-                        "{title} / {panel}: {expression}\n  {before:?}\n  {after:?}"
+                        "{title} / {panel}: {expression}\n  {before:?}\n  {after:?}\n  of other installations: {others:?}"
                     );
                 }
             }

@@ -147,10 +147,11 @@ pub(crate) struct Monitoring {
     _recorded: tokio_util::sync::DropGuard,
 }
 
-/// Metrics of renewals, which only an aggregator with a cluster exposes. A test of the aggregator checks that the file
-/// is its exposition.
+/// Metrics of renewals, which only an aggregator with a cluster exposes, and its leadership. A test of the aggregator
+/// checks that the file is its exposition.
 async fn serve_recorded_exposition() -> (SocketAddr, tokio_util::sync::DropGuard) {
-    let text = fs::read_to_string(repository("dashboards/tests/fixtures/renewals.om")).unwrap();
+    let file = fs::read_to_string(repository("dashboards/tests/fixtures/renewals.om")).unwrap();
+    let text = format!("# TYPE parallax_aggregator_leader gauge\nparallax_aggregator_leader 1.0\n{file}");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let kind = (
@@ -167,6 +168,14 @@ async fn serve_recorded_exposition() -> (SocketAddr, tokio_util::sync::DropGuard
             .into_future(),
     );
     (address, stop.drop_guard())
+}
+
+/// A scrape configuration with the labels that the Prometheus operator adds to the series of a `PodMonitor`.
+fn scrape_job(name: &str, container: &str, endpoint: &str, address: SocketAddr) -> String {
+    format!(
+        "- {{job_name: {name}, honor_labels: true, static_configs: [{{targets: [\"{address}\"], labels: \
+         {{namespace: parallax, pod: parallax-{container}-x, container: {container}, endpoint: {endpoint}}}}}]}}\n"
+    )
 }
 
 impl Monitoring {
@@ -186,11 +195,11 @@ impl Monitoring {
             "global: {{scrape_interval: {INTERVAL}, scrape_timeout: {INTERVAL}, evaluation_interval: {INTERVAL}}}\n\
              rule_files: [\"{}\"]\n\
              alerting: {{alertmanagers: [{{static_configs: [{{targets: [\"{alertmanager}\"]}}]}}]}}\n\
-             scrape_configs:\n\
-             - {{job_name: parallax/parallax-aggregator, static_configs: [{{targets: [\"{aggregator}\"]}}]}}\n\
-             - {{job_name: recorded, static_configs: [{{targets: [\"{recorded}\"]}}]}}\n\
-             - {{job_name: parallax/parallax-prober, static_configs: [{{targets: [\"{prober}\"]}}]}}\n",
-            rules.display()
+             scrape_configs:\n{}{}{}",
+            rules.display(),
+            scrape_job("parallax/parallax-aggregator", "aggregator", "http", aggregator),
+            scrape_job("recorded", "aggregator", "http", recorded),
+            scrape_job("parallax/parallax-prober", "prober", "echo", prober),
         );
         fs::write(folder.join("prometheus.yaml"), scraping).unwrap();
         let listen = format!("--web.listen-address={prometheus}");

@@ -1,6 +1,6 @@
 //! Records of a step for the reports.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -44,9 +44,9 @@ pub struct StepRecord {
     /// Times of the step; absent if the event did not happen.
     #[serde(rename = "marks")]
     pub times: Option<StepTimes>,
-    /// Executed actions with their times.
-    #[serde(rename = "done")]
-    pub actions: Vec<(f64, String)>,
+    /// Executed actions and measured times.
+    #[serde(flatten)]
+    pub log: ActionLog,
     /// Its verdict.
     pub verdict: Verdict,
     /// Explanation of each incident when it was new.
@@ -61,6 +61,46 @@ pub struct StepRecord {
     pub requests: usize,
     /// Duration in seconds, including everything before and after the event.
     pub seconds: f64,
+}
+
+/// Executed actions of a step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ActionLog {
+    /// The actions with their times.
+    #[serde(rename = "done")]
+    pub actions: Vec<(f64, String)>,
+    /// How long measured actions took.
+    pub measured: Vec<Measurement>,
+}
+
+/// How long actions took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measurement {
+    /// What was measured.
+    pub name: String,
+    /// Its duration in seconds.
+    pub seconds: f64,
+    /// The limit in seconds, if there is one.
+    pub within: Option<u64>,
+}
+
+impl Measurement {
+    /// Reports whether it took longer than permitted.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        self.within
+            .is_some_and(|within| self.seconds > Duration::from_secs(within).as_secs_f64())
+    }
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:.1} s", self.name, self.seconds)?;
+        match self.within {
+            Some(within) => write!(f, ", at most {within} s"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Explanation of an incident.
@@ -108,7 +148,7 @@ impl StepRecord {
             installation: step.installation,
             installed_because: None,
             times: None,
-            actions: Vec::new(),
+            log: ActionLog::default(),
             verdict: Verdict::not_run("it did not start".to_owned()),
             explained: Vec::new(),
             pictures: Vec::new(),
@@ -152,9 +192,10 @@ impl StepRecord {
             line.push_str(", ");
             line.push_str(&fact);
         }
-        for reason in &verdict.reasons {
+        let measured = self.log.measured.iter().map(ToString::to_string);
+        for text in verdict.reasons.iter().cloned().chain(measured) {
             line.push_str("\n      ");
-            line.push_str(reason);
+            line.push_str(&text);
         }
         line
     }
@@ -221,6 +262,22 @@ const fn float(whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measurement_is_too_long_only_beyond_its_limit() {
+        let measured = |seconds: f64, within: Option<u64>| Measurement {
+            name: "helm test".to_owned(),
+            seconds,
+            within,
+        };
+        assert!(measured(60.1, Some(60)).is_too_long());
+        assert!(!measured(60.0, Some(60)).is_too_long());
+        assert!(!measured(600.0, None).is_too_long());
+        assert_eq!(
+            measured(7.25, Some(60)).to_string(),
+            "helm test: 7.2 s, at most 60 s"
+        );
+    }
 
     #[test]
     fn memory_is_the_most_and_cpu_the_mean_of_each_pod() {

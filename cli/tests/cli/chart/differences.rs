@@ -50,7 +50,9 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeMap<String, String>) {
         }
         Value::Array(items) if !items.is_empty() => {
             let name = |item: &Value| -> Option<String> {
-                let name = item.get("name").or_else(|| item.get("alert"))?;
+                let name = ["name", "alert", "record"]
+                    .iter()
+                    .find_map(|key| item.get(*key))?;
                 name.as_str().map(str::to_owned)
             };
             let mut names: Vec<_> = items.iter().filter_map(name).collect();

@@ -1,4 +1,5 @@
-//! docs/use/install.md is correct: its commands work, and every permission and every overlay is explained.
+//! docs/use/install.md and the page of the chart are correct: the commands work, and every permission, every overlay and every
+//! value is explained.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::{
     Objects, default_installation,
     helm::{self, with_values},
-    objects,
+    objects, read,
 };
 use crate::commands::{parallax, repository, text};
 
@@ -271,5 +272,26 @@ fn what_is_read_of_cert_manager_is_granted_as_the_values_say() {
             "parallax-aggregator".to_owned(),
         );
         assert!(made(named).contains_key(&key), "{namespace}");
+    }
+}
+
+#[test]
+fn the_page_of_the_chart_lists_every_value() {
+    let page = read("deploy/chart/README.md");
+    let section = page.split("\n## Values\n").nth(1).unwrap();
+    // The first cell of each row: `image`, `prober.credentials`, `aggregator.replicas: 2`.
+    let listed: String = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|row| row.split(" | ").next())
+        .map(|cell| format!("`{cell} "))
+        .collect();
+    let schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
+    // Helm defines `global` itself.
+    let values = schema["properties"].as_object().unwrap().keys();
+    for value in values.filter(|value| *value != "global") {
+        let whole = listed.contains(&format!("`{value}`"));
+        let part = listed.contains(&format!("`{value}."));
+        assert!(whole || part, "deploy/chart/README.md does not list {value}");
     }
 }

@@ -1,4 +1,4 @@
-//! Wrong values are refused by Helm itself, with the path of the value.
+//! Wrong values are refused by Helm itself, with the path of the value and what is expected.
 
 use std::fs;
 
@@ -16,12 +16,26 @@ struct Case {
 }
 
 #[test]
-fn wrong_values_are_refused_with_their_path() {
-    let Some(helm) = helm::installed("wrong_values_are_refused_with_their_path") else {
+fn wrong_values_are_refused_with_their_path_and_what_is_expected() {
+    let test = "wrong_values_are_refused_with_their_path_and_what_is_expected";
+    let Some(helm) = helm::installed(test) else {
         return;
     };
     let cases: Vec<Case> = cases("refused");
-    assert!(cases.len() >= 90);
+    assert!(cases.len() >= 150, "{}", cases.len());
+    let expects = |case: &&Case| {
+        let mut words = case.message.iter();
+        words.any(|word| {
+            ["want ", "must be ", "expected "]
+                .iter()
+                .any(|sign| word.contains(sign))
+        })
+    };
+    let expecting = cases.iter().filter(expects).count();
+    assert!(
+        expecting >= 40,
+        "only {expecting} cases assert what the message expects"
+    );
     let folder = tempfile::tempdir().unwrap();
     let values = folder.path().join("values.yaml");
     for case in cases {

@@ -1,6 +1,6 @@
 //! The release: version, lint, images, and what `helm test` creates.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 
@@ -9,6 +9,7 @@ use super::{
     installations::{list, workloads},
     objects, read,
 };
+use crate::commands::{repository, text};
 
 #[test]
 fn the_chart_is_in_order_and_its_version_is_that_of_the_binary() {
@@ -81,5 +82,44 @@ fn every_pod_uses_the_image_of_the_values() {
         assert_eq!(images.len(), 5, "{image}");
         let images: BTreeSet<&str> = images.into_iter().map(|image| image.as_str().unwrap()).collect();
         assert_eq!(images, BTreeSet::from([expected.as_str()]), "{image}");
+    }
+}
+
+#[test]
+fn chart_and_image_accept_the_same_registries() {
+    let Some(helm) = helm::installed("chart_and_image_accept_the_same_registries") else {
+        return;
+    };
+    for (registry, accepted) in [
+        ("localhost", true),
+        ("localhost:5000", true),
+        ("registry:65535", true),
+        ("registry.example.com", true),
+        ("registry.example.com:5000", true),
+        ("net", false),
+        ("net/registry.example.com", false),
+        ("net/registry:5000", false),
+        ("registry:65536", false),
+        ("registry.example.com:0", false),
+        ("registry.example.com:port", false),
+    ] {
+        let value = format!("image.registry={registry}");
+        let rendered = helm
+            .template(("parallax", "parallax"), &["--set", &value])
+            .unwrap();
+        assert_eq!(
+            rendered.status.success(),
+            accepted,
+            "{registry}: {}",
+            text(&rendered.stderr)
+        );
+        // The name is checked first; an unknown architecture then ends the script before it builds.
+        let output = Command::new(repository("deploy/build-image"))
+            .args(["--tag", &format!("{registry}/parallax:1"), "--arch", "none"])
+            .output()
+            .unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{registry}: {message}");
+        assert_eq!(message.starts_with("usage: "), accepted, "{registry}: {message}");
     }
 }

@@ -14,6 +14,7 @@ mod objects;
 mod parallax;
 mod preflights;
 mod reach;
+mod refused_values;
 mod release;
 mod replicas;
 mod resources;

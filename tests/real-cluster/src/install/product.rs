@@ -99,18 +99,16 @@ impl ParallaxInstallation {
         }
     }
 
-    /// Applies an installation over the current one, deletes objects that belong only to the previous one, and waits
-    /// until all Pods are rolled out.
+    /// Returns the values of an installation, and its chart; absent for that of this workspace.
     ///
     /// # Errors
-    /// Rejected values, rejected objects, or a rollout that does not complete; [`MissingComponent`] if there is no such image.
-    pub async fn apply(
+    /// [`MissingComponent`] if there is no such image.
+    pub(super) fn values(
         &self,
-        cluster: &Cluster,
         kind: Installation,
         more: &Value,
         selection: ImageSelection,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<(Value, Option<&Path>)> {
         let missing = |component: &str| MissingComponent(component.to_owned());
         let images = &self.images;
         let (image, chart) = match selection {
@@ -133,6 +131,22 @@ impl ParallaxInstallation {
             Installation::Two => values["aggregator"] = json!({"replicas": 2}),
         }
         merge(&mut values, more);
+        Ok((values, chart))
+    }
+
+    /// Applies an installation over the current one, deletes objects that belong only to the previous one, and waits
+    /// until all Pods are rolled out.
+    ///
+    /// # Errors
+    /// Rejected values, rejected objects, or a rollout that does not complete; [`MissingComponent`] if there is no such image.
+    pub async fn apply(
+        &self,
+        cluster: &Cluster,
+        kind: Installation,
+        more: &Value,
+        selection: ImageSelection,
+    ) -> anyhow::Result<()> {
+        let (values, chart) = self.values(kind, more, selection)?;
         let text = self.manifests(&values, chart).await?;
         let objects = objects(&text)?;
         let path = self.folder.join("install.yaml");
@@ -186,10 +200,10 @@ impl ParallaxInstallation {
             .await
     }
 
-    /// Removes the installation.
+    /// Removes the installation, whether it is a release of Helm or not.
     ///
     /// # Errors
-    /// An installation that this suite did not create.
+    /// An installation that this suite did not create, or a release that Helm cannot uninstall.
     pub async fn remove(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let api = Api::<Namespace>::all(cluster.client.clone());
         let applied = self.applied.replace(None);
@@ -200,6 +214,9 @@ impl ParallaxInstallation {
                     "the namespace {name} already exists and was not created by this suite: delete it, or use another cluster"
                 );
             }
+        }
+        if api.get_opt(NAMESPACE).await?.is_some() {
+            self.uninstall_release(cluster).await?;
         }
         let text = self
             .manifests(&json!({"hostVantage": true, "aggregator": {"replicas": 2}}), None)
@@ -226,7 +243,10 @@ impl ParallaxInstallation {
     /// Rejected values.
     pub async fn pod_monitors(&self) -> anyhow::Result<Vec<Value>> {
         let text = self
-            .manifests(&json!({"podMonitor": {}, "hostVantage": true}), None)
+            .manifests(
+                &json!({"podMonitor": {}, "pageNamespaces": ["monitoring"], "hostVantage": true}),
+                None,
+            )
             .await?;
         let documents = serde_saphyr::from_multiple::<Value>(&text).context("parsing the manifests")?;
         Ok(documents

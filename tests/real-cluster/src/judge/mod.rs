@@ -1,6 +1,7 @@
 //! Judges a step. Pure: everything here is a function of the timeline.
 
 mod alerts;
+mod coverage;
 mod fault;
 mod incidents;
 mod ordinary;
@@ -11,12 +12,14 @@ mod users;
 use serde::Serialize;
 
 pub use alerts::{FiredAlert, fired_alerts};
+pub use coverage::{VantageCoverage, vantage_coverage};
 pub use incidents::{IncidentHistory, TimeSpan, incident_histories};
 pub use users::{UserFailures, UserRequests};
 
 use crate::{
     install::Destinations,
     observe::{FindingOrHazard, StatusResult, Timeline},
+    record::Measurement,
     step::{Kind, Step},
 };
 
@@ -78,6 +81,9 @@ pub struct Verdict {
     /// Failures of users.
     #[serde(rename = "felt")]
     pub user_failures: Vec<UserFailures>,
+    /// The rounds that each vantage probed.
+    #[serde(rename = "rounds")]
+    pub coverage: Vec<VantageCoverage>,
 }
 
 /// A red cell that users did not notice.
@@ -106,6 +112,22 @@ impl Verdict {
         Self::empty(Outcome::Unsound, reason)
     }
 
+    /// Builds the verdict of a step in which Parallax did not do what is expected before it could be observed.
+    #[must_use]
+    pub fn failed(reason: String) -> Self {
+        Self::empty(Outcome::Failed, reason)
+    }
+
+    /// Fails if an action took longer than permitted.
+    pub fn limit_times(&mut self, measured: &[Measurement]) {
+        for measured in measured.iter().filter(|measured| measured.is_too_long()) {
+            self.reasons.push(format!("too long: {measured}"));
+            if self.outcome == Outcome::Passed {
+                self.outcome = Outcome::Failed;
+            }
+        }
+    }
+
     fn empty(outcome: Outcome, reason: String) -> Self {
         Self {
             outcome,
@@ -119,6 +141,7 @@ impl Verdict {
             hints: Vec::new(),
             unnoticed_failures: Vec::new(),
             user_failures: Vec::new(),
+            coverage: Vec::new(),
         }
     }
 }
@@ -176,6 +199,7 @@ impl<'a> JudgementInput<'a> {
             hints: self.hints(),
             unnoticed_failures: Vec::new(),
             user_failures: self.users.failures_by_client(from, until),
+            coverage: vantage_coverage(self.timeline, from, until),
         }
     }
 

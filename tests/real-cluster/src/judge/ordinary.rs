@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, incidents::IncidentHistory};
+use super::{
+    JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, coverage::unobserved,
+    incidents::IncidentHistory,
+};
 use crate::{
     observe::{AggregatorState, Cell, Severity, StateSample},
     step::ExpectedOutcome,
@@ -88,8 +91,19 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             red.failure
         ));
     }
+    if let Some(most) = expected.most_missed_rounds {
+        for vantage in &verdict.coverage {
+            reasons.extend(vantage.loss(most));
+        }
+    }
     if !reasons.is_empty() {
         verdict.outcome = Outcome::Failed;
+    }
+    if expected.most_missed_rounds.is_some()
+        && let Some(unobserved) = unobserved(&verdict.coverage)
+    {
+        verdict.outcome = Outcome::Unsound;
+        reasons.insert(0, unobserved);
     }
     let unexpected: Vec<&str> = seen
         .users

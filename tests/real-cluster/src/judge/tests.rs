@@ -19,8 +19,10 @@ use crate::{
     cluster::Hosts,
     install::Destinations,
     observe::{
-        Alert, AlertSample, Cell, ExitCode, FindingOrHazard, Incident, Severity, StatusResult, Timeline,
+        Alert, AlertSample, Cell, ExitCode, FindingOrHazard, Incident, ProberCounts, Severity, StatusResult,
+        Timeline, VantageSample,
     },
+    record::Measurement,
     step::{Step, parse},
 };
 

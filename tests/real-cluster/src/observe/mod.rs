@@ -5,6 +5,7 @@ mod clock;
 mod command;
 mod discovery;
 mod page;
+mod prober_counts;
 mod prometheus;
 mod requests;
 mod state;
@@ -21,6 +22,7 @@ use tokio::{
 
 pub use clock::Clock;
 pub use page::Browser;
+pub use prober_counts::{ProberCounts, VantageSample};
 pub use prometheus::Prometheus;
 pub use state::{AggregatorState, Cell, FindingOrHazard, Incident, Severity};
 pub use timeline::{Alert, AlertSample, ExitCode, PodUsage, Request, StateSample, StatusResult, Timeline};
@@ -80,6 +82,10 @@ impl Observer {
         tasks.spawn_local(repeat(Duration::from_secs(1), {
             let (cluster, timeline) = (Rc::clone(cluster), Rc::clone(&timeline));
             async move || state_samples::sample_all(&cluster, clock, &timeline).await
+        }));
+        tasks.spawn_local(repeat(Duration::from_secs(1), {
+            let (cluster, timeline) = (Rc::clone(cluster), Rc::clone(&timeline));
+            async move || prober_counts::sample_all(&cluster, clock, &timeline).await
         }));
         tasks.spawn_local(repeat(Duration::from_secs(2), {
             let (cluster, timeline, mut logs) =

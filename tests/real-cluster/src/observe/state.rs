@@ -1,6 +1,8 @@
 //! An aggregator's `/v1/state`, as far as the suite judges it. Unknown fields are ignored, and missing ones are empty,
 //! because the product evolves.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,6 +21,10 @@ pub struct AggregatorState {
     pub reporting: Vec<String>,
     /// Vantages that do not report.
     pub silent: Vec<String>,
+    /// Observations that the aggregator discarded since its start, by vantage.
+    pub discarded: BTreeMap<String, u64>,
+    /// Length of a round in seconds, if known.
+    pub round_s: Option<f64>,
     /// Failures without a cause.
     pub investigating: Vec<String>,
     /// Findings and hazards.
@@ -155,6 +161,11 @@ impl AggregatorState {
             ok,
             reporting: of_state(true),
             silent: of_state(false),
+            discarded: list(&read["vantages"])
+                .iter()
+                .filter_map(|vantage| Some((text(&vantage["vantage"]), vantage["discarded"].as_u64()?)))
+                .collect(),
+            round_s: read["interval_us"].as_f64().map(|micros| micros / 1e6),
             investigating: list(&read["investigating"])
                 .iter()
                 .map(|open| format!("{}: {}", subject(&open["subject"]), text(&open["sentence"])))
@@ -249,8 +260,8 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_far_as_it_is_judged() {
         let answer = json!({
-            "at": 10, "replica": {"role": "alone", "warming_until_us": 20}, "something": "new",
-            "vantages": [{"vantage": "n1/pod", "state": "reporting"}, {"vantage": "n2/pod", "state": "silent"}],
+            "at": 10, "interval_us": 5_000_000, "replica": {"role": "alone", "warming_until_us": 20}, "something": "new",
+            "vantages": [{"vantage": "n1/pod", "state": "reporting"}, {"vantage": "n2/pod", "state": "silent", "discarded": 7}],
             "matrix": [{"target": "http://shop/", "never_ok": false, "cells": [
                 {"vantage": 0, "state": "ok"}, {"vantage": 1, "state": "failing", "failure": "refused in connect"}]}],
             "incidents": [{"id": "0a1b", "state": "open", "probability": 0.97, "occurrences": 1, "sentence": "it fails",
@@ -266,6 +277,8 @@ mod tests {
             (state.reporting.as_slice(), state.warming),
             (["n1/pod".to_owned()].as_slice(), true)
         );
+        assert_eq!(state.discarded, BTreeMap::from([("n2/pod".to_owned(), 7)]));
+        assert_eq!(state.round_s, Some(5.0));
         let incident = state.open().next().unwrap();
         assert_eq!(
             (incident.region.as_str(), incident.cause.as_str()),

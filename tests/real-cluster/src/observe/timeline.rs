@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::AggregatorState;
+use super::{AggregatorState, VantageSample};
 
 /// All observations.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,8 @@ pub struct Timeline {
     pub alerts: Vec<AlertSample>,
     /// Requests of the control clients.
     pub requests: Vec<Request>,
+    /// What each vantage has probed, each second.
+    pub vantages: Vec<VantageSample>,
     /// Memory and CPU of Parallax's Pods.
     pub usage: Vec<PodUsage>,
     /// Whether the API server responded.
@@ -106,6 +108,7 @@ impl Timeline {
         self.samples.retain(|look| look.at >= time);
         self.statuses.retain(|look| look.at >= time);
         self.requests.retain(|request| request.at >= time);
+        self.vantages.retain(|look| look.at >= time);
         self.usage.retain(|usage| usage.at >= time);
         self.api_server.retain(|(at, _)| *at >= time);
         // The last one before still describes that time.

@@ -180,9 +180,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        judge::{IncidentHistory, StepTimes, TimeSpan, Verdict},
+        judge::{IncidentHistory, StepTimes, TimeSpan, VantageCoverage, Verdict},
         observe::{ExitCode, Incident, StatusResult},
-        record::{ExplainedIncident, PageScreenshot, PodResources},
+        record::{ExplainedIncident, Measurement, PageScreenshot, PodResources},
         step,
     };
 
@@ -222,6 +222,12 @@ mod tests {
             closed_after: Some(9.0),
             named: vec![history("0a1b", "P7")],
             other_incidents: vec![history("0c2d", "P3")],
+            coverage: vec![VantageCoverage {
+                vantage: "n2/pod".to_owned(),
+                missed_rounds: 1,
+                longest_quiet_s: 6.0,
+                ..VantageCoverage::default()
+            }],
             statuses: vec![StatusResult {
                 at: 130.0,
                 until: 130.2,
@@ -230,6 +236,11 @@ mod tests {
             }],
             ..Verdict::not_run(String::new())
         };
+        record.log.measured = vec![Measurement {
+            name: "helm test".to_owned(),
+            seconds: 12.0,
+            within: Some(60),
+        }];
         record.explained = vec![ExplainedIncident {
             at: 111.0,
             id: "0a1b".to_owned(),
@@ -264,6 +275,8 @@ mod tests {
             "open +10 to +70 s",
             "<td>10 s</td><td>1</td><td>9 s</td>",
             "+30 to +30 s: 1 (1 open incident)",
+            "<p>Measured</p><ul>\n<li>helm test: 12.0 s, at most 60 s</li>",
+            "<li>n2/pod: 1 missed round, longest time without a probe 6.0 s",
             "Evidence of 0a1b at +11 s",
             "&quot;evidence&quot;: &quot;4 of 4&quot;",
             "data:image/png;base64,cG5n",

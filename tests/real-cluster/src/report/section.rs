@@ -39,6 +39,11 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
         }
         text.push_str("</ul>\n");
     }
+    list(
+        text,
+        "Measured",
+        record.log.measured.iter().map(ToString::to_string),
+    )?;
     let Some(marks) = record.times else {
         text.push_str("</section>\n");
         return Ok(());
@@ -70,7 +75,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
 /// Renders every action with its time.
 fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventTimes) -> fmt::Result {
     text.push_str("<table>\n");
-    for (at, action) in &record.actions {
+    for (at, action) in &record.log.actions {
         writeln!(
             text,
             "<tr><td>{}</td><td>{}</td></tr>",
@@ -141,6 +146,11 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
                 felt.error
             )
         }),
+    )?;
+    list(
+        text,
+        "Rounds of each vantage",
+        verdict.coverage.iter().map(ToString::to_string),
     )?;
     list(
         text,

@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context, ensure};
 use tokio::time::sleep;
 
-use super::{SuiteRun, live_names::LiveNames};
+use super::{SuiteRun, live_names::LiveNames, wait::UnmetCondition};
 use crate::{
     cluster::{HookResult, PodView},
     install::{MissingComponent, write_certificate},
+    print_uncaptured,
+    record::{ActionLog, Measurement},
     step::{Action, ApplicationBehaviour, Certificate, ContainerKill, Step, WhichPods, resolve},
 };
 
@@ -22,19 +24,31 @@ impl SuiteRun {
         step: &Step,
         actions: &[Action],
         fixed: &BTreeMap<String, String>,
-        done: &mut Vec<(f64, String)>,
+        log: &mut ActionLog,
     ) -> anyhow::Result<()> {
         for action in actions {
             self.cluster.pods.refresh().await;
             let names = LiveNames { suite: self, fixed };
             let words = resolve(&action.describe(), &names).unwrap_or_else(|_| action.describe());
-            done.push((self.observer.clock.now(), words.clone()));
-            if let Action::Repeat(repeat) = action {
-                for _ in 0..repeat.times {
-                    Box::pin(self.execute(step, &repeat.actions, fixed, done)).await?;
+            let begin = self.observer.clock.now();
+            log.actions.push((begin, words.clone()));
+            match action {
+                Action::Repeat(repeat) => {
+                    for _ in 0..repeat.times {
+                        Box::pin(self.execute(step, &repeat.actions, fixed, log)).await?;
+                    }
                 }
-            } else {
-                self.act_once(step, action, &names).await.with_context(|| words)?;
+                Action::Measure(measure) => {
+                    Box::pin(self.execute(step, &measure.actions, fixed, log)).await?;
+                    let measured = Measurement {
+                        name: words,
+                        seconds: self.observer.clock.now() - begin,
+                        within: measure.within,
+                    };
+                    print_uncaptured(&format!("    {measured}"));
+                    log.measured.push(measured);
+                }
+                _ => self.act_once(step, action, &names).await.with_context(|| words)?,
             }
         }
         Ok(())
@@ -76,9 +90,21 @@ impl SuiteRun {
                     .apply(&self.cluster, step.installation, &install.values, install.image)
                     .await?;
             }
+            Action::RemoveInstallation => {
+                self.installed.set(None);
+                self.product.remove(&self.cluster).await?;
+            }
+            Action::Helm(helm) => {
+                // The next step needs an installation that the suite applied.
+                self.installed.set(None);
+                let output = self.product.helm(&self.cluster, step.installation, helm).await?;
+                if !output.success {
+                    return Err(UnmetCondition::new(output.stderr.trim()).into());
+                }
+            }
             Action::Wait(wait) => self.wait(step, wait, names).await?,
             Action::Hold(hold) => sleep(Duration::from_secs(hold.seconds)).await,
-            Action::Repeat(_) => {}
+            Action::Repeat(_) | Action::Measure(_) => {}
         }
         Ok(())
     }
@@ -109,7 +135,7 @@ impl SuiteRun {
             let mut arguments = vec!["restore".to_owned()];
             arguments.extend(fault);
             if let Err(error) = self.cluster.hook.call(&arguments).await {
-                crate::print_uncaptured(&format!("    {error:#}"));
+                print_uncaptured(&format!("    {error:#}"));
             }
         }
     }

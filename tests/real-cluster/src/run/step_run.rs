@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 
 use super::{StepRecord, SuiteRun, progress::ProgressReporter, quiet::QuietState, wait::UnmetCondition};
-use crate::record::took;
+use crate::record::{ActionLog, took};
 use crate::{
     install::MissingComponent,
     judge::{Outcome, StepTimes, UserRequests, Verdict, judge},
@@ -44,14 +44,15 @@ impl SuiteRun {
         if let Err(error) = self.play(step, &mut fixed, &mut record).await {
             record.verdict = match error.downcast_ref::<MissingComponent>() {
                 Some(missing) => Verdict::not_run(missing.to_string()),
+                None if error.is::<UnmetCondition>() => Verdict::failed(format!("{error:#}")),
                 None => Verdict::unsound(format!("{error:#}")),
             };
         }
         self.restore_all().await;
-        let mut done = Vec::new();
+        let mut log = ActionLog::default();
         for action in &step.clean {
             let cleaned = self
-                .execute(step, std::slice::from_ref(action), &fixed, &mut done)
+                .execute(step, std::slice::from_ref(action), &fixed, &mut log)
                 .await;
             if let Err(error) = cleaned {
                 print_uncaptured(&format!("    cleaning up: {error:#}"));
@@ -102,8 +103,7 @@ impl SuiteRun {
             QuietState::Noisy(noise) => {
                 // A new installation on a healthy cluster that does not become quiet is a fault itself.
                 self.installed.set(None);
-                record.verdict = Verdict::unsound(format!("not quiet before the event: {noise}"));
-                record.verdict.outcome = Outcome::Failed;
+                record.verdict = Verdict::failed(format!("not quiet before the event: {noise}"));
                 return Ok(());
             }
         }
@@ -113,8 +113,7 @@ impl SuiteRun {
             ..step.clone()
         };
         if !step.prepare.is_empty() {
-            self.execute(step, &step.prepare, fixed, &mut record.actions)
-                .await?;
+            self.execute(step, &step.prepare, fixed, &mut record.log).await?;
             if let Some(noise) = self.quiet_within(std::time::Duration::from_mins(3)).await {
                 anyhow::bail!("not quiet after the preparation of the step: {noise}");
             }
@@ -127,9 +126,7 @@ impl SuiteRun {
             ended: clock.now(),
         };
         let mut narrator = ProgressReporter::new(self, marks.fault);
-        let acted = self
-            .execute(step, &step.actions, fixed, &mut record.actions)
-            .await;
+        let acted = self.execute(step, &step.actions, fixed, &mut record.log).await;
         marks.acted = clock.now();
         let acted = match acted {
             Ok(()) if step.kind == Kind::Fault => {
@@ -137,7 +134,7 @@ impl SuiteRun {
             }
             Ok(()) => {
                 narrator.watch(step.watch, record, |_| false).await;
-                let cured = self.execute(step, &step.cure, fixed, &mut record.actions).await;
+                let cured = self.execute(step, &step.cure, fixed, &mut record.log).await;
                 if !step.cure.is_empty() {
                     narrator.watch(step.watch, record, |_| false).await;
                 }
@@ -158,6 +155,11 @@ impl SuiteRun {
         if record.verdict.outcome != Outcome::Passed {
             narrator.picture(record, "at the end").await;
         }
+        let acted = match acted {
+            Ok(()) => self.execute(step, &step.after, fixed, &mut record.log).await,
+            failed => failed,
+        };
+        record.verdict.limit_times(&record.log.measured);
         match acted {
             Ok(()) => Ok(()),
             // Observations until then are kept.
@@ -186,12 +188,12 @@ impl SuiteRun {
             .watch(patience, record, |_| !self.named(step).is_empty())
             .await;
         if !step.then.is_empty() {
-            self.execute(step, &step.then, fixed, &mut record.actions).await?;
+            self.execute(step, &step.then, fixed, &mut record.log).await?;
         }
         narrator.watch(step.watch, record, |_| false).await;
         narrator.picture(record, "just before the repair").await;
         marks.repaired = Some(clock.now());
-        self.execute(step, &step.cure, fixed, &mut record.actions).await?;
+        self.execute(step, &step.cure, fixed, &mut record.log).await?;
         marks.healed = Some(clock.now());
         let quiet = |timeline: &crate::observe::Timeline| {
             let newest = timeline.newest(clock.now(), 3.0);

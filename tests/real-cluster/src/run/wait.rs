@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{SuiteRun, live_names::LiveNames};
 use crate::{
     cluster::ready,
-    install::{MissingComponent, NAMESPACE},
+    install::{MissingComponent, NAMESPACE, leftovers},
     judge::UserRequests,
     observe::aggregators,
     step::{BoundedCondition, Condition, Step, resolve},
@@ -26,6 +26,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Parallax did not do what is expected.
 #[derive(Debug)]
 pub(super) struct UnmetCondition(String);
+
+impl UnmetCondition {
+    /// States what Parallax did not do.
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
 
 impl std::fmt::Display for UnmetCondition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -46,8 +53,13 @@ impl SuiteRun {
             let patience = format!("--timeout={}s", wait.within);
             let (namespace, of) = (resolve(&rollout.namespace, names)?, resolve(&rollout.of, names)?);
             let arguments = ["-n", &namespace, "rollout", "status", &of, &patience];
-            self.cluster.kubectl.run(&arguments).await?;
-            return Ok(());
+            return match self.cluster.kubectl.run(&arguments).await {
+                Err(error) if wait.by_parallax => Err(UnmetCondition(format!("{error:#}")).into()),
+                other => other.map(|_| ()),
+            };
+        }
+        if matches!(wait.r#for, Condition::NothingLeft) {
+            return self.nothing_left(Duration::from_secs(wait.within)).await;
         }
         if matches!(wait.r#for, Condition::Firing) && self.prometheus.is_none() {
             return Err(MissingComponent("a Prometheus".to_owned()).into());
@@ -71,10 +83,28 @@ impl SuiteRun {
         }
     }
 
+    /// Waits until the cluster has no object of the uninstalled release. Each look takes kubectl several seconds.
+    async fn nothing_left(&self, patience: Duration) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let left = leftovers(&self.cluster).await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if begin.elapsed() > patience {
+                let left = left.into_iter().collect::<Vec<_>>().join(", ");
+                return Err(
+                    UnmetCondition(format!("still there after {} s: {left}", patience.as_secs())).into(),
+                );
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
     async fn holds(&self, step: &Step, condition: &Condition, names: &LiveNames<'_>) -> anyhow::Result<bool> {
         let client = &self.cluster.client;
         Ok(match condition {
-            Condition::Rollout(_) => false,
+            Condition::Rollout(_) | Condition::NothingLeft => false,
             Condition::Pods(pods) => {
                 self.cluster
                     .pods

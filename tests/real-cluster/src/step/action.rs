@@ -26,6 +26,12 @@ pub enum Action {
     Kill(ContainerKill),
     /// Applies the installation with other values.
     Install(InstallAction),
+    /// Removes the installation; the next step installs it again.
+    RemoveInstallation,
+    /// Runs Helm with the installation as its release. A non-zero exit code fails the step.
+    Helm(HelmAction),
+    /// Measures how long actions take.
+    Measure(MeasuredActions),
     /// Waits for a condition.
     Wait(BoundedCondition),
     /// Waits for a time that is part of the event.
@@ -115,6 +121,36 @@ pub enum ImageSelection {
     Previous,
 }
 
+/// A command of Helm for the release of the installation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub enum HelmAction {
+    /// `helm install`; the cluster must have no installation.
+    Install(InstallAction),
+    /// `helm upgrade --reset-then-reuse-values`.
+    Upgrade(InstallAction),
+    /// `helm test`, which runs `parallax verify-install` in a Pod.
+    Test,
+    /// `helm rollback` to the previous revision.
+    Rollback,
+    /// `helm uninstall`.
+    Uninstall,
+}
+
+/// Actions whose duration is measured.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct MeasuredActions {
+    /// What is measured, such as `helm test`.
+    pub name: String,
+    /// Limit in seconds. If they take longer, the step fails, but continues.
+    #[serde(default)]
+    pub within: Option<u64>,
+    /// The actions.
+    #[serde(rename = "do")]
+    pub actions: Vec<Action>,
+}
+
 /// A time that is part of the event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -141,6 +177,7 @@ impl Action {
         match self {
             Self::Hook(_) | Self::Kill(_) => true,
             Self::Repeat(repeat) => repeat.actions.iter().any(Self::uses_hook),
+            Self::Measure(measure) => measure.actions.iter().any(Self::uses_hook),
             _ => false,
         }
     }
@@ -158,16 +195,36 @@ impl Action {
                 format!("certificate of {}: {:?}", certificate.host, certificate.kind)
             }
             Self::Kill(kill) => format!("kill the container of {}", kill.pod),
-            Self::Install(install) if install.image == ImageSelection::Renamed => {
-                "install the image with another tag".to_owned()
-            }
-            Self::Install(install) if install.image == ImageSelection::Previous => {
-                "install the previous version".to_owned()
-            }
-            Self::Install(install) => format!("install with {}", install.values),
+            Self::Install(install) => format!("install {}", install.describe()),
+            Self::RemoveInstallation => "remove the installation".to_owned(),
+            Self::Helm(helm) => helm.describe(),
+            Self::Measure(measure) => measure.name.clone(),
             Self::Wait(wait) => format!("wait for {:?}", wait.r#for),
             Self::Hold(hold) => format!("{} s: {}", hold.seconds, hold.because),
             Self::Repeat(repeat) => format!("{} times", repeat.times),
+        }
+    }
+}
+
+impl InstallAction {
+    fn describe(&self) -> String {
+        match self.image {
+            ImageSelection::Tested if self.values.is_null() => "with the default values".to_owned(),
+            ImageSelection::Tested => format!("with {}", self.values),
+            ImageSelection::Renamed => "the image with another tag".to_owned(),
+            ImageSelection::Previous => "the previous version".to_owned(),
+        }
+    }
+}
+
+impl HelmAction {
+    fn describe(&self) -> String {
+        match self {
+            Self::Install(install) => format!("helm install {}", install.describe()),
+            Self::Upgrade(install) => format!("helm upgrade {}", install.describe()),
+            Self::Test => "helm test".to_owned(),
+            Self::Rollback => "helm rollback".to_owned(),
+            Self::Uninstall => "helm uninstall".to_owned(),
         }
     }
 }

@@ -52,6 +52,8 @@ pub enum Condition {
     UsersFail(String),
     /// Users' requests to all destinations succeed.
     UsersServed,
+    /// The cluster has no object of the uninstalled release.
+    NothingLeft,
 }
 
 /// A workload by kind and name, as `deployment/shop`.

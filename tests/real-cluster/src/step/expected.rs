@@ -30,6 +30,9 @@ pub struct ExpectedOutcome {
     pub keeps_id: bool,
     /// Maximum number of other open incidents [default: no limit].
     pub most_extras: Option<usize>,
+    /// Maximum number of rounds that each vantage may miss; observations that a prober drops are not permitted either
+    /// [default: reported, not judged].
+    pub most_missed_rounds: Option<u64>,
 }
 
 impl Default for ExpectedOutcome {
@@ -46,6 +49,7 @@ impl Default for ExpectedOutcome {
             alert_uninterrupted: true,
             keeps_id: false,
             most_extras: None,
+            most_missed_rounds: None,
         }
     }
 }

@@ -105,6 +105,10 @@ fn step(path: &Path, text: &str, id: String) -> Result<Step, StepError> {
             wrong("expect", "an ordinary step must not have `named` or `then`")
         }
         Kind::Fault if step.expect.named.is_empty() => wrong("expect", "a fault needs `named`"),
+        Kind::Fault if !step.after.is_empty() => wrong("after", "a fault must not have `after`"),
+        Kind::Fault if step.expect.most_missed_rounds.is_some() => {
+            wrong("expect", "a fault must not have `mostMissedRounds`")
+        }
         Kind::Fault if step.cure.is_empty() => wrong("kind", "a fault needs `cure`"),
         Kind::Fault if step.expect.felt.is_empty() => wrong(
             "expect",
@@ -128,7 +132,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Action, Installation};
+    use crate::step::{Action, HelmAction, ImageSelection, Installation};
 
     const FAULT: &str = "\
 title: the shop is scaled to 0
@@ -177,6 +181,62 @@ variants:
             error.contains("steps/scaled.yaml:9: a fault needs `felt`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_only_ordinary_steps_are_judged_by_is_refused_in_a_fault() {
+        for (old, new, message) in [
+            (
+                "watch: 30",
+                "watch: 30\nafter: [removeInstallation]",
+                "must not have `after`",
+            ),
+            (
+                "  felt: [host]",
+                "  felt: [host]\n  mostMissedRounds: 0",
+                "must not have `mostMissedRounds`",
+            ),
+        ] {
+            let text = FAULT.replace(old, new);
+            let error = parse(Path::new("steps/scaled.yaml"), &text).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn commands_of_helm_are_read_with_their_values_and_limits() {
+        let text = "\
+title: t
+kind: ordinary
+prepare:
+- removeInstallation
+- measure:
+    name: installation
+    within: 60
+    do:
+    - helm: {install: {image: previous, values: {intervalMs: 1000}}}
+do:
+- helm: test
+watch: 1
+after:
+- helm: uninstall
+- wait: {for: nothingLeft}
+";
+        let step = parse(Path::new("steps/helm.yaml"), text).unwrap().remove(0);
+        let Action::Measure(measured) = &step.prepare[1] else {
+            panic!("{:?}", step.prepare)
+        };
+        assert_eq!(
+            (measured.name.as_str(), measured.within),
+            ("installation", Some(60))
+        );
+        let Action::Helm(HelmAction::Install(install)) = &measured.actions[0] else {
+            panic!("{measured:?}")
+        };
+        assert_eq!(install.image, ImageSelection::Previous);
+        assert_eq!(install.values["intervalMs"], 1000);
+        assert_eq!(step.actions, [Action::Helm(HelmAction::Test)]);
+        assert_eq!(step.after[0], Action::Helm(HelmAction::Uninstall));
     }
 
     #[test]

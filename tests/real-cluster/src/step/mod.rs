@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use action::{
-    Action, ApplicationBehaviour, Certificate, CertificateKind, ContainerKill, HoldTime, ImageSelection,
-    InstallAction, RepeatedActions, WhichPods,
+    Action, ApplicationBehaviour, Certificate, CertificateKind, ContainerKill, HelmAction, HoldTime,
+    ImageSelection, InstallAction, MeasuredActions, RepeatedActions, WhichPods,
 };
 pub use condition::{BoundedCondition, Condition, PodSelector, Rollout, WorkloadName};
 pub use expected::{ExpectedOutcome, IncidentPattern};
@@ -56,6 +56,10 @@ pub struct Step {
     /// Actions that repair the fault.
     #[serde(default)]
     pub cure: Vec<Action>,
+    /// Actions of an ordinary step after the observation, such as an uninstallation. Parallax's reports are not judged
+    /// while they run; an action that fails, or takes too long, fails the step.
+    #[serde(default)]
+    pub after: Vec<Action>,
     /// Actions that restore the initial state, after the judgement.
     #[serde(default)]
     pub clean: Vec<Action>,
@@ -104,9 +108,16 @@ impl Step {
     /// Reports whether the step calls the hook.
     #[must_use]
     pub fn uses_hook(&self) -> bool {
-        [&self.prepare, &self.actions, &self.then, &self.cure, &self.clean]
-            .into_iter()
-            .flatten()
-            .any(Action::uses_hook)
+        [
+            &self.prepare,
+            &self.actions,
+            &self.then,
+            &self.cure,
+            &self.after,
+            &self.clean,
+        ]
+        .into_iter()
+        .flatten()
+        .any(Action::uses_hook)
     }
 }

@@ -143,3 +143,70 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
         (Outcome::Passed, 0)
     );
 }
+
+/// The prober on n1, which makes a probe each second except between two times.
+fn probes_except(between: Range<u32>) -> Vec<VantageSample> {
+    let mut made = 0;
+    let sample = |second: u32| {
+        made += u64::from(!between.contains(&second));
+        VantageSample {
+            at: f64::from(second),
+            vantage: "n1/pod".to_owned(),
+            pods: Some(vec![ProberCounts {
+                pod: "p".to_owned(),
+                made,
+                not_made: 0,
+                dropped: 0,
+                unacknowledged: 0,
+            }]),
+        }
+    };
+    (60..225).map(sample).collect()
+}
+
+#[test]
+fn missed_rounds_fail_a_step_that_permits_none_and_are_only_reported_otherwise() {
+    let strict = step("title: t\nkind: ordinary\ndo: []\nwatch: 1\nexpect: {mostMissedRounds: 0}\n");
+    let mut timeline = TimelineBuilder::quiet(&fine).timeline();
+    // Without data the step proves nothing.
+    let verdict = judge(&strict, &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Unsound);
+    assert!(
+        verdict.reasons[0].contains("no prober was observed"),
+        "{:?}",
+        verdict.reasons
+    );
+    timeline.vantages = probes_except(0..0);
+    let verdict = judge(&strict, &timeline, MARKS, &destinations());
+    assert_eq!((verdict.outcome, verdict.reasons), (Outcome::Passed, Vec::new()));
+    timeline.vantages = probes_except(140..147);
+    let verdict = judge(&strict, &timeline, MARKS, &destinations());
+    assert_eq!(verdict.outcome, Outcome::Failed);
+    assert!(
+        verdict.reasons[0].contains("n1/pod: 1 missed round,"),
+        "{:?}",
+        verdict.reasons
+    );
+    let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    assert_eq!(
+        (verdict.outcome, verdict.coverage[0].missed_rounds),
+        (Outcome::Passed, 1)
+    );
+}
+
+#[test]
+fn an_action_that_takes_too_long_fails_a_step_that_passes_otherwise() {
+    let timeline = TimelineBuilder::quiet(&fine).timeline();
+    let measured = |seconds: f64| Measurement {
+        name: "from `helm install` until all vantages report".to_owned(),
+        seconds,
+        within: Some(60),
+    };
+    let mut verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
+    verdict.limit_times(&[measured(59.0)]);
+    assert_eq!((verdict.outcome, verdict.reasons.len()), (Outcome::Passed, 0));
+    verdict.limit_times(&[measured(61.0)]);
+    assert_eq!(verdict.outcome, Outcome::Failed);
+    let words = "too long: from `helm install` until all vantages report: 61.0 s, at most 60 s";
+    assert_eq!(verdict.reasons, [words]);
+}
