@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use parallax_dashboards::{
-    grafana::{COLUMNS, INSTALLATION_VARIABLES, dashboards},
+    grafana::{COLUMNS, INSTALLATION_VARIABLES, Query, dashboards},
     promql::{Leader, OWN_NAMESPACE},
 };
 use serde_json::Value;
@@ -334,7 +334,7 @@ fn every_selector_of_every_expression_is_of_the_chosen_installations() {
         let model = dashboard.model();
         let annotations = text(&model["annotations"]["list"][0]["expr"]).to_owned();
         let queries = dashboard.panels.iter().flat_map(|panel| &panel.queries);
-        for expression in queries.map(|query| query.expression()).chain([annotations]) {
+        for expression in queries.map(Query::expression).chain([annotations]) {
             for rest in expression.split("parallax_").skip(1) {
                 selectors += 1;
                 let (name, matchers) = rest.split_once('{').unwrap_or((rest, ""));
