@@ -291,7 +291,9 @@ fn the_page_of_the_chart_lists_every_value() {
     let values = schema["properties"].as_object().unwrap().keys();
     for value in values.filter(|value| *value != "global") {
         let names = [format!("`{value}`"), format!("`{value}.")];
-        let is_listed = cells.iter().any(|cell| names.iter().any(|name| cell.contains(name)));
+        let is_listed = cells
+            .iter()
+            .any(|cell| names.iter().any(|name| cell.contains(name)));
         assert!(is_listed, "deploy/chart/README.md does not list {value}");
     }
 }
