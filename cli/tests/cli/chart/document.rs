@@ -280,12 +280,9 @@ fn the_page_of_the_chart_lists_every_value() {
     let page = read("deploy/chart/README.md");
     let section = page.split("\n## Values\n").nth(1).unwrap();
     // The first cell of each row: `image`, `prober.credentials`, `aggregator.replicas: 2`.
-    let listed: String = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `"))
-        .filter_map(|row| row.split(" | ").next())
-        .map(|cell| format!("`{cell} "))
-        .collect();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
+    let listed = cells.join(" ");
     let schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
     // Helm defines `global` itself.
     let values = schema["properties"].as_object().unwrap().keys();
