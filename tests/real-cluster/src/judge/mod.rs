@@ -18,8 +18,7 @@ pub use users::{UserFailures, UserRequests};
 
 use crate::{
     install::Destinations,
-    observe::{FindingOrHazard, StatusResult, Timeline},
-    record::Measurement,
+    observe::{FindingOrHazard, Measurement, StatusResult, Timeline},
     step::{Kind, Step},
 };
 

@@ -19,10 +19,9 @@ use crate::{
     cluster::Hosts,
     install::Destinations,
     observe::{
-        Alert, AlertSample, Cell, ExitCode, FindingOrHazard, Incident, ProberCounts, Severity, StatusResult,
-        Timeline, VantageSample,
+        Alert, AlertSample, Cell, ExitCode, FindingOrHazard, Incident, Measurement, ProberCounts, Severity,
+        StatusResult, Timeline, VantageSample,
     },
-    record::Measurement,
     step::{Step, parse},
 };
 

@@ -4,6 +4,7 @@ mod alerts;
 mod clock;
 mod command;
 mod discovery;
+mod measurement;
 mod page;
 mod prober_counts;
 mod prometheus;
@@ -21,6 +22,7 @@ use tokio::{
 };
 
 pub use clock::Clock;
+pub use measurement::Measurement;
 pub use page::Browser;
 pub use prober_counts::{ProberCounts, VantageSample};
 pub use prometheus::Prometheus;

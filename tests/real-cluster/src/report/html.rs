@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use crate::{
         judge::{IncidentHistory, StepTimes, TimeSpan, VantageCoverage, Verdict},
-        observe::{ExitCode, Incident, StatusResult},
-        record::{ExplainedIncident, Measurement, PageScreenshot, PodResources},
+        observe::{ExitCode, Incident, Measurement, StatusResult},
+        record::{ExplainedIncident, PageScreenshot, PodResources},
         step,
     };
 

@@ -9,8 +9,9 @@ use super::{SuiteRun, live_names::LiveNames, wait::UnmetCondition};
 use crate::{
     cluster::{HookResult, PodView},
     install::{MissingComponent, write_certificate},
+    observe::Measurement,
     print_uncaptured,
-    record::{ActionLog, Measurement},
+    record::ActionLog,
     step::{Action, ApplicationBehaviour, Certificate, ContainerKill, Step, WhichPods, resolve},
 };
 
