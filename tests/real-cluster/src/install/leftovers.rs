@@ -26,7 +26,8 @@ pub async fn leftovers(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
     let labelled = objects(kubectl, &[&all, "--all-namespaces", "--selector", CHART_LABEL]).await?;
     let managed = objects(kubectl, &[&all, "--all-namespaces", "--selector", HELM_LABEL]).await?;
     let inside = objects(kubectl, &[&namespaced, "--namespace", NAMESPACE]).await?;
-    Ok(left(&labelled, &managed, &inside))
+    let in_default = objects(kubectl, &[&namespaced, "--namespace", "default"]).await?;
+    Ok(left(&labelled, &managed, (&inside, &in_default)))
 }
 
 /// Returns the kinds that can be listed and deleted, separated by commas. Events expire by themselves.
@@ -57,19 +58,25 @@ fn items(printed: &str) -> anyhow::Result<Vec<Value>> {
     Ok(items.context("kubectl get printed no list")?.clone())
 }
 
-fn left(labelled: &[Value], managed: &[Value], inside: &[Value]) -> BTreeSet<String> {
+/// `inside` are the objects in the namespace of the release, and those in the namespace `default`.
+fn left(
+    labelled: &[Value],
+    managed: &[Value],
+    (inside, in_default): (&[Value], &[Value]),
+) -> BTreeSet<String> {
     let of_release = |object: &&Value| {
         let annotations = &object["metadata"]["annotations"];
         annotations["meta.helm.sh/release-name"] == RELEASE
             && annotations["meta.helm.sh/release-namespace"] == NAMESPACE
     };
-    // Kubernetes creates these two in every namespace.
-    let of_namespace = |object: &&Value| {
-        !matches!(
-            (object["kind"].as_str(), object["metadata"]["name"].as_str()),
-            (Some("ConfigMap"), Some("kube-root-ca.crt")) | (Some("ServiceAccount"), Some("default"))
-        )
+    // Controllers of the cluster create some objects in every namespace: Kubernetes the ServiceAccount `default` and the ConfigMap
+    // `kube-root-ca.crt`, platforms more.
+    let identity = |object: &Value| {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        (text(&object["kind"]), text(&object["metadata"]["name"]))
     };
+    let of_cluster: BTreeSet<_> = in_default.iter().map(identity).collect();
+    let of_namespace = |object: &&Value| !of_cluster.contains(&identity(object));
     labelled
         .iter()
         .chain(managed.iter().filter(of_release))
@@ -106,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_itself_keeps_in_the_namespace_is_not_left_and_everything_else_is() {
+    fn what_the_cluster_keeps_in_every_namespace_is_not_left_and_everything_else_is() {
         let labelled = [object("ClusterRole", None, "parallax-viewer", Some("parallax"))];
         let managed = [
             labelled[0].clone(),
@@ -118,9 +125,16 @@ mod tests {
             ),
             object("Deployment", Some("ingress"), "traefik", Some("traefik")),
         ];
-        let inside = [
-            object("ConfigMap", Some("parallax"), "kube-root-ca.crt", None),
-            object("ServiceAccount", Some("parallax"), "default", None),
+        let of_cluster = |namespace| {
+            [
+                object("ConfigMap", Some(namespace), "kube-root-ca.crt", None),
+                object("ConfigMap", Some(namespace), "openshift-service-ca.crt", None),
+                object("ServiceAccount", Some(namespace), "default", None),
+            ]
+        };
+        let in_default = of_cluster("default");
+        let unowned = of_cluster("parallax");
+        let of_release = [
             object("Secret", Some("parallax"), "sh.helm.release.v1.parallax.v3", None),
             object("ServiceAccount", Some("parallax"), "parallax-prober", None),
         ];
@@ -130,11 +144,12 @@ mod tests {
             "Secret parallax/sh.helm.release.v1.parallax.v3",
             "ServiceAccount parallax/parallax-prober",
         ];
+        let inside = [&unowned[..], &of_release[..]].concat();
         assert_eq!(
-            left(&labelled, &managed, &inside),
+            left(&labelled, &managed, (&inside, &in_default)),
             expected.map(str::to_owned).into()
         );
-        assert!(left(&[], &managed[2..], &inside[..2]).is_empty());
+        assert!(left(&[], &managed[2..], (&unowned, &in_default)).is_empty());
     }
 
     #[test]
