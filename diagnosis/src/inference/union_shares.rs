@@ -15,14 +15,14 @@ pub(super) struct FixedShares {
     pub(super) regions: Vec<Region>,
     pub(super) shares: RegionShares,
     groups: ShareGroups,
-    pair_groups: PairGroups,
 }
 
 /// A cell whose share differs under the union of the fixed regions and another region.
 #[derive(Debug)]
 pub(super) struct UnionCell {
     cell: usize,
-    fixed: PathShare,
+    /// `None` if the fixed regions do not affect the cell.
+    fixed: Option<PathShare>,
     added: PathShare,
     union: PathShare,
 }
@@ -30,13 +30,9 @@ pub(super) struct UnionCell {
 impl FixedShares {
     /// Counts the cells of a comparison by the shares of regions.
     pub(super) fn new(data: &ComparisonData, regions: Vec<Region>, shares: RegionShares) -> Self {
-        let groups = data.groups(&shares);
-        let pairs = groups.iter();
-        let pair_groups = pairs.map(|(share, counts)| ([*share, PathShare::ZERO, *share], *counts));
         Self {
+            groups: data.groups(&shares),
             regions,
-            pair_groups: pair_groups.collect(),
-            groups,
             shares,
         }
     }
@@ -55,7 +51,7 @@ impl FixedShares {
             let cells = union.into_iter().map(|(cell, union)| UnionCell {
                 cell,
                 fixed: share_of(&self.shares, cell),
-                added: share_of(shares, cell),
+                added: share_of(shares, cell).unwrap_or(PathShare::ZERO),
                 union,
             });
             return cells.collect();
@@ -80,44 +76,58 @@ impl FixedShares {
     }
 
     /// Sums failures and successes by the share of the union; unaffected cells have share zero.
+    ///
+    /// As in [`ComparisonData::groups`], an affected cell whose share is zero counts in no group: policy Local may leave a client
+    /// no path through a region.
     pub(super) fn groups(&self, data: &ComparisonData, union: &[UnionCell]) -> ShareGroups {
-        let mut groups = self.groups.clone();
-        for cell in union {
-            move_counts(&mut groups, cell.fixed, cell.union, data.counts(cell.cell));
-        }
-        groups.retain(|share, counts| *share == PathShare::ZERO || *counts != (0, 0));
-        groups
+        let counted = |share: &PathShare| !share.is_zero();
+        let moves = union.iter().map(|cell| {
+            let from = cell
+                .fixed
+                .map_or(Some(PathShare::ZERO), |share| Some(share).filter(counted));
+            (cell, from, Some(cell.union).filter(counted))
+        });
+        move_counts(self.groups.clone(), PathShare::ZERO, data, moves)
     }
 
     /// Sums failures and successes by the shares of the fixed regions, of the other region and of their union.
     pub(super) fn pair_groups(&self, data: &ComparisonData, union: &[UnionCell]) -> PairGroups {
-        let mut groups = self.pair_groups.clone();
-        for cell in union {
-            let before = [cell.fixed, PathShare::ZERO, cell.fixed];
-            let after = [cell.fixed, cell.added, cell.union];
-            move_counts(&mut groups, before, after, data.counts(cell.cell));
-        }
-        groups.retain(|shares, counts| *shares == [PathShare::ZERO; 3] || *counts != (0, 0));
-        groups
+        let alone = |fixed: PathShare| [fixed, PathShare::ZERO, fixed];
+        let groups = self.groups.iter();
+        let groups = groups.map(|(share, counts)| (alone(*share), *counts)).collect();
+        let moves = union.iter().map(|cell| {
+            let fixed = cell.fixed.unwrap_or(PathShare::ZERO);
+            (cell, Some(alone(fixed)), Some([fixed, cell.added, cell.union]))
+        });
+        move_counts(groups, alone(PathShare::ZERO), data, moves)
     }
 }
 
-fn share_of(shares: &[(usize, PathShare)], cell: usize) -> PathShare {
+fn share_of(shares: &[(usize, PathShare)], cell: usize) -> Option<PathShare> {
     let found = shares.binary_search_by_key(&cell, |(i, _)| *i);
-    found.map_or(PathShare::ZERO, |at| shares[at].1)
+    found.ok().map(|at| shares[at].1)
 }
 
-fn move_counts<K: Ord + Copy>(
-    groups: &mut BTreeMap<K, (u64, u64)>,
-    from: K,
-    to: K,
-    (failures, successes): (u64, u64),
-) {
-    if let Some(sum) = groups.get_mut(&from) {
-        sum.0 -= failures;
-        sum.1 -= successes;
+/// Moves the counts of cells, each from one group to another, if there is one. Empty groups are dropped, except that of the
+/// unaffected cells.
+fn move_counts<'a, K: Ord + Copy>(
+    mut groups: BTreeMap<K, (u64, u64)>,
+    unaffected: K,
+    data: &ComparisonData,
+    moves: impl Iterator<Item = (&'a UnionCell, Option<K>, Option<K>)>,
+) -> BTreeMap<K, (u64, u64)> {
+    for (cell, from, to) in moves {
+        let (failures, successes) = data.counts(cell.cell);
+        if let Some(sum) = from.and_then(|from| groups.get_mut(&from)) {
+            sum.0 -= failures;
+            sum.1 -= successes;
+        }
+        if let Some(to) = to {
+            let sum = groups.entry(to).or_default();
+            sum.0 += failures;
+            sum.1 += successes;
+        }
     }
-    let sum = groups.entry(to).or_default();
-    sum.0 += failures;
-    sum.1 += successes;
+    groups.retain(|key, counts| *key == unaffected || *counts != (0, 0));
+    groups
 }
