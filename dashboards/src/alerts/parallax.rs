@@ -18,8 +18,8 @@ pub(super) fn alerts(leader: Leader) -> Vec<Alert> {
             summary: "no aggregator of {{ with $labels.job }}{{ . }}{{ else }}Parallax{{ end }} can be scraped",
             description: "Nothing is judged. The alerts of open incidents keep firing for an hour; no other alert of {{ with $labels.job }}this installation{{ else }}Parallax{{ end }} can fire.",
         },
-        // With several installations, the former is silent as long as one of them is scraped. Only what was scraped before
-        // is known here: a week is longer than a weekend in which nobody restores it.
+        // With several installations, that alert is silent as long as one of them is scraped. This one covers the installations
+        // that were scraped within its range, which is longer than a weekend.
         Alert {
             name: "ParallaxInstallationDown",
             severity: Severity::Critical,

@@ -200,81 +200,66 @@ fn total(labels: &str, expression: &str) -> String {
     format!("sum{by} ({of_each})")
 }
 
+/// A panel with one query.
+fn query_panel(
+    title: &'static str,
+    style: PanelStyle,
+    size: (u8, u8),
+    (unit, legend): (Unit, &'static str),
+    expected: ExpectedResult,
+    expression: String,
+) -> Panel {
+    let empty = Panel {
+        title,
+        description: "",
+        style,
+        size,
+        unit,
+        queries: Vec::new(),
+    };
+    empty.with_query(legend, expected, expression)
+}
+
 fn number_panel(
     title: &'static str,
     (unit, colour): (Unit, ThresholdColor),
     expected: ExpectedResult,
     expression: String,
 ) -> Panel {
-    Panel {
-        title,
-        description: "",
-        style: PanelStyle::Number(colour),
-        size: (4, 4),
-        unit,
-        queries: vec![Query {
-            expression,
-            legend: "",
-            expected,
-        }],
-    }
+    let style = PanelStyle::Number(colour);
+    query_panel(title, style, (4, 4), (unit, ""), expected, expression)
 }
 
 fn graph_panel(
     look: PanelStyle,
     title: &'static str,
-    (unit, legend): (Unit, &'static str),
+    units: (Unit, &'static str),
     expected: ExpectedResult,
     expression: String,
 ) -> Panel {
-    Panel {
-        title,
-        description: "",
-        style: look,
-        size: (12, 8),
-        unit,
-        queries: vec![Query {
-            expression,
-            legend,
-            expected,
-        }],
-    }
+    query_panel(title, look, (12, 8), units, expected, expression)
 }
 
 fn table_panel(title: &'static str, unit: Unit, expected: ExpectedResult, expression: String) -> Panel {
-    Panel {
+    query_panel(
         title,
-        description: "",
-        style: PanelStyle::Table,
-        size: (12, 8),
-        unit,
-        queries: vec![Query {
-            expression,
-            legend: "",
-            expected,
-        }],
-    }
+        PanelStyle::Table,
+        (12, 8),
+        (unit, ""),
+        expected,
+        expression,
+    )
 }
 
 fn timeline_panel(
     title: &'static str,
     states: States,
-    (unit, legend): (Unit, &'static str),
+    units: (Unit, &'static str),
     expected: ExpectedResult,
     expression: String,
 ) -> Panel {
-    Panel {
-        title,
-        description: "",
-        style: PanelStyle::Timeline(states),
-        size: (12, 8),
-        unit,
-        queries: vec![Query {
-            expression,
-            legend,
-            expected,
-        }],
-    }
+    let style = PanelStyle::Timeline(states);
+    query_panel(title, style, (12, 8), units, expected, expression)
 }
 
 fn alert_list_panel(title: &'static str) -> Panel {

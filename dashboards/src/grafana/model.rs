@@ -89,50 +89,43 @@ fn installation_variables() -> Vec<Value> {
     let mut variables = Vec::new();
     for name in INSTALLATION_VARIABLES {
         let query = format!("label_values({{{}}}, {name})", matchers.join(","));
-        variables.push(json!({
-            "name": name,
-            "label": name,
-            "type": "query",
-            "datasource": data_source(),
-            "definition": query,
-            "query": {"query": query, "refId": name},
-            "current": {"selected": true, "text": ["All"], "value": ["$__all"]},
-            "allValue": ".*",
-            "hide": 0,
-            "includeAll": true,
-            "multi": true,
-            "options": [],
-            "refresh": 2,
-            "regex": "",
-            "skipUrlSync": false,
-            "sort": 1,
-        }));
+        let mut variable = query_variable(name, &query);
+        variable["allValue"] = json!(".*");
+        variable["current"] = json!({"selected": true, "text": ["All"], "value": ["$__all"]});
+        variable["includeAll"] = json!(true);
+        variable["multi"] = json!(true);
+        variables.push(variable);
         matchers.push(format!("{name}=~\"${name}\""));
     }
     variables
+}
+
+/// A variable whose values a query returns. One value is chosen.
+fn query_variable(name: &str, query: &str) -> Value {
+    json!({
+        "name": name,
+        "label": name,
+        "type": "query",
+        "datasource": data_source(),
+        "definition": query,
+        "query": {"query": query, "refId": name},
+        "current": {},
+        "hide": 0,
+        "includeAll": false,
+        "multi": false,
+        "options": [],
+        "refresh": 2,
+        "regex": "",
+        "skipUrlSync": false,
+        "sort": 1,
+    })
 }
 
 fn variable(variable: &Variable) -> Value {
     match variable {
         Variable::Label { name, metric } => {
             let query = format!("label_values({}, {name})", of_chosen_installations(metric));
-            json!({
-                "name": name,
-                "label": name,
-                "type": "query",
-                "datasource": data_source(),
-                "definition": query,
-                "query": {"query": query, "refId": name},
-                "current": {},
-                "hide": 0,
-                "includeAll": false,
-                "multi": false,
-                "options": [],
-                "refresh": 2,
-                "regex": "",
-                "skipUrlSync": false,
-                "sort": 1,
-            })
+            query_variable(name, &query)
         }
         Variable::Page => {
             let address = "http://localhost:8080";

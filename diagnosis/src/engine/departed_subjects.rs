@@ -6,7 +6,7 @@ use super::Engine;
 use crate::{
     evidence::{
         block::{CellBlock, EvidenceKind},
-        cells::RoundRing,
+        round_ring::RoundRing,
     },
     incident::{Scope, TrackedIncident, UNVISITED_ROUNDS},
     inference::judgement_unit::JudgementUnit,

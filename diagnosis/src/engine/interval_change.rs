@@ -3,7 +3,7 @@
 use parallax_model::{EventTime, Micros};
 
 use super::Engine;
-use crate::{evidence::cells::RoundRing, requests::OutstandingRequests, settings::Settings};
+use crate::{evidence::round_ring::RoundRing, requests::OutstandingRequests, settings::Settings};
 
 impl Engine {
     /// Applies new settings from `at` on; the caller has already judged all rounds that were over by then.

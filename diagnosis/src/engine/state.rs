@@ -20,10 +20,10 @@ use crate::{
     evidence::{
         attribution::RestartTimes,
         block::CellBlock,
-        cells::RoundRing,
         fold::RoundFold,
         latency::LatencyBaseline,
         resolvers::ResolverHistory,
+        round_ring::RoundRing,
         rounds::OpenRounds,
         routes::Routes,
         stalls::StallHistory,

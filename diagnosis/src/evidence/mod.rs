@@ -14,6 +14,7 @@ pub(crate) mod fold;
 pub(crate) mod latency;
 pub(crate) mod ledger;
 pub(crate) mod resolvers;
+pub(crate) mod round_ring;
 pub(crate) mod rounds;
 pub(crate) mod routes;
 pub(crate) mod row;

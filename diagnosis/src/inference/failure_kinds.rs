@@ -47,11 +47,11 @@ impl GroupedWeights {
         }
     }
 
-    fn without(mut self, other: &Self) -> Self {
-        for (sum, weight) in self.0.iter_mut().flatten().zip(other.0.iter().flatten()) {
+    fn remove(&mut self, cell: &DataCell) {
+        let group = &mut self.0[channel_group(cell.key.channel)];
+        for (sum, weight) in group.iter_mut().zip(&cell.kinds) {
             *sum -= weight;
         }
-        self
     }
 
     fn ln_likelihood(
@@ -92,7 +92,7 @@ pub(super) struct KindAttribution {
     rest: GroupedWeights,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct AttributedKinds {
     region: Region,
     /// Failures in the region, including those that are attributed to another one.
@@ -139,44 +139,33 @@ impl KindAttribution {
         paths: &SubjectPaths,
         likelihoods: &mut KindLikelihoods,
     ) -> f64 {
-        let Some((region, cells)) = added else {
-            let parts = self.parts.iter();
-            let parts: f64 = parts.map(|part| part.ln_likelihood(paths, likelihoods)).sum();
-            return parts + self.rest.ln_likelihood(likelihoods, |_| BACKGROUND);
-        };
-        let mut new = AttributedKinds {
-            region,
-            failures: failures(data, cells),
-            weights: GroupedWeights::default(),
-        };
-        let position = self.parts.partition_point(|part| part.precedes(&new));
-        let mut moved = vec![GroupedWeights::default(); self.parts.len()];
-        let mut from_rest = GroupedWeights::default();
-        for i in cells {
-            let cell = &data.cells[*i];
-            match self.parts_of_cells.get(i) {
-                Some(part) if *part < position => continue,
-                Some(part) => moved[*part].add(cell),
-                None => from_rest.add(cell),
+        let mut rest = self.rest;
+        let (before, new, after) = match added {
+            None => (self.parts.as_slice(), None, Vec::new()),
+            Some((region, cells)) => {
+                let mut new = AttributedKinds {
+                    region,
+                    failures: failures(data, cells),
+                    weights: GroupedWeights::default(),
+                };
+                let position = self.parts.partition_point(|part| part.precedes(&new));
+                let (before, after) = self.parts.split_at(position);
+                let mut after = after.to_vec();
+                for i in cells {
+                    let cell = &data.cells[*i];
+                    match self.parts_of_cells.get(i) {
+                        Some(part) if *part < position => continue,
+                        Some(part) => after[*part - position].weights.remove(cell),
+                        None => rest.remove(cell),
+                    }
+                    new.weights.add(cell);
+                }
+                (before, Some(new), after)
             }
-            new.weights.add(cell);
-        }
-        let mut total = 0.0;
-        for (i, (part, moved)) in self.parts.iter().zip(&moved).enumerate() {
-            if i == position {
-                total += new.ln_likelihood(paths, likelihoods);
-            }
-            let left = AttributedKinds {
-                weights: part.weights.without(moved),
-                ..*part
-            };
-            total += left.ln_likelihood(paths, likelihoods);
-        }
-        if position == self.parts.len() {
-            total += new.ln_likelihood(paths, likelihoods);
-        }
-        let rest = self.rest.without(&from_rest);
-        total + rest.ln_likelihood(likelihoods, |_| BACKGROUND)
+        };
+        let parts = before.iter().chain(&new).chain(&after);
+        let parts: f64 = parts.map(|part| part.ln_likelihood(paths, likelihoods)).sum();
+        parts + rest.ln_likelihood(likelihoods, |_| BACKGROUND)
     }
 }
 
