@@ -357,7 +357,7 @@ impl Engine {
         let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
             let pool = self.subject_pool(unit, start, &case.data.periods().known, likelihood);
-            case.with_pool(pool, likelihood)
+            case.with_pool(pool)
         } else {
             case
         }

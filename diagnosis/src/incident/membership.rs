@@ -91,18 +91,15 @@ impl IncidentLog {
         causes
     }
 
-    /// Returns the regions that each open incident of a subject names together.
+    /// Returns the regions that each open incident of a subject names together, its named region first.
     pub(crate) fn named_together(&self, unit: &JudgementUnit) -> Vec<Vec<Region>> {
         let own = self
             .tracked
             .iter()
             .filter(|t| t.is_open() && t.units.contains(unit));
         own.map(|tracked| {
-            let mut class = tracked.class.clone();
-            if !class.contains(&tracked.region) {
-                class.push(tracked.region);
-            }
-            class
+            let others = tracked.class.iter().filter(|region| **region != tracked.region);
+            [tracked.region].into_iter().chain(others.copied()).collect()
         })
         .collect()
     }

@@ -255,17 +255,11 @@ impl ComparisonData {
 
     /// Sums failures and successes by share; unaffected cells have share zero.
     pub(crate) fn groups(&self, shares: &[(usize, PathShare)]) -> ShareGroups {
-        let mut groups = ShareGroups::new();
-        let (mut failures, mut successes) = (self.failures, self.successes);
-        for (i, alpha) in shares {
-            let cell = &self.cells[*i];
-            failures -= cell.failures;
-            successes -= cell.probes - cell.failures;
-            let sum = groups.entry(*alpha).or_default();
-            sum.0 += cell.failures;
-            sum.1 += cell.probes - cell.failures;
+        let mut groups = ShareGroups::from([(PathShare::ZERO, (self.failures, self.successes))]);
+        // Policy Local may leave a client no path through a region, so that an affected cell has share zero, too.
+        for (cell, alpha) in shares.iter().filter(|(_, alpha)| !alpha.is_zero()) {
+            move_counts(&mut groups, self.counts(*cell), (PathShare::ZERO, *alpha));
         }
-        groups.insert(PathShare::ZERO, (failures, successes));
         groups
     }
 
@@ -332,4 +326,19 @@ impl ComparisonData {
             .filter(|i| self.cells[*i].failures > 0)
             .collect()
     }
+}
+
+/// Moves failures and successes from one group to another.
+pub(super) fn move_counts<K: Ord>(
+    groups: &mut BTreeMap<K, (u64, u64)>,
+    (failures, successes): (u64, u64),
+    (from, to): (K, K),
+) {
+    if let Some(sum) = groups.get_mut(&from) {
+        sum.0 -= failures;
+        sum.1 -= successes;
+    }
+    let sum = groups.entry(to).or_default();
+    sum.0 += failures;
+    sum.1 += successes;
 }

@@ -76,30 +76,15 @@ impl JudgementInput {
         }
     }
 
-    /// Adds the evidence of the other subjects to the hypotheses that would affect them too.
-    pub(crate) fn with_pool(mut self, pool: SubjectPool, l: &mut Likelihood) -> Self {
-        if !pool.is_empty() {
-            let base = pool.baseline(&[], l);
-            for CandidateHypothesis {
-                hypothesis, failing, ..
-            } in &mut self.candidates
-            {
-                if pool.shares(hypothesis.region) && !failing.is_empty() {
-                    hypothesis.ln_pooled = pool.ln_gain(&base, hypothesis.region, l);
-                }
-            }
-        }
+    /// Adds the evidence of the other subjects about the regions that would affect them too.
+    pub(crate) fn with_pool(mut self, pool: SubjectPool) -> Self {
         self.pool = pool;
         self
     }
 
     /// The score of the best explanation by the known causes and at most one further fault.
     pub(crate) fn best_score(&self, known: &[Region], l: &mut Likelihood) -> f64 {
-        let problem = self.comparison();
-        let explaining = problem.explaining(known, l);
-        let posterior = problem.posterior_given(&explaining, l);
-        let scores = posterior.scored.iter().map(ScoredRegion::score);
-        scores.fold(f64::NEG_INFINITY, f64::max)
+        self.comparison().best_score(known, l)
     }
 
     /// The first round in which a fault beside the known causes may have caused failures.
@@ -183,15 +168,10 @@ pub(crate) fn judge(
     doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
-    let explaining: Vec<Vec<Region>> = cases
+    let (explaining, posteriors): (Vec<Vec<Region>>, Vec<Posterior>) = cases
         .iter()
-        .map(|case| case.comparison().explaining(known, l))
-        .collect();
-    let posteriors: Vec<Posterior> = cases
-        .iter()
-        .zip(&explaining)
-        .map(|(case, known)| case.comparison().posterior_given(known, l))
-        .collect();
+        .map(|case| case.comparison().beside_known(known, l))
+        .unzip();
     let mut best = 0;
     for (i, posterior) in posteriors.iter().enumerate() {
         if ln_odds(posterior) > ln_odds(&posteriors[best]) {
@@ -208,7 +188,8 @@ pub(crate) fn judge(
     let case = cases.swap_remove(best);
     let known = explaining.into_iter().nth(best)?;
     let problem = case.comparison();
-    let regions = problem.search_explanation(&known, &posterior, l);
+    let named_before: Vec<Region> = named.iter().filter_map(|class| class.first().copied()).collect();
+    let regions = problem.search_explanation((&known, &named_before), &posterior, l);
     let min_mass = if known.is_empty() {
         MIN_CLASS_MASS
     } else {

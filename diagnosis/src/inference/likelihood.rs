@@ -136,6 +136,24 @@ pub(crate) fn log_sum_exp(values: &[f64]) -> f64 {
     max + libm::log(values.iter().map(|v| libm::exp(v - max)).sum())
 }
 
+/// Returns the ln likelihood of the counts with a maximum-likelihood rate per group: an upper bound for every model.
+pub(super) fn ln_max_likelihood(groups: impl Iterator<Item = (u64, u64)>) -> f64 {
+    let ln_share = |part: f64, all: f64| {
+        if part > 0.0 {
+            part * libm::log(part / all)
+        } else {
+            0.0
+        }
+    };
+    groups
+        .map(|(failures, successes)| {
+            let (failures, successes) = (to_probes(failures), to_probes(successes));
+            let all = failures + successes;
+            ln_share(failures, all) + ln_share(successes, all)
+        })
+        .sum()
+}
+
 /// Failure probability of a path set with share `alpha` in the region.
 pub(crate) fn failure_probability(alpha: f64, theta1: f64, theta0: f64) -> f64 {
     alpha * (1.0 - (1.0 - theta1) * (1.0 - theta0)) + (1.0 - alpha) * theta0

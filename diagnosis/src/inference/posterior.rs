@@ -173,11 +173,25 @@ impl<'a> Comparison<'a> {
 
     /// Computes the posterior, given the fixed regions.
     pub(crate) fn posterior_given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
+        self.posterior_with_none(fixed, None, likelihood)
+    }
+
+    /// Computes the posterior, given the fixed regions. `none` is "no further fault" beside other fixed regions; it is used if it
+    /// is likelier.
+    fn posterior_with_none(
+        &self,
+        fixed: &[Region],
+        none: Option<&ScoredRegion>,
+        likelihood: &mut Likelihood,
+    ) -> Posterior {
         let mut signatures: BTreeMap<ShareSignature, Vec<usize>> = BTreeMap::new();
         let mut all: Vec<ScoredRegion> = Vec::new();
         let fixed = self.fixed_regions(fixed);
         let mut unions: BTreeMap<ShareSignature, Vec<(usize, ShareSignature)>> = BTreeMap::new();
-        let joined = self.score_additions(&fixed, likelihood);
+        let mut joined = self.score_additions(&fixed, likelihood);
+        if let Some(none) = none.filter(|none| none.score() > joined[0].0.score()) {
+            joined[0].0 = none.clone();
+        }
         let best = joined
             .iter()
             .map(|(s, _)| s.score())

@@ -57,8 +57,6 @@ impl PriorFact {
 pub(crate) struct Hypothesis {
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
-    /// ln Bayes factor from the other subjects, if the region would affect them too.
-    pub(crate) ln_pooled: f64,
 }
 
 /// Number of members of a kind above which only those with failures on their paths are listed; the divisor remains
@@ -138,7 +136,6 @@ pub(crate) fn hypotheses(
             all.push(Hypothesis {
                 region,
                 ln_prior: ln_share + ln_facts,
-                ln_pooled: 0.0,
             });
         }
     }

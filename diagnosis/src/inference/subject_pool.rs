@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     candidates::CandidateHypothesis,
     comparison_data::{ComparisonData, RegionShares},
-    likelihood::{Likelihood, log_sum_exp},
+    likelihood::{Likelihood, ln_max_likelihood, log_sum_exp},
     posterior::Comparison,
     prior::{Hypothesis, P_FAULT},
 };
@@ -86,6 +86,15 @@ struct SubjectBaseline {
     /// The local hypotheses that make its results likelier than none.
     local: Vec<Hypothesis>,
     ln_marginal: f64,
+    /// Upper bound of [`OtherSubject::ln_gain`].
+    max_gain: f64,
+}
+
+impl BaseRegions {
+    /// Upper bound of [`SubjectPool::ln_gain`] for every region.
+    pub(crate) fn max_gain(&self) -> f64 {
+        self.per_subject.iter().map(|base| base.max_gain).sum()
+    }
 }
 
 impl OtherSubject {
@@ -147,11 +156,14 @@ impl OtherSubject {
         let near = local
             .into_iter()
             .take_while(|(term, _)| best - term < LOCAL_MARGIN);
+        let ln_marginal = log_sum_exp(&terms);
+        let cells = (0..self.data.cells.len()).map(|cell| self.data.counts(cell));
         SubjectBaseline {
             regions,
             shares,
             local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
-            ln_marginal: log_sum_exp(&terms),
+            ln_marginal,
+            max_gain: (ln_max_likelihood(cells) - ln_marginal).max(0.0),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    comparison_data::{ComparisonData, RegionShares},
+    comparison_data::{ComparisonData, RegionShares, move_counts},
     likelihood::{PairGroups, ShareGroups},
 };
 use crate::regions::{Region, paths::SubjectPaths, share::PathShare};
@@ -21,8 +21,7 @@ pub(super) struct FixedShares {
 #[derive(Debug)]
 pub(super) struct UnionCell {
     cell: usize,
-    /// `None` if the fixed regions do not affect the cell.
-    fixed: Option<PathShare>,
+    fixed: PathShare,
     added: PathShare,
     union: PathShare,
 }
@@ -51,7 +50,7 @@ impl FixedShares {
             let cells = union.into_iter().map(|(cell, union)| UnionCell {
                 cell,
                 fixed: share_of(&self.shares, cell),
-                added: share_of(shares, cell).unwrap_or(PathShare::ZERO),
+                added: share_of(shares, cell),
                 union,
             });
             return cells.collect();
@@ -76,58 +75,35 @@ impl FixedShares {
     }
 
     /// Sums failures and successes by the share of the union; unaffected cells have share zero.
-    ///
-    /// As in [`ComparisonData::groups`], an affected cell whose share is zero counts in no group: policy Local may leave a client
-    /// no path through a region.
     pub(super) fn groups(&self, data: &ComparisonData, union: &[UnionCell]) -> ShareGroups {
-        let counted = |share: &PathShare| !share.is_zero();
-        let moves = union.iter().map(|cell| {
-            let from = cell
-                .fixed
-                .map_or(Some(PathShare::ZERO), |share| Some(share).filter(counted));
-            (cell, from, Some(cell.union).filter(counted))
-        });
-        move_counts(self.groups.clone(), PathShare::ZERO, data, moves)
+        let mut groups = self.groups.clone();
+        for cell in union {
+            move_counts(&mut groups, data.counts(cell.cell), (cell.fixed, cell.union));
+        }
+        without_empty(groups, &PathShare::ZERO)
     }
 
     /// Sums failures and successes by the shares of the fixed regions, of the other region and of their union.
     pub(super) fn pair_groups(&self, data: &ComparisonData, union: &[UnionCell]) -> PairGroups {
         let alone = |fixed: PathShare| [fixed, PathShare::ZERO, fixed];
         let groups = self.groups.iter();
-        let groups = groups.map(|(share, counts)| (alone(*share), *counts)).collect();
-        let moves = union.iter().map(|cell| {
-            let fixed = cell.fixed.unwrap_or(PathShare::ZERO);
-            (cell, Some(alone(fixed)), Some([fixed, cell.added, cell.union]))
-        });
-        move_counts(groups, alone(PathShare::ZERO), data, moves)
+        let mut groups = groups.map(|(share, counts)| (alone(*share), *counts)).collect();
+        for cell in union {
+            let shares = [cell.fixed, cell.added, cell.union];
+            move_counts(&mut groups, data.counts(cell.cell), (alone(cell.fixed), shares));
+        }
+        without_empty(groups, &alone(PathShare::ZERO))
     }
 }
 
-fn share_of(shares: &[(usize, PathShare)], cell: usize) -> Option<PathShare> {
+/// Returns the share of a cell, zero if none of the regions affects it.
+fn share_of(shares: &[(usize, PathShare)], cell: usize) -> PathShare {
     let found = shares.binary_search_by_key(&cell, |(i, _)| *i);
-    found.ok().map(|at| shares[at].1)
+    found.map_or(PathShare::ZERO, |at| shares[at].1)
 }
 
-/// Moves the counts of cells, each from one group to another, if there is one. Empty groups are dropped, except that of the
-/// unaffected cells.
-fn move_counts<'a, K: Ord + Copy>(
-    mut groups: BTreeMap<K, (u64, u64)>,
-    unaffected: K,
-    data: &ComparisonData,
-    moves: impl Iterator<Item = (&'a UnionCell, Option<K>, Option<K>)>,
-) -> BTreeMap<K, (u64, u64)> {
-    for (cell, from, to) in moves {
-        let (failures, successes) = data.counts(cell.cell);
-        if let Some(sum) = from.and_then(|from| groups.get_mut(&from)) {
-            sum.0 -= failures;
-            sum.1 -= successes;
-        }
-        if let Some(to) = to {
-            let sum = groups.entry(to).or_default();
-            sum.0 += failures;
-            sum.1 += successes;
-        }
-    }
-    groups.retain(|key, counts| *key == unaffected || *counts != (0, 0));
+/// Drops empty groups, except that of the unaffected cells.
+fn without_empty<K: Ord>(mut groups: BTreeMap<K, (u64, u64)>, unaffected: &K) -> BTreeMap<K, (u64, u64)> {
+    groups.retain(|key, counts| key == unaffected || *counts != (0, 0));
     groups
 }

@@ -370,7 +370,7 @@ fn a_fault_inside_the_named_region_is_no_second_fault() {
             -12.173_259,
         );
         let single = problem.posterior_given(&[], l);
-        assert_eq!(problem.search_explanation(&[], &single, l), [NOLOCAL]);
+        assert_eq!(problem.search_explanation((&[], &[]), &single, l), [NOLOCAL]);
     });
 }
 

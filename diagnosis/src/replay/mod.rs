@@ -43,7 +43,7 @@ use trial::TrialReader;
 ///    after addresses.
 /// 8. A client that fails may reach the Pods of its own node, failures of a client that go on for rounds are no
 ///    stall, and an echo to a Pod that is no longer the prober of its node is no evidence.
-pub const ENGINE_VERSION: u32 = 9;
+pub const ENGINE_VERSION: u32 = 10;
 
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]

@@ -22,8 +22,13 @@ fn judged_with_seed(set: &str, seed: u64, number: usize) -> TrialScore {
 }
 
 /// The same with the probes that the engine requests.
-fn judged_with_requests(set: &str, number: usize) -> TrialScore {
-    let (trial, output) = answered_trial(WholeSet::named(set).unwrap(), 1, number, &mut Replay::default());
+fn judged_with_requests(set: &str, seed: u64, number: usize) -> TrialScore {
+    let (trial, output) = answered_trial(
+        WholeSet::named(set).unwrap(),
+        seed,
+        number,
+        &mut Replay::default(),
+    );
     score(&trial, &output)
 }
 
@@ -164,13 +169,27 @@ fn names_wait_for_a_node_that_addresses_suspect() {
 /// One of ten connections got through to a node that was broken, so that the echoes to it seemed to fail because of its prober.
 #[test]
 fn one_connection_that_gets_through_does_not_show_that_a_node_works() {
-    assert_names_faults_only(&judged_with_requests("shadow", 18));
+    assert_names_faults_only(&judged_with_requests("shadow", 1, 18));
 }
 
 /// A client recovered while a dead node still failed some of its requests: for two rounds, an entry on the client's node fit better.
 #[test]
 fn the_end_of_one_fault_beside_another_renames_no_incident() {
-    assert_names_faults_only(&judged_with_requests("three-faults-12", 9));
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 1, 9));
+}
+
+/// Three faults: beside each of them, "every connection between nodes" fit what the other two left better than any one of these,
+/// and it renamed the incident of the zones.
+#[test]
+fn three_faults_that_are_named_are_compared_as_a_whole() {
+    assert_names_faults_only(&judged_with_seed("three-faults-12", 2, 16));
+}
+
+/// A link, a client and a resolver Pod: without the Pod, one direction of the link explained more of the lookups than both, and
+/// beside this direction all Pods more than the broken one.
+#[test]
+fn known_causes_are_selected_beside_the_further_fault() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 2, 34));
 }
 
 /// All connections between nodes lose 4 %. The subjects took these failures for their background, and the names for a broken Pod.

@@ -8,19 +8,77 @@ const SEARCH_STARTS: usize = 6;
 /// Minimum gain of an additional fault, in nats, after its prior.
 const MIN_ADDITIONAL_GAIN: f64 = 3.0;
 
+/// Maximum number of faults of an explanation.
+const MAX_FAULTS: usize = 3;
+
+/// A set of faults.
+struct Explanation {
+    regions: Vec<Region>,
+    /// ln of the priors, with the evidence of other subjects.
+    ln_prior: f64,
+    /// The same and ln of the likelihoods.
+    score: f64,
+}
+
+impl Explanation {
+    fn of_one(scored: &ScoredRegion) -> Self {
+        Self {
+            regions: vec![scored.region],
+            ln_prior: scored.ln_prior_with_pool(),
+            score: scored.score(),
+        }
+    }
+
+    /// Adds a fault that was scored beside the others.
+    fn with(&self, scored: &ScoredRegion) -> Self {
+        Self {
+            regions: [self.regions.as_slice(), &[scored.region]].concat(),
+            ln_prior: self.ln_prior + scored.ln_prior_with_pool(),
+            score: self.ln_prior + scored.score(),
+        }
+    }
+}
+
 impl Comparison<'_> {
     /// Returns the set of faults that, with the known ones, explains the data: the best one, and further ones while each
-    /// gains more than [`MIN_ADDITIONAL_GAIN`]. `single` is the posterior over one fault beside the known ones.
+    /// gains more than [`MIN_ADDITIONAL_GAIN`]. `single` is the posterior over one fault beside the known ones, `named` are the
+    /// regions that the subject's open incidents name.
     ///
     /// A purely greedy search starts from the best single region, which for two faults may be a wide region that
-    /// covers both badly. So the search starts from several of the best.
+    /// covers both badly. So the search starts from several of the best. For three faults, a wide region may be the best one
+    /// beside each of them, so the search starts from what the subject has named, too.
     pub(crate) fn search_explanation(
+        &self,
+        (known, named): (&[Region], &[Region]),
+        single: &Posterior,
+        likelihood: &mut Likelihood,
+    ) -> Vec<Region> {
+        let Some(mut best) = self.search_from_best(known, single, likelihood) else {
+            return Vec::new();
+        };
+        if let Some(before) = self.search_from_named(known, named, likelihood)
+            && before.score > best.score
+        {
+            best = before;
+        }
+        // A direction of a broken link is part of it, even if it fails at another rate.
+        let mut chosen = best.regions;
+        let links = chosen.clone();
+        chosen.retain(|region| {
+            region
+                .in_both_directions()
+                .is_none_or(|link| !links.contains(&link))
+        });
+        chosen
+    }
+
+    /// Searches from the best single regions.
+    fn search_from_best(
         &self,
         known: &[Region],
         single: &Posterior,
         likelihood: &mut Likelihood,
-    ) -> Vec<Region> {
-        let with_known = |chosen: &[Region]| [known, chosen].concat();
+    ) -> Option<Explanation> {
         let mut starts: Vec<&ScoredRegion> = single
             .classes
             .iter()
@@ -29,51 +87,87 @@ impl Comparison<'_> {
             .map(|i| &single.scored[*i])
             .collect();
         starts.sort_by(|a, b| b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region)));
-        let Some(best) = starts.first() else {
-            return Vec::new();
-        };
-        let mut chosen = vec![best.region];
+        let best = starts.first()?;
         let score = best.score();
-        let likeliest_prior = self
-            .candidates
+        let likeliest_prior = single
+            .scored
             .iter()
-            .map(|c| c.hypothesis.ln_prior + c.hypothesis.ln_pooled.max(0.0))
+            .skip(1)
+            .map(|scored| scored.ln_prior + scored.ln_pooled.max(0.0))
             .fold(f64::NEG_INFINITY, f64::max);
-        let mut pair: Option<(ScoredRegion, ScoredRegion, f64)> = None;
+        let mut pair: Option<Explanation> = None;
         for seed in starts.iter().take(SEARCH_STARTS) {
             // Upper bound: neither the likelihood nor the kinds can exceed probability 1.
             if seed.ln_prior_with_pool() + likeliest_prior < score + MIN_ADDITIONAL_GAIN {
                 continue;
             }
-            if let Some(other) = self.best_addition(&with_known(&[seed.region]), likelihood) {
-                let total = seed.ln_prior_with_pool() + other.score();
-                if pair.as_ref().is_none_or(|(_, _, best)| total > *best) {
-                    pair = Some(((*seed).clone(), other, total));
+            let fixed = [known, &[seed.region]].concat();
+            if let Some(other) = self.best_addition(&fixed, likelihood) {
+                let both = Explanation::of_one(seed).with(&other);
+                if pair.as_ref().is_none_or(|best| both.score > best.score) {
+                    pair = Some(both);
                 }
             }
         }
-        if let Some((first, second, total)) = pair
-            && total - score > MIN_ADDITIONAL_GAIN
-        {
-            chosen = vec![first.region, second.region];
-            if let Some(single) = self.equal_to_union(&chosen) {
-                return vec![single];
-            }
-            if let Some(third) = self.best_addition(&with_known(&chosen), likelihood)
-                && first.ln_prior_with_pool() + second.ln_prior_with_pool() + third.score() - total
-                    > MIN_ADDITIONAL_GAIN
-            {
-                chosen.push(third.region);
-            }
+        let Some(pair) = pair.filter(|pair| pair.score - score > MIN_ADDITIONAL_GAIN) else {
+            return Some(Explanation::of_one(best));
+        };
+        if let Some(single) = self.equal_to_union(&pair.regions) {
+            return Some(Explanation {
+                regions: vec![single],
+                ..pair
+            });
         }
-        // A direction of a broken link is part of it, even if it fails at another rate.
-        let links = chosen.clone();
-        chosen.retain(|region| {
-            region
-                .in_both_directions()
-                .is_none_or(|link| !links.contains(&link))
-        });
-        chosen
+        Some(self.extended(known, pair, likelihood))
+    }
+
+    /// Searches from the regions that the subject has named.
+    fn search_from_named(
+        &self,
+        known: &[Region],
+        named: &[Region],
+        likelihood: &mut Likelihood,
+    ) -> Option<Explanation> {
+        let is_compared = |region: &&Region| {
+            let mut candidates = self.candidates.iter();
+            let compared = candidates.any(|one| one.hypothesis.region == **region && !one.failing.is_empty());
+            compared && !known.contains(region)
+        };
+        let mut regions: Vec<Region> = named.iter().filter(is_compared).copied().collect();
+        regions.sort_unstable();
+        regions.dedup();
+        if !(2..=MAX_FAULTS).contains(&regions.len()) {
+            return None;
+        }
+        let mut explanation: Option<Explanation> = None;
+        for region in regions {
+            let before = explanation.as_ref().map_or(&[][..], |one| &one.regions);
+            let fixed = [known, before].concat();
+            let scored = self.score_additions(&self.fixed_regions(&fixed), likelihood);
+            let (scored, _) = scored.into_iter().find(|(scored, _)| scored.region == region)?;
+            explanation = Some(match explanation {
+                None => Explanation::of_one(&scored),
+                Some(before) => before.with(&scored),
+            });
+        }
+        Some(self.extended(known, explanation?, likelihood))
+    }
+
+    /// Adds the best further fault to two, if it gains enough.
+    fn extended(&self, known: &[Region], two: Explanation, likelihood: &mut Likelihood) -> Explanation {
+        if two.regions.len() >= MAX_FAULTS {
+            return two;
+        }
+        let fixed = [known, &two.regions].concat();
+        let Some(third) = self.best_addition(&fixed, likelihood) else {
+            return two;
+        };
+        let three = two.with(&third);
+        if three.score - two.score > MIN_ADDITIONAL_GAIN {
+            three
+        } else {
+            two
+        }
     }
 
     /// Returns the region whose paths are those of two regions of one kind, if there is one. The two directions between two

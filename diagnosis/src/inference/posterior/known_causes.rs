@@ -13,8 +13,62 @@ use crate::{
 const MIN_KNOWN_GAIN: f64 = 0.5;
 
 impl Comparison<'_> {
+    /// Returns the known causes that explain a part of the subject's failures, and the posterior over one further fault beside
+    /// them.
+    ///
+    /// What a further fault does can hide a known cause, or one of its directions. So further known causes are selected beside
+    /// the likeliest further fault, and used if the two explain more.
+    pub(crate) fn beside_known(
+        &self,
+        known: &[Region],
+        likelihood: &mut Likelihood,
+    ) -> (Vec<Region>, Posterior) {
+        let explaining = self.explaining(known, likelihood);
+        let posterior = self.posterior_given(&explaining, likelihood);
+        let further = posterior.best().region;
+        if known.is_empty() || further == Region::Healthy {
+            return (explaining, posterior);
+        }
+        let base = [explaining.as_slice(), &[further]].concat();
+        let added = self.explaining_beside(&base, known, likelihood);
+        if added.is_empty() {
+            return (explaining, posterior);
+        }
+        let all = [explaining.as_slice(), &added].concat();
+        // The known causes need no prior, so that "no further fault" has the ones that fit it best.
+        let beside_all = self.posterior_with_none(&all, Some(&posterior.scored[0]), likelihood);
+        if beside_all.best().score() > posterior.best().score() + MIN_KNOWN_GAIN {
+            (all, beside_all)
+        } else {
+            (explaining, posterior)
+        }
+    }
+
+    /// Returns the score of the best explanation by known causes and at most one further fault, which may explain what a known
+    /// cause seemed to explain.
+    pub(crate) fn best_score(&self, known: &[Region], likelihood: &mut Likelihood) -> f64 {
+        let (_, posterior) = self.beside_known(known, likelihood);
+        let best = posterior.best();
+        if known.is_empty() || best.region == Region::Healthy {
+            return best.score();
+        }
+        let others = self.explaining_beside(&[best.region], known, likelihood);
+        let beside_others = self.posterior_given(&others, likelihood);
+        best.score().max(beside_others.best().score())
+    }
+
     /// Returns the known causes that explain the subject's failures, in the order of what each adds to the previous ones.
     pub(crate) fn explaining(&self, known: &[Region], likelihood: &mut Likelihood) -> Vec<Region> {
+        self.explaining_beside(&[], known, likelihood)
+    }
+
+    /// Returns the known causes that explain the failures beside other regions, in the order of what each adds.
+    fn explaining_beside(
+        &self,
+        others: &[Region],
+        known: &[Region],
+        likelihood: &mut Likelihood,
+    ) -> Vec<Region> {
         // What goes wrong on the way to a front shows behind it as missing answers, not as errors.
         let unanswered = self.data.mostly_unanswered();
         let touches_failure = |region: &Region| {
@@ -24,11 +78,12 @@ impl Comparison<'_> {
             let shares = self.data.shares(*region, self.paths);
             self.data.has_failures(&shares)
         };
-        let mut left: Vec<Region> = known.iter().copied().filter(touches_failure).collect();
-        let mut chosen = Vec::new();
+        let left = known.iter().copied().filter(|region| !others.contains(region));
+        let mut left: Vec<Region> = left.filter(touches_failure).collect();
         if left.is_empty() {
-            return chosen;
+            return Vec::new();
         }
+        let mut chosen = others.to_vec();
         let mut best = self.ln_evidence(&chosen, likelihood);
         while !left.is_empty() {
             let mut next: Option<(f64, usize)> = None;
@@ -46,7 +101,7 @@ impl Comparison<'_> {
             best = evidence;
             chosen.push(left.remove(i));
         }
-        chosen
+        chosen.split_off(others.len())
     }
 
     /// Returns the ln likelihood of counts and kinds, given a set of regions.
@@ -58,6 +113,14 @@ impl Comparison<'_> {
 }
 
 impl Posterior {
+    /// Returns the likeliest region; [`Region::Healthy`] is "no further fault".
+    pub(crate) fn best(&self) -> &ScoredRegion {
+        let later = self.scored.iter().skip(1);
+        later.fold(&self.scored[0], |best, one| {
+            if one.score() > best.score() { one } else { best }
+        })
+    }
+
     /// Returns how much a region gains over "no further fault", in nats. `None` if it was not compared: it contains no
     /// failure, or is one of the fixed regions.
     pub(crate) fn gain(&self, region: Region) -> Option<f64> {

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion};
 use crate::{
-    evidence::weights::to_probes,
     inference::{
         candidates::CandidateHypothesis,
         failure_kinds::KindLikelihoods,
-        likelihood::{Likelihood, ShareGroups, log_sum_exp},
+        likelihood::{Likelihood, ShareGroups, ln_max_likelihood, log_sum_exp},
         prior::P_FAULT,
         union_shares::UnionCell,
     },
@@ -54,7 +53,7 @@ impl Comparison<'_> {
             let entry = ScoredRegion {
                 region,
                 ln_prior: candidate.hypothesis.ln_prior,
-                ln_pooled: candidate.hypothesis.ln_pooled,
+                ln_pooled: 0.0,
                 ln_marginal: ln_m(fixed.of_cells.groups(self.data, &union), likelihood),
                 ln_kinds: self.ln_kinds(fixed, Some(candidate), &mut kinds),
                 probability: 0.0,
@@ -62,15 +61,13 @@ impl Comparison<'_> {
             scored.push((entry, &candidate.shares));
             unions.push(union);
         }
-        if !fixed.regions().is_empty() {
-            self.refine_scores(fixed, &mut scored, &unions, likelihood);
-        }
+        self.refine_scores(fixed, &mut scored, &unions, likelihood);
         scored
     }
 
-    /// Computes the two expensive terms, needed only next to fixed regions: the evidence of the other subjects
-    /// beyond those regions, and the marginal likelihood with separate rates. They are computed only for regions
-    /// that may become the best, in descending order of an upper bound of their score.
+    /// Computes the two expensive terms: the evidence of the other subjects beyond the fixed regions, and, next to one fixed
+    /// region, the marginal likelihood with separate rates. They are computed only for regions that may become the best, in
+    /// descending order of an upper bound of their score.
     fn refine_scores(
         &self,
         fixed: &FixedRegions,
@@ -79,32 +76,44 @@ impl Comparison<'_> {
         likelihood: &mut Likelihood,
     ) {
         let own_rates = self.separate_rates && fixed.regions().len() == 1;
-        let shares = |region: Region| self.pool.is_some_and(|pool| pool.shares(region));
-        let global: Vec<Region> = fixed.regions().iter().copied().filter(|r| shares(*r)).collect();
-        let pool = self.pool.filter(|pool| !pool.is_empty() && !global.is_empty());
+        let pool = self.pool.filter(|pool| !pool.is_empty()).map(|pool| {
+            let regions = fixed.regions().iter().copied();
+            let shared: Vec<Region> = regions.filter(|region| pool.shares(*region)).collect();
+            let base = pool.baseline(&shared, likelihood);
+            (pool, base)
+        });
         if !own_rates && pool.is_none() {
             return;
         }
+        let max_pooled = pool.as_ref().map_or(0.0, |(_, base)| base.max_gain());
+        // A region without failures of this subject is no explanation, whatever fails in the others.
+        let pool_of = |region: Region, shares: &[(usize, PathShare)]| {
+            let pool = pool.as_ref().filter(|(pool, _)| pool.shares(region));
+            pool.filter(|_| self.data.has_failures(shares))
+        };
         let mut order: Vec<(f64, usize)> = Vec::new();
-        for (i, ((entry, _), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+        for (i, ((entry, shares), union)) in scored.iter().skip(1).zip(unions).enumerate() {
+            let pooled = pool_of(entry.region, shares).map_or(0.0, |_| max_pooled);
             let most = if own_rates {
                 let groups = fixed.of_cells.pair_groups(self.data, union);
-                ln_max_likelihood(groups.values())
+                ln_max_likelihood(groups.values().copied())
             } else {
                 entry.ln_marginal
             };
-            let pooled = entry.ln_pooled.max(0.0);
             order.push((entry.ln_prior + pooled + most + entry.ln_kinds, i));
         }
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut best = scored[0].0.score();
-        let mut base = None;
+        // As many as there are must not add up to a considerable probability.
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of regions stay far below 2^53"
+        )]
+        let margin = PRUNING_MARGIN + libm::log(order.len() as f64);
         for (most, i) in order {
-            let (entry, _) = &mut scored[i + 1];
-            if most + PRUNING_MARGIN < best {
-                // Keeps the evidence against it from the other subjects, drops the evidence for it.
-                entry.ln_pooled = entry.ln_pooled.min(0.0);
-                continue;
+            let (entry, shares) = &mut scored[i + 1];
+            if most + margin < best {
+                break;
             }
             if own_rates {
                 // Equal prior odds for one common rate and for separate rates.
@@ -112,8 +121,7 @@ impl Comparison<'_> {
                 let ln_own = likelihood.ln_marginal_pair(&groups);
                 entry.ln_marginal = log_sum_exp(&[entry.ln_marginal, ln_own]) - std::f64::consts::LN_2;
             }
-            if let Some(pool) = pool.filter(|pool| pool.shares(entry.region)) {
-                let base = base.get_or_insert_with(|| pool.baseline(&global, likelihood));
+            if let Some((pool, base)) = pool_of(entry.region, shares) {
                 entry.ln_pooled = pool.ln_gain(base, entry.region, likelihood);
             }
             best = best.max(entry.score());
@@ -131,23 +139,4 @@ impl Comparison<'_> {
             .kinds
             .ln_likelihood(self.data, joined, self.paths, likelihoods)
     }
-}
-
-/// Returns the ln likelihood of the counts with a maximum-likelihood rate per group: an upper bound for every
-/// model.
-fn ln_max_likelihood<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
-    let ln_share = |part: f64, all: f64| {
-        if part > 0.0 {
-            part * libm::log(part / all)
-        } else {
-            0.0
-        }
-    };
-    groups
-        .map(|(failures, successes)| {
-            let (failures, successes) = (to_probes(*failures), to_probes(*successes));
-            let all = failures + successes;
-            ln_share(failures, all) + ln_share(successes, all)
-        })
-        .sum()
 }
