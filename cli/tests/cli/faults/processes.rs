@@ -203,17 +203,20 @@ impl Processes {
 
     /// Sums the series of whole numbers with this prefix.
     pub(super) async fn metric(&self, prefix: &str) -> u64 {
-        let text = self.text("/metrics").await.unwrap_or_default();
-        let values = text.lines().filter(|line| line.starts_with(prefix));
-        values
-            .filter_map(|line| {
-                line.rsplit_once(' ')?
-                    .1
-                    .trim_end_matches(".0")
-                    .parse::<u64>()
-                    .ok()
-            })
-            .sum()
+        sum_of_series(&self.text("/metrics").await.unwrap_or_default(), prefix)
+    }
+
+    /// Sums the series of whole numbers with this prefix of the prober on a node.
+    pub(super) async fn prober_metric(&self, node: &str, prefix: &str) -> u64 {
+        let log = fs::read_to_string(self.log(node)).unwrap();
+        let address = log
+            .lines()
+            .find_map(|line| line.split_once("echo="))
+            .expect("the log says where the prober answers")
+            .1;
+        let request = self.client.get(format!("http://{address}/metrics"));
+        let text = request.send().await.unwrap().text().await.unwrap();
+        sum_of_series(&text, prefix)
     }
 
     /// Waits until something is named.
@@ -251,6 +254,19 @@ impl Processes {
         })
         .await;
     }
+}
+
+fn sum_of_series(text: &str, prefix: &str) -> u64 {
+    let values = text.lines().filter(|line| line.starts_with(prefix));
+    values
+        .filter_map(|line| {
+            line.rsplit_once(' ')?
+                .1
+                .trim_end_matches(".0")
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
 }
 
 /// Returns the states of a target's cells.
