@@ -180,9 +180,9 @@ fn required_permissions(config: &Config) -> Vec<RequiredPermission> {
             None,
         );
     }
-    let checkpoint = match &config.checkpoint {
-        Some(CheckpointOptions::ConfigMap(key)) => Some(key),
-        Some(CheckpointOptions::File(_)) | None => None,
+    let checkpoint = match (&config.checkpoint_file, &config.checkpoint) {
+        (None, Some(CheckpointOptions::ConfigMap(key))) => Some(key),
+        _ => None,
     };
     let published = config.tls.iter().flat_map(|tls| &tls.publish_to);
     let config_maps = published

@@ -43,6 +43,9 @@ pub(super) fn checkpoint_storage(
     store: &StoreHandle,
     hold: Option<&Arc<StoreHold>>,
 ) -> Result<CheckpointStorage, StartError> {
+    if let Some(path) = &config.checkpoint_file {
+        return Ok(CheckpointStorage::File(path.clone()));
+    }
     Ok(match (&config.checkpoint, hold) {
         (Some(CheckpointOptions::ConfigMap(key)), _) => CheckpointStorage::ConfigMap {
             client: prober_listener

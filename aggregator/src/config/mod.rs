@@ -96,6 +96,8 @@ pub struct Config {
     pub(crate) notify: NotifyOptions,
     /// Storage of the checkpoint; if absent, the store, if there is one.
     pub checkpoint: Option<CheckpointOptions>,
+    /// File of the checkpoint from the command line, instead of `checkpoint`.
+    pub(crate) checkpoint_file: Option<PathBuf>,
     /// Interval of renewal forecasts per name; `None` disables them.
     pub(crate) forecast_interval: Option<Micros>,
     /// Buckets of the phases' durations in `/metrics`.
@@ -169,6 +171,7 @@ impl Config {
             actions_config_map: None,
             notify: NotifyOptions::default(),
             checkpoint: None,
+            checkpoint_file: None,
             forecast_interval: Some(forecast::DEFAULT_INTERVAL),
             histogram_buckets: HistogramBuckets::default(),
             replicas: None,
@@ -245,9 +248,7 @@ impl Config {
     /// Writes the checkpoint to a file, if one is given.
     #[must_use]
     pub fn with_checkpoint_file(mut self, file: Option<PathBuf>) -> Self {
-        if let Some(file) = file {
-            self.checkpoint = Some(CheckpointOptions::File(file));
-        }
+        self.checkpoint_file = file;
         self
     }
 

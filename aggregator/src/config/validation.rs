@@ -140,6 +140,7 @@ impl Config {
                 actions_config_map,
                 notify,
                 checkpoint,
+                checkpoint_file: None,
                 forecast_interval: forecast,
                 histogram_buckets: raw.metrics.unwrap_or_default().histogram_buckets(),
                 replicas,

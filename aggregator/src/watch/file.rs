@@ -275,6 +275,20 @@ mod tests {
             notes,
             ["configuration: listen changed; it takes effect after a restart"]
         );
+        write(
+            "allowedHosts: [status.example.test]\ncheckpoint: {file: state.json}\nmetrics: {classicBuckets: false}\n\
+             tenants: {maxTargets: 3}\n",
+        );
+        let state = followed.until(|state| state.notes.len() == 4).await;
+        let notes: Vec<&str> = state
+            .notes
+            .iter()
+            .filter_map(|note| {
+                note.text
+                    .strip_suffix(" changed; it takes effect after a restart")
+            })
+            .collect();
+        assert_eq!(notes, ["allowedHosts", "tenants", "metrics", "checkpoint"]);
         write("");
         followed.until(|state| state.notes.is_empty()).await;
         followed.stop().await;

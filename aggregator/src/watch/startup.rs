@@ -21,26 +21,59 @@ impl StartupConfig {
 
     /// Returns a note for each section of a newer configuration that needs a restart.
     pub(super) fn restart_notes(&self, now: &Config) -> Vec<SourceNote> {
+        // Every field is listed, so that a new one cannot be forgotten.
+        let Config {
+            listen,
+            token,
+            tls,
+            identity,
+            access,
+            custom_resources,
+            allowed_hosts,
+            runs,
+            tenants,
+            challenges,
+            links,
+            actions_config_map,
+            notify,
+            checkpoint,
+            forecast_interval,
+            histogram_buckets,
+            replicas,
+            store,
+            source,
+            // In effect at once.
+            interval: _,
+            timeout: _,
+            initial_topology: _,
+            // Not from the file.
+            checkpoint_file: _,
+            client: _,
+            prober_pods: _,
+            environment: _,
+            record: _,
+        } = now;
         let was = &self.config;
         [
-            ("listen", was.listen == now.listen),
-            ("topology", was.source.kubernetes == now.source.kubernetes),
-            ("tokenFile", was.token == now.token),
-            ("tls", was.tls == now.tls),
-            ("identity", was.identity == now.identity),
-            ("access", was.access == now.access),
-            ("customResources", was.custom_resources == now.custom_resources),
-            ("runs", was.runs == now.runs),
-            ("challenges", was.challenges == now.challenges),
-            ("replicas", was.replicas == now.replicas),
-            ("links", was.links == now.links),
-            ("notify", was.notify == now.notify),
-            (
-                "incidentActions",
-                was.actions_config_map == now.actions_config_map,
-            ),
-            ("forecast", was.forecast_interval == now.forecast_interval),
-            ("store", was.store == now.store),
+            ("listen", was.listen == *listen),
+            ("topology", was.source.kubernetes == source.kubernetes),
+            ("tokenFile", was.token == *token),
+            ("tls", was.tls == *tls),
+            ("identity", was.identity == *identity),
+            ("access", was.access == *access),
+            ("customResources", was.custom_resources == *custom_resources),
+            ("allowedHosts", was.allowed_hosts == *allowed_hosts),
+            ("runs", was.runs == *runs),
+            ("tenants", was.tenants == *tenants),
+            ("challenges", was.challenges == *challenges),
+            ("replicas", was.replicas == *replicas),
+            ("links", was.links == *links),
+            ("notify", was.notify == *notify),
+            ("incidentActions", was.actions_config_map == *actions_config_map),
+            ("forecast", was.forecast_interval == *forecast_interval),
+            ("metrics", was.histogram_buckets == *histogram_buckets),
+            ("checkpoint", was.checkpoint == *checkpoint),
+            ("store", was.store == *store),
         ]
         .into_iter()
         .filter(|(_, same)| !same)
