@@ -48,10 +48,11 @@ pub(super) fn targets(
             continue;
         }
         note_origin(claim, services, notes);
+        let entry = claim.entry.as_ref().and_then(|entry| services.all.get(entry));
         let target = TargetSpec {
             expect_status: claim.annotations.expect.clone(),
             interval_ms: claim.annotations.interval_ms,
-            pending: claim.annotations.pending,
+            pending: claim.annotations.pending || entry.is_some_and(|entry| entry.refuses_nodes),
             extra_roots: claim
                 .annotations
                 .extra_roots
@@ -63,8 +64,7 @@ pub(super) fn targets(
             notes.add_publisher(&claim.owner, known.id);
         }
         if let Some(service) = &claim.entry {
-            let found = services.all.get(service);
-            let port = found.and_then(|found| found.entry_port(claim.port));
+            let port = entry.and_then(|entry| entry.entry_port(claim.port));
             hosts.published.push(PublishedSpec {
                 target,
                 service: service.clone(),

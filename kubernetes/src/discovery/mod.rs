@@ -20,6 +20,7 @@ mod policies;
 mod prune;
 mod service_targets;
 mod services;
+mod source_ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
 

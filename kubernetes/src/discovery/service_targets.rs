@@ -91,7 +91,9 @@ fn add_load_balancer(found: &ConvertedService<'_>, published: &mut Vec<Published
     let names = found.balancer_names().map(ToOwned::to_owned);
     for address in addresses.chain(names) {
         for port in &found.spec.ports {
-            published.push(target_at(&found.spec, port, &format!("{address}:{}", port.port)));
+            let mut target = target_at(&found.spec, port, &format!("{address}:{}", port.port));
+            target.target.pending |= found.refuses_nodes;
+            published.push(target);
         }
     }
 }
@@ -132,6 +134,7 @@ fn target_at(spec: &ServiceSpec, port: &PortSpec, authority: &str) -> PublishedS
     PublishedSpec {
         target: TargetSpec {
             interval_ms: probe.interval_ms,
+            pending: probe.pending,
             ..target
         },
         service: spec.key(),

@@ -16,6 +16,7 @@ use super::{
     endpoints::{ServiceSlices, endpoints, is_tcp, target_port},
     notes::NoteCollector,
     policies::{by_namespace, selecting_policies},
+    source_ranges::refuses_all,
 };
 use crate::{
     cluster::ClusterState,
@@ -36,6 +37,8 @@ pub(super) struct ConvertedService<'a> {
     uses_host_network: bool,
     /// The Service's Pods belong to Jobs, and none of them is serving.
     pub(super) between_jobs: bool,
+    /// `loadBalancerSourceRanges` contain no address of a node, so that a balancer that enforces them refuses the probers.
+    pub(super) refuses_nodes: bool,
 }
 
 impl ConvertedService<'_> {
@@ -117,6 +120,14 @@ impl<'a> ServiceIndex<'a> {
                     .as_ref()
                     .and_then(|all| selecting_policies(all, key, object));
                 found.release_taken_addresses(&mut taken, collector);
+                found.refuses_nodes = refuses_all(object, services.nodes.keys());
+                if found.refuses_nodes {
+                    collector.add(
+                        found.label(),
+                        "its loadBalancerSourceRanges contain no address of a node; its load balancer is not in service for the \
+                         probers until one of them gets an answer",
+                    );
+                }
                 services.add(found);
             }
         }
@@ -306,6 +317,7 @@ fn convert<'a>(
         annotations: wish,
         uses_host_network: false,
         between_jobs: false,
+        refuses_nodes: false,
     })
 }
 

@@ -47,12 +47,12 @@ pub(super) fn cluster(yaml: &str) -> ClusterState {
 }
 
 #[derive(Serialize)]
-struct Discovered {
-    spec: TopologySpec,
-    notes: Vec<SourceNote>,
+pub(super) struct Discovered {
+    pub(super) spec: TopologySpec,
+    pub(super) notes: Vec<SourceNote>,
 }
 
-fn discovered(yaml: &str, defaults: TargetDefaults) -> Discovered {
+pub(super) fn discovered(yaml: &str, defaults: TargetDefaults) -> Discovered {
     let mut notes = NoteCollector::default();
     let spec = discover(&cluster(yaml), defaults, &mut JobServices::default(), &mut notes);
     Discovered {
@@ -61,7 +61,7 @@ fn discovered(yaml: &str, defaults: TargetDefaults) -> Discovered {
     }
 }
 
-fn topology(yaml: &str) -> Topology {
+pub(super) fn topology(yaml: &str) -> Topology {
     Topology::try_from(discovered(yaml, TargetDefaults::Published).spec).unwrap()
 }
 
@@ -72,6 +72,33 @@ fn targets(topology: &Topology) -> Vec<String> {
 #[test]
 fn a_cluster_becomes_nodes_services_and_targets_with_entry_and_origin() {
     insta::assert_yaml_snapshot!("shop", discovered(SHOP, TargetDefaults::Published));
+}
+
+#[test]
+fn a_pending_service_is_pending_at_its_load_balancer_and_by_its_headless_name() {
+    let yaml = r#"
+- kind: Service
+  metadata: {namespace: shop, name: web, annotations: {parallax.dev/pending: "true"}}
+  spec: {type: LoadBalancer, clusterIPs: [10.96.0.60], ports: [{name: http, port: 80}]}
+  status: {loadBalancer: {ingress: [{ip: 203.0.113.10}]}}
+- kind: Service
+  metadata: {namespace: shop, name: peers, annotations: {parallax.dev/pending: "true"}}
+  spec: {type: ClusterIP, clusterIP: None, clusterIPs: [None], ports: [{name: http, port: 80, targetPort: 8080}]}
+"#;
+    let topology = topology(yaml);
+    for target in [
+        "http://203.0.113.10/",
+        "http://peers.shop.svc:8080/",
+        "http://10.96.0.60:80/",
+    ] {
+        let mut all = topology.targets().iter();
+        let found = all.find(|(id, _)| id.to_string() == target);
+        assert!(
+            found.is_some_and(|(_, found)| found.target.pending),
+            "{target}: {:?}",
+            targets(&topology)
+        );
+    }
 }
 
 #[test]

@@ -143,6 +143,7 @@ tolerant!(pub(crate) ServiceSpec {
     external_traffic_policy: String,
     internal_traffic_policy: String,
     health_check_node_port: i64,
+    load_balancer_source_ranges: Vec<String>,
     selector: BTreeMap<String, String>,
     ports: Vec<ServicePort>,
 });

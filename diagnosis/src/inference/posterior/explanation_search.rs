@@ -7,7 +7,6 @@ use crate::{inference::likelihood::Likelihood, regions::Region};
 const SEARCH_STARTS: usize = 6;
 /// Minimum gain of an additional fault, in nats, after its prior.
 const MIN_ADDITIONAL_GAIN: f64 = 3.0;
-
 /// Maximum number of faults of an explanation.
 const MAX_FAULTS: usize = 3;
 
@@ -56,7 +55,7 @@ impl Comparison<'_> {
         let Some(mut best) = self.search_from_best(known, single, likelihood) else {
             return Vec::new();
         };
-        if let Some(before) = self.search_from_named(known, named, likelihood)
+        if let Some(before) = self.search_from_named((known, named), single, likelihood)
             && before.score > best.score
         {
             best = before;
@@ -124,8 +123,8 @@ impl Comparison<'_> {
     /// Searches from the regions that the subject has named.
     fn search_from_named(
         &self,
-        known: &[Region],
-        named: &[Region],
+        (known, named): (&[Region], &[Region]),
+        single: &Posterior,
         likelihood: &mut Likelihood,
     ) -> Option<Explanation> {
         let is_compared = |region: &&Region| {
@@ -136,21 +135,19 @@ impl Comparison<'_> {
         let mut regions: Vec<Region> = named.iter().filter(is_compared).copied().collect();
         regions.sort_unstable();
         regions.dedup();
-        if !(2..=MAX_FAULTS).contains(&regions.len()) {
+        let (first, others) = regions.split_first()?;
+        if others.is_empty() || regions.len() > MAX_FAULTS {
             return None;
         }
-        let mut explanation: Option<Explanation> = None;
-        for region in regions {
-            let before = explanation.as_ref().map_or(&[][..], |one| &one.regions);
-            let fixed = [known, before].concat();
+        let scored = single.scored.iter().find(|scored| scored.region == *first)?;
+        let mut explanation = Explanation::of_one(scored);
+        for region in others {
+            let fixed = [known, &explanation.regions].concat();
             let scored = self.score_additions(&self.fixed_regions(&fixed), likelihood);
-            let (scored, _) = scored.into_iter().find(|(scored, _)| scored.region == region)?;
-            explanation = Some(match explanation {
-                None => Explanation::of_one(&scored),
-                Some(before) => before.with(&scored),
-            });
+            let (scored, _) = scored.into_iter().find(|(scored, _)| scored.region == *region)?;
+            explanation = explanation.with(&scored);
         }
-        Some(self.extended(known, explanation?, likelihood))
+        Some(self.extended(known, explanation, likelihood))
     }
 
     /// Adds the best further fault to two, if it gains enough.
