@@ -74,10 +74,10 @@ mod tests {
             assert!(pending(admitting).is_empty(), "{admitting}");
         }
         let notes = behind_ranges("[198.51.100.0/24]").notes;
-        let noted = notes
+        let about_ranges = notes
             .iter()
             .filter(|note| note.text.contains("loadBalancerSourceRanges"));
-        let objects: Vec<&str> = noted.map(|note| note.object.as_str()).collect();
+        let objects: Vec<&str> = about_ranges.map(|note| note.object.as_str()).collect();
         assert_eq!(objects, ["Service ingress/edge", "Service ingress/other"]);
     }
 }
