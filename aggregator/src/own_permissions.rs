@@ -180,13 +180,13 @@ fn required_permissions(config: &Config) -> Vec<RequiredPermission> {
             None,
         );
     }
-    let checkpoint = match (&config.checkpoint_file, &config.checkpoint) {
-        (None, Some(CheckpointOptions::ConfigMap(key))) => Some(key),
-        _ => None,
+    let checkpoint = match config.checkpoint_options() {
+        Some(CheckpointOptions::ConfigMap(key)) => Some(key),
+        Some(CheckpointOptions::File(_)) | None => None,
     };
     let published = config.tls.iter().flat_map(|tls| &tls.publish_to);
     let config_maps = published
-        .chain(checkpoint)
+        .chain(&checkpoint)
         .chain(&config.actions_config_map)
         .chain(&config.notify.outbox_config_map);
     for key in config_maps {

@@ -43,18 +43,15 @@ pub(super) fn checkpoint_storage(
     store: &StoreHandle,
     hold: Option<&Arc<StoreHold>>,
 ) -> Result<CheckpointStorage, StartError> {
-    if let Some(path) = &config.checkpoint_file {
-        return Ok(CheckpointStorage::File(path.clone()));
-    }
-    Ok(match (&config.checkpoint, hold) {
+    Ok(match (config.checkpoint_options(), hold) {
         (Some(CheckpointOptions::ConfigMap(key)), _) => CheckpointStorage::ConfigMap {
             client: prober_listener
                 .client()
                 .cloned()
                 .ok_or(StartError::NoApiServerForCheckpoint)?,
-            key: key.clone(),
+            key,
         },
-        (Some(CheckpointOptions::File(path)), _) => CheckpointStorage::File(path.clone()),
+        (Some(CheckpointOptions::File(path)), _) => CheckpointStorage::File(path),
         (None, Some(hold)) => CheckpointStorage::Store {
             store: store.clone(),
             _hold: Arc::clone(hold),

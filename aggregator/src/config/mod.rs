@@ -252,6 +252,12 @@ impl Config {
         self
     }
 
+    /// Returns the storage of the checkpoint: that of the command line, otherwise that of the file.
+    pub(crate) fn checkpoint_options(&self) -> Option<CheckpointOptions> {
+        let file = self.checkpoint_file.clone().map(CheckpointOptions::File);
+        file.or_else(|| self.checkpoint.clone())
+    }
+
     /// Returns the initial topology.
     #[must_use]
     pub fn topology(&self) -> &Arc<Topology> {

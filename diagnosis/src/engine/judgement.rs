@@ -270,7 +270,7 @@ impl Engine {
         let paths = self.subject_paths(unit, &cells.all);
         let mut scored = |engine: &mut Self, cells: &WindowCells| {
             let input = engine.judgement_input(unit, start, cells.clone(), facts, likelihood);
-            (input.best_score(known, likelihood), input)
+            (input.comparison().best_score(known, likelihood), input)
         };
         let mut chosen = None;
         if paths.resolver_pods.len() > 1 {

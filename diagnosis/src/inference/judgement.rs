@@ -82,11 +82,6 @@ impl JudgementInput {
         self
     }
 
-    /// The score of the best explanation by the known causes and at most one further fault.
-    pub(crate) fn best_score(&self, known: &[Region], l: &mut Likelihood) -> f64 {
-        self.comparison().best_score(known, l)
-    }
-
     /// The first round in which a fault beside the known causes may have caused failures.
     pub(crate) fn onset(&self) -> Round {
         self.data.periods().onset.unwrap_or(self.start)

@@ -43,6 +43,10 @@ use trial::TrialReader;
 ///    after addresses.
 /// 8. A client that fails may reach the Pods of its own node, failures of a client that go on for rounds are no
 ///    stall, and an echo to a Pod that is no longer the prober of its node is no evidence.
+/// 9. A fault that lasts is not its own background, a host knows the links from its entries to its origins, and a region that many
+///    reports confirmed is replaced only after several reports in a row.
+/// 10. Known causes are selected beside the further fault, too, the search for several faults starts from what incidents name, and
+///     cells with share zero count as unaffected.
 pub const ENGINE_VERSION: u32 = 10;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -137,9 +137,11 @@ impl Engine {
                 }
             }
         }
+        // One for all suspected regions: it keeps what was computed for the other subjects.
+        let mut likelihood = Likelihood::default();
         let cause = pending
             .into_iter()
-            .find(|suspected| may_be_explained(judgement, finding, *suspected));
+            .find(|suspected| may_be_explained(judgement, finding, *suspected, &mut likelihood));
         let state = self.judgement.units.get_mut(unit)?;
         match cause {
             None => {
@@ -183,24 +185,24 @@ fn may_be_explained(
     judgement: &Judgement,
     finding: &ExplainedRegion,
     (region, suspicion): (Region, Suspicion),
+    likelihood: &mut Likelihood,
 ) -> bool {
     let problem = judgement.input.comparison();
-    let mut likelihood = Likelihood::default();
     let beside_known = |region: Region| [judgement.known.as_slice(), &[region]].concat();
     let mut scored = judgement.posterior.scored.iter();
     let own = scored.find(|scored| scored.region == finding.region);
     if let (Suspicion::Possible(probability), Some(own)) = (suspicion, own) {
-        let named = problem.ln_marginal(&beside_known(finding.region), &mut likelihood);
-        let suspected = problem.ln_marginal(&beside_known(region), &mut likelihood);
+        let named = problem.ln_marginal(&beside_known(finding.region), likelihood);
+        let suspected = problem.ln_marginal(&beside_known(region), likelihood);
         let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - suspected;
         if 1.0 / (1.0 + libm::exp(-ln_odds)) >= MIN_CLASS_MASS {
             return false;
         }
     }
-    if problem.explaining(&[region], &mut likelihood).is_empty() {
+    if problem.explaining(&[region], likelihood).is_empty() {
         return false;
     }
-    let given = problem.posterior_given(&beside_known(region), &mut likelihood);
+    let given = problem.posterior_given(&beside_known(region), likelihood);
     given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
 }
 

@@ -47,12 +47,15 @@ impl Comparison<'_> {
     /// Returns the score of the best explanation by known causes and at most one further fault, which may explain what a known
     /// cause seemed to explain.
     pub(crate) fn best_score(&self, known: &[Region], likelihood: &mut Likelihood) -> f64 {
-        let (_, posterior) = self.beside_known(known, likelihood);
+        let (explaining, posterior) = self.beside_known(known, likelihood);
         let best = posterior.best();
         if known.is_empty() || best.region == Region::Healthy {
             return best.score();
         }
         let others = self.explaining_beside(&[best.region], known, likelihood);
+        if others == explaining {
+            return best.score();
+        }
         let beside_others = self.posterior_given(&others, likelihood);
         best.score().max(beside_others.best().score())
     }
