@@ -51,6 +51,24 @@ fn each_alert_fires_and_stays_silent_as_its_cases_say() {
     );
 }
 
+/// The cases of every alert, with the committed rules at their place.
+fn cases() -> Value {
+    let text = fs::read_to_string(repository("dashboards/tests/alerts.test.yaml")).unwrap();
+    let mut cases: Value = serde_saphyr::from_str(&text).unwrap();
+    let rules = repository("dashboards/parallax.rules.yaml")
+        .canonicalize()
+        .unwrap();
+    cases["rule_files"] = vec![rules.to_str().unwrap()].into();
+    cases
+}
+
+/// Runs changed cases. JSON is YAML.
+fn run_cases(cases: &Value) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cases.test.yaml"), cases.to_string()).unwrap();
+    run_tool("promtool", folder.path(), &["test", "rules", "cases.test.yaml"]);
+}
+
 /// A series of a test case: the metric and its labels.
 fn parse_series(series: &str) -> (&str, Vec<(&str, &str)>) {
     let (metric, rest) = series.split_once('{').unwrap();
@@ -102,12 +120,7 @@ fn as_the_operator_scrapes(series: &str, honor_labels: bool) -> String {
 /// Runs the cases with the labels of the operator, without `honorLabels` only those with series that it changes. The alerts
 /// are the same: of the target's labels they have `job` and, if they are about one Pod, `instance`.
 fn run_cases_as_the_operator_scrapes(honor_labels: bool) {
-    let text = fs::read_to_string(repository("dashboards/tests/alerts.test.yaml")).unwrap();
-    let mut cases: Value = serde_saphyr::from_str(&text).unwrap();
-    let rules = repository("dashboards/parallax.rules.yaml")
-        .canonicalize()
-        .unwrap();
-    cases["rule_files"] = vec![rules.to_str().unwrap()].into();
+    let mut cases = cases();
     let mut changed = 0;
     let is_exported = |series: &str| series.contains("exported_namespace=");
     cases["tests"].as_array_mut().unwrap().retain_mut(|case| {
@@ -125,14 +138,7 @@ fn run_cases_as_the_operator_scrapes(honor_labels: bool) {
     assert!(changed > 500, "{changed}");
     let number = cases["tests"].as_array().unwrap().len();
     assert!(number >= if honor_labels { 40 } else { 5 }, "{number}");
-    let folder = tempfile::tempdir().unwrap();
-    // JSON is YAML.
-    fs::write(folder.path().join("operator.test.yaml"), cases.to_string()).unwrap();
-    run_tool(
-        "promtool",
-        folder.path(),
-        &["test", "rules", "operator.test.yaml"],
-    );
+    run_cases(&cases);
 }
 
 #[test]
@@ -149,6 +155,93 @@ fn each_alert_fires_and_stays_silent_if_the_operator_overrides_labels_of_series(
         return;
     }
     run_cases_as_the_operator_scrapes(false);
+}
+
+/// The same series or alerts of a second installation, in a namespace of its own.
+fn in_another_namespace(values: &Value) -> Value {
+    let text = values
+        .to_string()
+        .replace("parallax/parallax-", "other/parallax-");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The cases with the series of only one installation.
+fn cases_of_one_installation() -> Value {
+    let mut cases = cases();
+    let is_of_one = |case: &Value| {
+        let series = case["input_series"].to_string();
+        series.contains("parallax/parallax-") && !series.contains("cluster=")
+    };
+    cases["tests"].as_array_mut().unwrap().retain(is_of_one);
+    cases
+}
+
+/// The same series or alerts of an installation with the same name in another cluster.
+fn in_another_cluster(values: &Value) -> Value {
+    let text = values.to_string();
+    let text = text.replace("{job=", "{cluster=\\\"other\\\",job=");
+    serde_json::from_str(&text.replace("\"exp_labels\":{", "\"exp_labels\":{\"cluster\":\"other\",")).unwrap()
+}
+
+/// Runs the cases with the series of a second installation, which has the same fault.
+fn run_cases_twice(second: impl Fn(&Value) -> Value) {
+    let mut cases = cases_of_one_installation();
+    let mut expected = 0;
+    for case in cases["tests"].as_array_mut().unwrap() {
+        let added = second(&case["input_series"]);
+        let series = case["input_series"].as_array_mut().unwrap();
+        series.extend(added.as_array().unwrap().clone());
+        for alert in case["alert_rule_test"].as_array_mut().unwrap() {
+            let added = second(&alert["exp_alerts"]);
+            // An alert without a job says that nothing is scraped at all.
+            let has_job = |alert: &&Value| alert["exp_labels"]["job"].is_string();
+            let added: Vec<Value> = added
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(has_job)
+                .cloned()
+                .collect();
+            expected += added.len();
+            alert["exp_alerts"].as_array_mut().unwrap().extend(added);
+        }
+    }
+    assert!(expected > 30, "{expected}");
+    run_cases(&cases);
+}
+
+#[test]
+fn each_alert_fires_for_each_of_two_installations_with_the_same_fault() {
+    if is_skipped("each_alert_fires_for_each_of_two_installations_with_the_same_fault") {
+        return;
+    }
+    run_cases_twice(in_another_namespace);
+}
+
+#[test]
+fn each_alert_fires_for_each_of_two_clusters_with_the_same_fault() {
+    if is_skipped("each_alert_fires_for_each_of_two_clusters_with_the_same_fault") {
+        return;
+    }
+    run_cases_twice(in_another_cluster);
+}
+
+#[test]
+fn each_alert_fires_and_stays_silent_beside_a_healthy_installation() {
+    if is_skipped("each_alert_fires_and_stays_silent_beside_a_healthy_installation") {
+        return;
+    }
+    let mut cases = cases_of_one_installation();
+    let healthy = in_another_namespace(&cases["tests"][0]["input_series"]);
+    for case in cases["tests"].as_array_mut().unwrap() {
+        let series = case["input_series"].as_array_mut().unwrap();
+        series.extend(healthy.as_array().unwrap().clone());
+        // Without the job that the chart writes into this rule, an aggregator that was never scraped is not missed while another
+        // one is; `an_installation_of_the_chart_is_down_until_it_is_back_although_another_one_is_scraped` has it.
+        let alerts = case["alert_rule_test"].as_array_mut().unwrap();
+        alerts.retain(|alert| alert["alertname"] != "ParallaxAggregatorDown");
+    }
+    run_cases(&cases);
 }
 
 #[test]

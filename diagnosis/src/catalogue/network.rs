@@ -35,9 +35,22 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F22",
         title: "the network path drops large packets (MTU mismatch)",
         regions: PATHS,
-        profile: |_| [1.0, 0.1, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1, 0.1],
+        profile: |_| {
+            [
+                1.0,
+                0.1,
+                0.1,
+                0.1,
+                8.0,
+                kind_profiles::IMPOSSIBLE_KIND,
+                0.1,
+                0.1,
+                0.1,
+                0.1,
+            ]
+        },
         weight: |s| {
-            if s.share(&[KindClass::Stall, KindClass::Tls]) > 0.0 {
+            if s.share(&[KindClass::Stall]) > 0.0 {
                 1.0
             } else {
                 0.02

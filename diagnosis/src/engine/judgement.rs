@@ -253,7 +253,9 @@ impl Engine {
         let (rounds, failing) = self.failing_cells(own, controls, floor, false);
         let doubt = self.residual_doubt(unit);
         let named = self.incidents.named_together(unit);
-        let judgement = judge(cases, (&rounds, &failing), (&known, &named), doubt, likelihood)?;
+        let named_by_any = self.incidents.named_by_any(&named);
+        let regions = (known.as_slice(), named.as_slice(), named_by_any.as_slice());
+        let judgement = judge(cases, (&rounds, &failing), regions, doubt, likelihood)?;
         Some((judgement, failing))
     }
 
@@ -356,7 +358,8 @@ impl Engine {
         }
         let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
-            let pool = self.subject_pool(unit, start, &case.data.periods().known, likelihood);
+            // What other subjects have seen before the onset would contradict every cause that they share.
+            let pool = self.subject_pool(unit, case.onset(), &case.data.periods().known, likelihood);
             case.with_pool(pool)
         } else {
             case

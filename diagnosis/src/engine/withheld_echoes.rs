@@ -52,6 +52,11 @@ impl WithheldEchoes {
         self.nodes.get(&node)?.rounds.keys().next().copied()
     }
 
+    /// Returns the nodes to whose prober echoes are withheld.
+    pub(super) fn silent_nodes(&self) -> impl Iterator<Item = NodeIx> {
+        self.nodes.keys().copied()
+    }
+
     /// Returns the nodes whose prober fell silent in a round since `start`.
     fn silent_since(&self, start: Round) -> impl Iterator<Item = NodeIx> {
         let nodes = self.nodes.keys().copied();

@@ -5,11 +5,12 @@
 //! | resolve | the name |
 //! | connect | the front, once per client and round for all its hosts; `direct`: the endpoint |
 //! | TLS, request, first byte | the front (or endpoint) if nine in ten probes through it failed before the first byte; else the target |
+//! | certificate | the front (or endpoint) if the same holds for more than one host; else the target |
 //! | body, check | the target |
 //!
 //! The third row separates a fault of the front that shows after the handshake (a missing PROXY header) from one host
 //! whose application hangs or whose certificate is wrong: a front affects all of its hosts alike. A certificate
-//! therefore belongs to its host; server names are not a subject of their own in this version.
+//! therefore belongs to its host, also if that is the only one; server names are not a subject of their own in this version.
 //!
 //! A phase that was not reached is not observed.
 
@@ -270,7 +271,12 @@ impl ClientAttribution {
                     hosts.any(|(of, other)| Some(*of) == entry && Some(*other) != origin)
                 };
                 let is_about_origin = origin.is_some() && (direct || others_unresolved()) && is_shared();
-                !is_about_origin && mostly_silent(probes.iter().filter(compared))
+                let is_only_host = || {
+                    let mut compared = probes.iter().filter(compared);
+                    compared.all(|other| other.target == probe.target)
+                };
+                let is_about_host = presents_certificate(probe, world) && is_only_host();
+                !is_about_origin && !is_about_host && mostly_silent(probes.iter().filter(compared))
             };
             // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints
             // that never answered directly show nothing of what users see (they may require a PROXY header).
@@ -337,6 +343,12 @@ fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
         }
         Some((Phase::Body | Phase::Check, failure)) => ProbeStage::WrongResponse(failure),
     }
+}
+
+/// Reports whether a probe got a certificate, though a wrong one.
+fn presents_certificate(probe: &ResolvedProbe, world: &NameRegistry) -> bool {
+    let failure = probe.stage.failure();
+    failure.is_some_and(|(kind, _)| world.kinds.name(kind).is_wrong_certificate())
 }
 
 /// Reports whether at least nine in ten probes were silent: few faults affect every probe.

@@ -191,9 +191,7 @@ impl ClosedCells {
 
     /// Adds all cells to a sum.
     pub(crate) fn add_to(&self, sums: &mut RoundCells) {
-        for (key, counts) in self.iter() {
-            sums.entry(*key).or_default().add(counts);
-        }
+        add_sorted(sums, &self.cells.iter().collect::<Vec<_>>());
     }
 
     /// Adds the cells of the given clients or destinations to a sum.
@@ -211,9 +209,38 @@ impl ClosedCells {
             let near = |key: &CellKey| near.clients.contains(&key.client) || near.dests.contains(&key.dest);
             keys.filter(|(_, key)| near(key)).map(|(at, _)| at).collect()
         };
-        for (key, counts) in found.into_iter().map(|at| &self.cells[at]) {
+        let found: Vec<_> = found.into_iter().map(|at| &self.cells[at]).collect();
+        add_sorted(sums, &found);
+    }
+}
+
+/// A sum this many times larger than what is added is searched rather than traversed.
+const MUCH_LARGER: usize = 8;
+
+/// Adds cells in ascending order of their keys to a sum. Most rounds have the same cells, and traversing two sorted lists
+/// side by side is several times faster than a search for every cell.
+fn add_sorted(sums: &mut RoundCells, cells: &[&(CellKey, CellCounts)]) {
+    if sums.is_empty() {
+        *sums = cells.iter().map(|cell| (*cell).clone()).collect();
+        return;
+    }
+    if sums.len() > MUCH_LARGER * cells.len() {
+        for (key, counts) in cells {
             sums.entry(*key).or_default().add(counts);
         }
+        return;
+    }
+    let mut missing = Vec::new();
+    let mut known = sums.iter_mut().peekable();
+    for (key, counts) in cells {
+        while known.next_if(|(other, _)| *other < key).is_some() {}
+        match known.peek_mut() {
+            Some((other, sum)) if *other == key => sum.add(counts),
+            _ => missing.push((*key, counts)),
+        }
+    }
+    for (key, counts) in missing {
+        sums.insert(key, counts.clone());
     }
 }
 

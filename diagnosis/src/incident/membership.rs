@@ -104,6 +104,15 @@ impl IncidentLog {
         .collect()
     }
 
+    /// Returns the regions that a subject's incidents name, given what each of them names together, and those that other open
+    /// incidents name.
+    pub(crate) fn named_by_any(&self, own: &[Vec<Region>]) -> Vec<Region> {
+        let own = own.iter().filter_map(|class| class.first().copied());
+        let standing = self.tracked.iter().filter(|tracked| tracked.is_standing());
+        let all: BTreeSet<Region> = own.chain(standing.map(|tracked| tracked.region)).collect();
+        all.into_iter().collect()
+    }
+
     /// Returns the regions of open incidents that may cause failures of a subject, which did not name them.
     pub(crate) fn known_causes(
         &self,

@@ -12,7 +12,7 @@ use crate::{
         cells::{CellCounts, CellKey, Destination},
         weights::to_probes,
     },
-    ids::{KindIx, NodeIx, PodIx, class_index},
+    ids::{KindIx, NodeIx, PodIx, ZoneIx, class_index},
     regions::{
         Region,
         paths::SubjectPaths,
@@ -153,12 +153,12 @@ impl ComparisonData {
 
     /// Reports whether most failures are connections that opened and then stalled.
     pub(crate) fn mostly_stalls(&self) -> bool {
-        self.are_mostly(&[KindClass::Stall, KindClass::Tls])
+        self.are_mostly(&[KindClass::Stall])
     }
 
     /// Reports whether most failures are missing answers, as packet loss leaves them.
     pub(crate) fn mostly_unanswered(&self) -> bool {
-        self.are_mostly(&[KindClass::Timeout, KindClass::Stall, KindClass::Tls])
+        self.are_mostly(&[KindClass::Timeout, KindClass::Stall])
     }
 
     fn are_mostly(&self, classes: &[KindClass]) -> bool {
@@ -168,18 +168,37 @@ impl ComparisonData {
         2 * of_classes.map(|(_, weight)| weight).sum::<u64>() > all
     }
 
+    /// Reports whether any client may cross a region further on: an entry connects to its origins from any node with an entry,
+    /// whichever client asks. So does a balancer's node to the endpoints.
+    fn is_onward(region: Region, paths: &SubjectPaths) -> bool {
+        !paths.origin_pods.is_empty()
+            || paths.is_front_origin(region)
+            || (region.is_between_nodes() && paths.has_receiver_hop(None))
+    }
+
+    /// Reports whether a region may affect any cell. Most regions of a large cluster affect a few clients only, and this is
+    /// much cheaper than [`Self::shares`].
+    pub(crate) fn may_affect(&self, region: Region, paths: &SubjectPaths) -> bool {
+        let has_client = |node: NodeIx| self.by_client.contains_key(&node);
+        match region {
+            Region::Healthy => false,
+            Region::ClientVip(n) | Region::DnsClient(n) => has_client(n),
+            _ if Self::is_onward(region, paths) => true,
+            Region::Client(n) | Region::Pair(n, _) => has_client(n),
+            Region::Link(a, b) => has_client(a) || has_client(b),
+            _ => true,
+        }
+    }
+
     /// Returns the cells that a region may affect, in ascending order.
     fn candidate_cells(&self, region: Region, paths: &SubjectPaths) -> Vec<usize> {
-        // An entry connects to its origins from any node with an entry, whichever client asks. So does a balancer's node to the
-        // endpoints.
-        let is_onward = !paths.origin_pods.is_empty()
-            || paths.is_front_origin(region)
-            || (region.is_between_nodes() && paths.has_receiver_hop(None));
+        let of_client = |node: NodeIx| self.by_client.get(&node);
         let lists: [Option<&Vec<usize>>; 3] = match region {
             Region::Healthy => [None; 3],
-            Region::ClientVip(n) | Region::DnsClient(n) => [self.by_client.get(&n), None, None],
-            _ if is_onward => return (0..self.cells.len()).collect(),
-            Region::Client(n) | Region::Pair(n, _) => [self.by_client.get(&n), None, None],
+            Region::ClientVip(n) | Region::DnsClient(n) => [of_client(n), None, None],
+            _ if Self::is_onward(region, paths) => return (0..self.cells.len()).collect(),
+            Region::Client(n) | Region::Pair(n, _) => [of_client(n), None, None],
+            Region::Link(a, b) => [of_client(a), of_client(b), None],
             Region::Bnode(n) | Region::BnodeRemote(n) => {
                 // A probe whose endpoint is unknown can end only on a node that has an endpoint.
                 let floating = paths.local_nodes.contains(&n).then_some(&self.unknown_entry);
@@ -193,13 +212,31 @@ impl ComparisonData {
                 found.dedup();
                 return found;
             }
+            Region::Zone(from, _) => return self.cells_from_zones(&[from], paths),
+            Region::ZoneLink(a, b) => return self.cells_from_zones(&[a, b], paths),
             Region::Backend(pod) => {
+                let floating = paths.may_select(pod).then_some(&self.unknown_entry);
                 let questions = paths.resolver_pods.contains(&pod).then_some(&self.questions);
-                [self.by_pod.get(&pod), Some(&self.unknown_entry), questions]
+                [self.by_pod.get(&pod), floating, questions]
             }
             _ => return (0..self.cells.len()).collect(),
         };
         let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Returns the cells of clients in the zones, in ascending order.
+    fn cells_from_zones(&self, zones: &[ZoneIx], paths: &SubjectPaths) -> Vec<usize> {
+        let is_in_zones = |node: &NodeIx| {
+            paths
+                .mesh
+                .zones
+                .get(node)
+                .is_some_and(|zone| zones.contains(zone))
+        };
+        let clients = self.by_client.iter().filter(|(node, _)| is_in_zones(node));
+        let mut found: Vec<usize> = clients.flat_map(|(_, cells)| cells).copied().collect();
         found.sort_unstable();
         found
     }

@@ -10,7 +10,7 @@ use parallax_model::{Channel, KindClass};
 
 use super::{
     comparison_data::{ComparisonData, DataCell},
-    kind_profiles::{BACKGROUND, DNS, GATEWAY, KindProfile, ln_kinds, region_profile},
+    kind_profiles::{BACKGROUND, DNS, GATEWAY, GATEWAY_NETWORK, KindProfile, ln_kinds, region_profile},
 };
 use crate::{
     evidence::weights::to_probes,
@@ -189,12 +189,9 @@ fn failures(data: &ComparisonData, cells: &[usize]) -> u64 {
 /// Returns the profile of the kinds that a region produces on a group of channels. A fault on the way to an origin, or of
 /// the origin, shows as a failure of the entry, and one of a resolver Pod as a failure of names.
 fn profile_of(region: Region, group: usize, paths: &SubjectPaths) -> KindProfile {
-    let is_onward = match region {
-        Region::Backend(pod) => paths.origin_pods.contains(&pod) || paths.is_front_origin(region),
-        _ => region.is_between_nodes() && !paths.origin_pods.is_empty(),
-    };
     match region {
-        _ if is_onward => GATEWAY,
+        Region::Backend(pod) if paths.origin_pods.contains(&pod) || paths.is_front_origin(region) => GATEWAY,
+        _ if region.is_between_nodes() && !paths.origin_pods.is_empty() => GATEWAY_NETWORK,
         Region::Backend(_) if group == DNS_GROUP => DNS,
         _ => region_profile(region.kind(), paths.mesh.proxy_mode),
     }

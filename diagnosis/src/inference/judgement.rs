@@ -134,7 +134,7 @@ const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
 /// The same where known causes explain a part of the failures: what they entail is known in part only.
-const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.97;
+const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.99;
 /// Probability from which a region stays in the verdict that named it together with others. A verdict that drops a region at the
 /// probability at which it would not have been added changes its words with every round.
 const MIN_KEPT_MASS: f64 = 0.01;
@@ -155,11 +155,12 @@ const ODDS_TIE_ROUNDS: usize = 5;
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
 
 /// Selects the window with the highest odds of a fault and explains its cells. `known` are the regions of incidents that
-/// other subjects named, `named` those that each open incident of the subject names together.
+/// other subjects named, `named` those that each open incident of the subject names together, and `named_by_any`
+/// those that any open incident names.
 pub(crate) fn judge(
     mut cases: Vec<JudgementInput>,
     (rounds, failing): (&BTreeSet<Round>, &FailingCells),
-    (known, named): (&[Region], &[Vec<Region>]),
+    (known, named, named_by_any): (&[Region], &[Vec<Region>], &[Region]),
     doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
@@ -183,8 +184,7 @@ pub(crate) fn judge(
     let case = cases.swap_remove(best);
     let known = explaining.into_iter().nth(best)?;
     let problem = case.comparison();
-    let named_before: Vec<Region> = named.iter().filter_map(|class| class.first().copied()).collect();
-    let regions = problem.search_explanation((&known, &named_before), &posterior, l);
+    let regions = problem.search_explanation((&known, named_by_any), &posterior, l);
     let min_mass = if known.is_empty() {
         MIN_CLASS_MASS
     } else {

@@ -19,7 +19,7 @@ pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
 
 /// Pseudo-count of a kind that a cause cannot produce, not even as a surprise. Lost packets cause no TLS alert, no invalid
 /// certificate and no response without TLS: the server was reached.
-const IMPOSSIBLE_KIND: f64 = 1e-4;
+pub(crate) const IMPOSSIBLE_KIND: f64 = 1e-4;
 
 pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
 pub(crate) const NOLOCAL_DROPS: KindProfile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
@@ -37,6 +37,10 @@ pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0
 
 /// Failures of an entry's connection to an origin, as clients see them: the entry answers 502 or 504, or not at all.
 pub(crate) const GATEWAY: KindProfile = [1.5, 0.2, 0.2, 0.2, 3.0, 0.3, 0.1, 4.0, 0.1, 0.1];
+/// The same if the network between the two loses packets. An origin behind an entry that passes TLS through may present a wrong
+/// certificate; a lost packet does not.
+pub(crate) const GATEWAY_NETWORK: KindProfile =
+    [1.5, 0.2, 0.2, 0.2, 3.0, IMPOSSIBLE_KIND, 0.1, 4.0, 0.1, 0.1];
 
 /// Returns the profile of a node without an endpoint, by kube-proxy mode: IPVS refuses the connection, the others
 /// drop it.
@@ -87,14 +91,8 @@ pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
 /// presented a certificate (though a wrong one), or responded with a redirect or a status other than 400.
 pub(crate) const fn proves_header_accepted(kind: &FailureKind, status: Option<u16>) -> bool {
     match kind {
-        FailureKind::CertificateExpired
-        | FailureKind::CertificateNotYetValid
-        | FailureKind::CertificateWrongName
-        | FailureKind::CertificateUntrusted
-        | FailureKind::CertificateChainIncomplete
-        | FailureKind::CertificateExpiresSoon
-        | FailureKind::CertificateWrongIssuer
-        | FailureKind::TlsTooOld
+        _ if kind.is_wrong_certificate() => true,
+        FailureKind::TlsTooOld
         | FailureKind::RedirectRefused
         | FailureKind::RedirectLoop
         | FailureKind::RedirectTooMany => true,

@@ -127,13 +127,19 @@ pub(crate) type ShareGroups = BTreeMap<PathShare, (u64, u64)>;
 /// union.
 pub(crate) type PairGroups = BTreeMap<[PathShare; 3], (u64, u64)>;
 
+/// Distance to the largest value from which [`log_sum_exp`] leaves a value out: thousands of them are less than the rounding
+/// error of the sum.
+const NEGLIGIBLE: f64 = 60.0;
+
 /// ln Σ exp, summed in the given order.
 pub(crate) fn log_sum_exp(values: &[f64]) -> f64 {
     let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if max == f64::NEG_INFINITY {
         return max;
     }
-    max + libm::log(values.iter().map(|v| libm::exp(v - max)).sum())
+    // Most points of a grid are this unlikely, and the exponential function takes most of the time.
+    let counted = values.iter().filter(|v| max - **v < NEGLIGIBLE);
+    max + libm::log(counted.map(|v| libm::exp(v - max)).sum())
 }
 
 /// Returns the ln likelihood of the counts with a maximum-likelihood rate per group: an upper bound for every model.

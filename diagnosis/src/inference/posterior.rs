@@ -4,6 +4,7 @@ mod explanation_search;
 mod known_causes;
 mod near_ties;
 mod scores;
+mod separate_rates;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use super::{
     union_shares::FixedShares,
 };
 use crate::regions::{Region, paths::SubjectPaths, share::PathShare};
+use separate_rates::TwoFixed;
 
 /// A region added to a fixed set of others, with the terms of its score.
 #[derive(Debug, Clone)]
@@ -278,6 +280,15 @@ impl<'a> Comparison<'a> {
             .iter()
             .find(|c| c.hypothesis.region == region)
             .map_or(f64::NEG_INFINITY, |c| c.hypothesis.ln_prior)
+    }
+
+    /// Returns the ln marginal likelihood of fixed regions. Two may have separate rates, as a region beside a fixed one has.
+    fn ln_marginal_fixed(&self, fixed: &FixedRegions, likelihood: &mut Likelihood) -> f64 {
+        let ln_common = likelihood.ln_marginal(&self.data.groups(fixed.shares()));
+        match TwoFixed::new(self, fixed) {
+            Some(two) => two.ln_marginal_alone(ln_common, likelihood),
+            None => ln_common,
+        }
     }
 
     /// Returns the ln marginal likelihood of a union of regions.

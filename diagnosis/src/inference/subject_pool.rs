@@ -74,12 +74,15 @@ pub(crate) struct BaseRegions {
 pub(crate) struct PooledResults {
     explained_by: BTreeMap<(OtherSubjectNumber, Vec<Region>), Vec<Region>>,
     baselines: BTreeMap<(OtherSubjectNumber, Vec<Region>), Arc<SubjectBaseline>>,
-    gains: BTreeMap<(OtherSubjectNumber, Vec<Region>), BTreeMap<Region, f64>>,
+    /// [`OtherSubject::ln_gain`] for each baseline, by [`SubjectBaseline::index`].
+    gains: Vec<BTreeMap<Region, f64>>,
 }
 
 /// Another subject with only the given regions shared.
 #[derive(Debug)]
 struct SubjectBaseline {
+    /// Position of its gains in [`PooledResults`].
+    index: usize,
     /// The given regions, and the regions of open incidents that explain its failures.
     regions: Vec<Region>,
     shares: RegionShares,
@@ -88,6 +91,14 @@ struct SubjectBaseline {
     ln_marginal: f64,
     /// Upper bound of [`OtherSubject::ln_gain`].
     max_gain: f64,
+}
+
+impl PooledResults {
+    /// Makes room for the gains beyond a further baseline, and returns its index.
+    fn add_baseline(&mut self) -> usize {
+        self.gains.push(BTreeMap::new());
+        self.gains.len() - 1
+    }
 }
 
 impl BaseRegions {
@@ -159,6 +170,7 @@ impl OtherSubject {
         let ln_marginal = log_sum_exp(&terms);
         let cells = (0..self.data.cells.len()).map(|cell| self.data.counts(cell));
         SubjectBaseline {
+            index: l.pooled.add_baseline(),
             regions,
             shares,
             local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
@@ -264,13 +276,17 @@ impl SubjectPool {
     pub(crate) fn ln_gain(&self, base: &BaseRegions, region: Region, l: &mut Likelihood) -> f64 {
         let each = self.others.iter().zip(&base.per_subject);
         each.map(|(other, base)| {
-            let key = (other.subject.number, base.regions.clone());
-            let known = l.pooled.gains.get(&key).and_then(|gains| gains.get(&region));
-            let gain = known.copied().unwrap_or_else(|| {
-                let new = other.subject.ln_gain(base, region, l);
-                l.pooled.gains.entry(key).or_default().insert(region, new);
-                new
-            });
+            let subject = other.subject.as_ref();
+            let gain = if subject.data.may_affect(region, &subject.paths) {
+                let known = l.pooled.gains[base.index].get(&region).copied();
+                known.unwrap_or_else(|| {
+                    let new = subject.ln_gain(base, region, l);
+                    l.pooled.gains[base.index].insert(region, new);
+                    new
+                })
+            } else {
+                0.0
+            };
             let may_spare = !region.is_global() && (self.is_local)(region);
             if may_spare && !matches!(region, Region::Backend(_)) {
                 log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])

@@ -20,10 +20,10 @@ pub(super) struct FixedShares {
 /// A cell whose share differs under the union of the fixed regions and another region.
 #[derive(Debug)]
 pub(super) struct UnionCell {
-    cell: usize,
-    fixed: PathShare,
-    added: PathShare,
-    union: PathShare,
+    pub(super) cell: usize,
+    pub(super) fixed: PathShare,
+    pub(super) added: PathShare,
+    pub(super) union: PathShare,
 }
 
 impl FixedShares {

@@ -247,6 +247,11 @@ impl SubjectPaths {
         self.eligible.get(&client).map_or(&self.backends, Vec::as_slice)
     }
 
+    /// Reports whether the front may select a Pod for any client.
+    pub(crate) fn may_select(&self, pod: PodIx) -> bool {
+        self.backends.contains(&pod) || self.eligible.values().any(|pods| pods.contains(&pod))
+    }
+
     /// Returns the nodes that have a vantage.
     pub(crate) fn client_nodes(&self) -> &BTreeSet<NodeIx> {
         &self.mesh.client_nodes

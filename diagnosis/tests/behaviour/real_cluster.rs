@@ -72,11 +72,11 @@ fn a_network_that_never_worked_is_not_the_cause_of_a_target_that_did() {
     assert_eq!(named, [["target  (127.0.0.99:33063)"]]);
 }
 
-/// The connection to the address fails in the handshake, and so does the request of the host.
+/// The handshake fails at the address and at its endpoints, for the only host of the port.
 #[test]
-fn an_expired_certificate_is_one_incident_of_its_address_and_its_host() {
+fn an_expired_certificate_is_one_incident_of_its_host() {
     let named = incidents(include_bytes!(
         "../fixtures/real-cluster/certificate-expired.ndjson.gz"
     ));
-    assert_eq!(named, [["vip  (203.0.113.10:443)"]]);
+    assert_eq!(named, [["target  (https://secure.example.com/)"]]);
 }

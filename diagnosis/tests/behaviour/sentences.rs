@@ -12,7 +12,10 @@ mod names;
 mod proxies;
 mod withdrawal;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use parallax_diagnosis::{
     Engine, Settings,

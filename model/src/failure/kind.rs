@@ -226,6 +226,21 @@ impl FailureKind {
         }
     }
 
+    /// Whether the server presented a certificate that is not accepted.
+    #[must_use]
+    pub const fn is_wrong_certificate(&self) -> bool {
+        matches!(
+            self,
+            Self::CertificateExpired
+                | Self::CertificateNotYetValid
+                | Self::CertificateWrongName
+                | Self::CertificateUntrusted
+                | Self::CertificateChainIncomplete
+                | Self::CertificateExpiresSoon
+                | Self::CertificateWrongIssuer
+        )
+    }
+
     /// Whether an HTTP proxy that could be reached did not let the request through. Its connection works, so this is no
     /// failure of the front, which is the proxy's address.
     #[must_use]

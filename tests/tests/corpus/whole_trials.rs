@@ -199,3 +199,17 @@ fn a_fault_that_lasts_is_not_its_own_background() {
     assert_names_faults_only(&score);
     assert!(score.faults[0].named_after.unwrap() < 60.0, "{score:#?}");
 }
+
+/// Zones and a client are broken when a node dies: what other addresses had seen before contradicted the node, and three of its
+/// Pods were named.
+#[test]
+fn other_subjects_count_from_the_onset_of_a_further_fault() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 51));
+}
+
+/// Zones, a client and a node: only hosts had named the zones, and in the network "every connection between nodes" fit better than
+/// each of the three.
+#[test]
+fn what_any_subject_has_named_is_compared_as_a_whole() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 57));
+}

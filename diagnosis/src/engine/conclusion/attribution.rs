@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Micros};
 
 use crate::{
     engine::Engine,
-    ids::VantageIx,
+    ids::{NodeIx, VantageIx},
     incident::ExplainedSubject,
     inference::{
         judgement::{ExplainedRegion, Judgement, MIN_CLASS_MASS},
@@ -137,6 +137,10 @@ impl Engine {
                 }
             }
         }
+        let nodes = self.suspected_nodes(unit, judgement).into_iter();
+        for node in nodes.filter(|node| finding.region.node() != Some(*node)) {
+            pending.insert(Region::Bnode(node), Suspicion::Likely);
+        }
         // One for all suspected regions: it keeps what was computed for the other subjects.
         let mut likelihood = Likelihood::default();
         let cause = pending
@@ -157,6 +161,17 @@ impl Engine {
                 (at - since < Micros(rounds * self.settings.interval.0)).then_some(region)
             }
         }
+    }
+
+    /// Returns the nodes whose prober neither answers nor reports, unless a known cause affects them. The network cannot tell yet
+    /// whether the node or only its prober is away.
+    fn suspected_nodes(&self, unit: &JudgementUnit, judgement: &Judgement) -> Vec<NodeIx> {
+        if matches!(unit, JudgementUnit::Mesh) {
+            return Vec::new();
+        }
+        let is_known = |node: NodeIx| judgement.known.iter().any(|region| region.node() == Some(node));
+        let silent = self.presence.withheld.silent_nodes();
+        silent.filter(|node| !is_known(*node)).collect()
     }
 
     fn explained_subject(

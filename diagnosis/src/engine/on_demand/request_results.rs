@@ -55,10 +55,11 @@ impl Engine {
         let (rounds, failing) = self.failing_cells(&own, &controls, start, true);
         let case = self.judgement_input(unit, start, cells, facts, likelihood);
         let named = self.incidents.named_together(unit);
+        let named_by_any = self.incidents.named_by_any(&named);
         let without = judge(
             vec![case],
             (&rounds, &failing),
-            (&judgement.known, &named),
+            (&judgement.known, &named, &named_by_any),
             self.residual_doubt(unit),
             likelihood,
         );

@@ -47,8 +47,9 @@ pub(super) fn hazard(
         .nodes()
         .values()
         .filter(|node| !entries.contains(&node.name))
-        .map(|node| (node.name.clone(), policy_handling(topology.proxy_mode(), node)))
+        .map(|node| (&node.name, policy_handling(topology.proxy_mode(), node)))
         .filter(|(_, honours)| *honours != LocalPolicyHandling::ServesAll)
+        .map(|(name, honours)| (name.clone(), honours))
         .collect();
     let worst = without.iter().map(|(_, honours)| *honours).max()?;
     // Probes from Pods are no evidence about the host network.

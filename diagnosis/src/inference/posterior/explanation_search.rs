@@ -41,11 +41,11 @@ impl Explanation {
 impl Comparison<'_> {
     /// Returns the set of faults that, with the known ones, explains the data: the best one, and further ones while each
     /// gains more than [`MIN_ADDITIONAL_GAIN`]. `single` is the posterior over one fault beside the known ones, `named` are the
-    /// regions that the subject's open incidents name.
+    /// regions that open incidents name.
     ///
     /// A purely greedy search starts from the best single region, which for two faults may be a wide region that
     /// covers both badly. So the search starts from several of the best. For three faults, a wide region may be the best one
-    /// beside each of them, so the search starts from what the subject has named, too.
+    /// beside each of them, so the search starts from what has been named, too.
     pub(crate) fn search_explanation(
         &self,
         (known, named): (&[Region], &[Region]),
@@ -120,7 +120,8 @@ impl Comparison<'_> {
         Some(self.extended(known, pair, likelihood))
     }
 
-    /// Searches from the regions that the subject has named.
+    /// Searches from the best single region that has been named, adds the best of the others that have been named while each gains
+    /// enough, and then any further fault.
     fn search_from_named(
         &self,
         (known, named): (&[Region], &[Region]),
@@ -132,25 +133,34 @@ impl Comparison<'_> {
             let compared = candidates.any(|one| one.hypothesis.region == **region && !one.failing.is_empty());
             compared && !known.contains(region)
         };
-        let mut regions: Vec<Region> = named.iter().filter(is_compared).copied().collect();
-        regions.sort_unstable();
-        regions.dedup();
-        let (first, others) = regions.split_first()?;
-        if others.is_empty() || regions.len() > MAX_FAULTS {
+        let mut left: Vec<Region> = named.iter().filter(is_compared).copied().collect();
+        left.sort_unstable();
+        left.dedup();
+        if left.len() < 2 {
             return None;
         }
-        let scored = single.scored.iter().find(|scored| scored.region == *first)?;
-        let mut explanation = Explanation::of_one(scored);
-        for region in others {
+        let scored = single.scored.iter().filter(|one| left.contains(&one.region));
+        let mut explanation = Explanation::of_one(best_of(scored)?);
+        while explanation.regions.len() < MAX_FAULTS {
+            left.retain(|region| !explanation.regions.contains(region));
             let fixed = [known, &explanation.regions].concat();
             let scored = self.score_additions(&self.fixed_regions(&fixed), likelihood);
-            let (scored, _) = scored.into_iter().find(|(scored, _)| scored.region == *region)?;
-            explanation = explanation.with(&scored);
+            let scored = scored
+                .iter()
+                .map(|(one, _)| one)
+                .filter(|one| left.contains(&one.region));
+            let Some(next) = best_of(scored).map(|next| explanation.with(next)) else {
+                break;
+            };
+            if next.score - explanation.score <= MIN_ADDITIONAL_GAIN {
+                break;
+            }
+            explanation = next;
         }
         Some(self.extended(known, explanation, likelihood))
     }
 
-    /// Adds the best further fault to two, if it gains enough.
+    /// Adds the best further fault, if it gains enough.
     fn extended(&self, known: &[Region], two: Explanation, likelihood: &mut Likelihood) -> Explanation {
         if two.regions.len() >= MAX_FAULTS {
             return two;
@@ -186,10 +196,12 @@ impl Comparison<'_> {
     /// Returns the region that adds most to the fixed ones. Its score contains the likelihood of the union, but
     /// not the priors of the fixed regions.
     fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<ScoredRegion> {
-        self.score_additions(&self.fixed_regions(fixed), likelihood)
-            .into_iter()
-            .skip(1)
-            .map(|(s, _)| s)
-            .max_by(|a, b| a.score().total_cmp(&b.score()).then(b.region.cmp(&a.region)))
+        let scored = self.score_additions(&self.fixed_regions(fixed), likelihood);
+        best_of(scored.iter().skip(1).map(|(one, _)| one)).cloned()
     }
+}
+
+/// Returns the region with the highest score.
+fn best_of<'s>(scored: impl Iterator<Item = &'s ScoredRegion>) -> Option<&'s ScoredRegion> {
+    scored.max_by(|a, b| a.score().total_cmp(&b.score()).then(b.region.cmp(&a.region)))
 }

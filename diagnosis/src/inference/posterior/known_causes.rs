@@ -110,7 +110,7 @@ impl Comparison<'_> {
     /// Returns the ln likelihood of counts and kinds, given a set of regions.
     fn ln_evidence(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
         let fixed = self.fixed_regions(regions);
-        likelihood.ln_marginal(&self.data.groups(fixed.shares()))
+        self.ln_marginal_fixed(&fixed, likelihood)
             + self.ln_kinds(&fixed, None, &mut KindLikelihoods::default())
     }
 }

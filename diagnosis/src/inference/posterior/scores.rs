@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion};
+use super::{Comparison, FixedRegions, PRUNING_MARGIN, ScoredRegion, separate_rates::TwoFixed};
 use crate::{
     inference::{
         candidates::CandidateHypothesis,
@@ -13,6 +13,9 @@ use crate::{
     },
     regions::{Region, share::PathShare},
 };
+
+/// How much separate rates of three regions may gain over a common one, in nats, for the regions that are compared with them.
+const MAX_RATES_GAIN: f64 = 40.0;
 
 impl Comparison<'_> {
     /// Scores "no further fault" and every region that can be added to the fixed ones; returns each region's own
@@ -33,7 +36,7 @@ impl Comparison<'_> {
             region: Region::Healthy,
             ln_prior: libm::log(1.0 - P_FAULT),
             ln_pooled: 0.0,
-            ln_marginal: ln_m(fixed.of_cells.groups(self.data, &[]), likelihood),
+            ln_marginal: self.ln_marginal_fixed(fixed, likelihood),
             ln_kinds: self.ln_kinds(fixed, None, &mut kinds),
             probability: 0.0,
         };
@@ -65,8 +68,8 @@ impl Comparison<'_> {
         scored
     }
 
-    /// Computes the two expensive terms: the evidence of the other subjects beyond the fixed regions, and, next to one fixed
-    /// region, the marginal likelihood with separate rates. They are computed only for regions that may become the best, in
+    /// Computes the two expensive terms: the evidence of the other subjects beyond the fixed regions, and, next to one or two fixed
+    /// regions, the marginal likelihood with separate rates. They are computed only for regions that may become the best, in
     /// descending order of an upper bound of their score.
     fn refine_scores(
         &self,
@@ -76,13 +79,14 @@ impl Comparison<'_> {
         likelihood: &mut Likelihood,
     ) {
         let own_rates = self.separate_rates && fixed.regions().len() == 1;
+        let two = TwoFixed::new(self, fixed);
         let pool = self.pool.filter(|pool| !pool.is_empty()).map(|pool| {
             let regions = fixed.regions().iter().copied();
             let shared: Vec<Region> = regions.filter(|region| pool.shares(*region)).collect();
             let base = pool.baseline(&shared, likelihood);
             (pool, base)
         });
-        if !own_rates && pool.is_none() {
+        if !own_rates && two.is_none() && pool.is_none() {
             return;
         }
         let max_pooled = pool.as_ref().map_or(0.0, |(_, base)| base.max_gain());
@@ -97,6 +101,8 @@ impl Comparison<'_> {
             let most = if own_rates {
                 let groups = fixed.of_cells.pair_groups(self.data, union);
                 ln_max_likelihood(groups.values().copied())
+            } else if two.is_some() {
+                entry.ln_marginal + MAX_RATES_GAIN
             } else {
                 entry.ln_marginal
             };
@@ -120,6 +126,15 @@ impl Comparison<'_> {
                 let groups = fixed.of_cells.pair_groups(self.data, &unions[i]);
                 let ln_own = likelihood.ln_marginal_pair(&groups);
                 entry.ln_marginal = log_sum_exp(&[entry.ln_marginal, ln_own]) - std::f64::consts::LN_2;
+            }
+            if let Some(two) = &two {
+                let candidate = (&shares.to_vec(), entry.region);
+                entry.ln_marginal = two.ln_marginal(
+                    self,
+                    candidate,
+                    (entry.ln_marginal, fixed, &unions[i]),
+                    likelihood,
+                );
             }
             if let Some((pool, base)) = pool_of(entry.region, shares) {
                 entry.ln_pooled = pool.ln_gain(base, entry.region, likelihood);

@@ -53,6 +53,49 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
     }
 }
 
+/// On a real cluster, the front was named as well, because connections to it fail at its only host; and the network between nodes
+/// was named, because the loss of large packets was believed to fail handshakes with every kind of failure.
+#[test]
+fn a_certificate_is_the_fault_of_its_only_host_and_of_nothing_else() {
+    for kind in [
+        "certificate_expired",
+        "certificate_untrusted",
+        "certificate_wrong_name",
+    ] {
+        let mut cluster = Cluster::new(&healthy_spec());
+        let mut named = BTreeSet::new();
+        for round in 0..20 {
+            let outcome = (round >= 6).then_some(("tls", kind));
+            cluster.mesh(round);
+            cluster.host(round, "http", |_| None);
+            cluster.host(round, "https", |_| outcome);
+            for node in NODES {
+                for pod in 1..=2 {
+                    let line = json!({"channel": "direct", "target": "https://shop.example.test/",
+                        "entry": format!("ingress-{pod}"), "front": format!("10.244.{pod}.20:8443"),
+                        "dst_node": format!("n{pod}")});
+                    cluster.probe(round, node, line, outcome);
+                }
+            }
+            let view = cluster.close(round);
+            for incident in &view.incidents {
+                let verdict = &incident.verdict;
+                named.insert((verdict.region.to_string(), verdict.causes[0].id.clone()));
+            }
+            assert_eq!(
+                view.incidents.len(),
+                usize::from(round >= 7),
+                "{kind}: round {round}"
+            );
+        }
+        assert_eq!(named.len(), 1, "{kind}: {named:?}");
+        assert!(
+            named.iter().all(|(region, _)| region == "target"),
+            "{kind}: {named:?}"
+        );
+    }
+}
+
 #[test]
 fn a_redirect_that_was_seen_is_named() {
     let mut cluster = Cluster::new(&healthy_spec());

@@ -62,6 +62,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             extras.len()
         ));
     }
+    reasons.extend(named.iter().filter_map(|story| other_name(expected, story, seen)));
     statuses(expected, seen, &mut reasons);
     for fired in &seen.fired {
         if !FAULT_ALERTS.contains(&fired.name.as_str()) && !expected.alerts.contains(&fired.name) {
@@ -113,6 +114,25 @@ fn was_named_correctly(patterns: &[IncidentPattern], story: &IncidentHistory, se
         .filter_map(|look| look.state.as_ref().ok())
         .flat_map(AggregatorState::open)
         .any(|incident| incident.id == story.incident.id && is(patterns, incident))
+}
+
+/// Returns what else an incident was called, first or later: its alert fired with that name.
+fn other_name(expected: &ExpectedOutcome, story: &IncidentHistory, seen: &JudgementInput) -> Option<String> {
+    let of_story = |incident: &&Incident| incident.id == story.incident.id;
+    let looks = seen.timeline.samples.iter();
+    let mut states = looks
+        .filter(|look| look.at >= seen.times.fault)
+        .filter_map(|look| Some((look.at, look.state.as_ref().ok()?.open().find(of_story)?)));
+    let (at, other) =
+        states.find(|(_, incident)| !is(&expected.named, incident) && !is(&expected.may, incident))?;
+    Some(format!(
+        "{:.0} s after the fault it has another name: {} {} ({}): {}",
+        at - seen.times.fault,
+        other.id,
+        other.cause,
+        other.region,
+        other.sentence
+    ))
 }
 
 /// Returns when an aggregator first had a correct incident open.

@@ -83,6 +83,19 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         .contains("not named: expected P7")
     );
 
+    let renamed = |at: f64| match at {
+        at if (112.0..130.0).contains(&at) => vec![incident("0a", "F22", "open")],
+        at => named(at),
+    };
+    let reason_text = reasons(TimelineBuilder {
+        open: &renamed,
+        ..good()
+    });
+    assert!(
+        reason_text.contains("12 s after the fault it has another name: 0a F22"),
+        "{reason_text}"
+    );
+
     let late = |at: f64| {
         if at > 112.0 {
             vec![incident("0a", "P7", "open")]
