@@ -163,6 +163,7 @@ impl TrackedIncident {
             is_one_way: false,
             likelier: None,
             confirmations: 0,
+            other_causes: 0,
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,
             units,

@@ -15,10 +15,11 @@ const RENAME_ODDS: f64 = 3.0;
 /// however small the odds: chance among the first failures must not decide for good.
 const RENAME_REPORTS: u32 = 12;
 
-/// Number of reports that confirm the named region after which one more report in a row is necessary to replace it. When a fault
-/// ends, what still fails because of another one and what succeeds again favor another region for a round or two.
+/// Number of reports that confirm the named region after which one more report in a row is necessary to replace it or its cause.
+/// When a fault ends, what still fails because of another one and what succeeds again favor another region for a round or two, and
+/// the last failures contradict the topology of the repair: a Service that has endpoints again was not the reason for a 404.
 const CONFIRMATIONS_PER_REPORT: u32 = 6;
-/// Maximum number of reports in a row that are necessary to replace the named region.
+/// Maximum number of reports in a row that are necessary to replace the named region or its cause.
 const MAX_DISSENTING_REPORTS: u32 = 3;
 
 impl TrackedIncident {
@@ -60,6 +61,17 @@ impl TrackedIncident {
         if is_transient && !report.class.contains(&self.region) {
             return;
         }
+        let is_other_cause = self.lead_unit == *unit
+            && report.region == self.region
+            && report.verdict.cause() != self.incident.verdict.cause();
+        self.other_causes = if is_other_cause {
+            self.other_causes.saturating_add(1)
+        } else {
+            0
+        };
+        if is_other_cause && self.other_causes < necessary {
+            return;
+        }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         if self.lead_unit == *unit
             && report.region != self.region
@@ -91,6 +103,7 @@ impl TrackedIncident {
             self.confirmations = 0;
         }
         self.likelier = None;
+        self.other_causes = 0;
         self.class = report.class;
         self.is_one_way = report.is_one_way;
         self.failing_endpoints = report.failing_endpoints;

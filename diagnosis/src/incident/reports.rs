@@ -153,6 +153,7 @@ impl IncidentLog {
             is_one_way: report.is_one_way,
             likelier: None,
             confirmations: 0,
+            other_causes: 0,
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),

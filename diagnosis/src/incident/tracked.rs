@@ -41,6 +41,8 @@ pub(crate) struct TrackedIncident {
     pub(super) likelier: Option<(Region, u32)>,
     /// Number of reports that confirmed the named region.
     pub(super) confirmations: u32,
+    /// Number of the latest reports in a row that name the region, but another cause.
+    pub(super) other_causes: u32,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,

@@ -26,6 +26,33 @@ fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address()
     );
 }
 
+/// On a real cluster, a Service was named as a host without a route (F19) once its selector was repaired: the controller needs a
+/// second to follow, and the topology has the endpoints already.
+#[test]
+fn the_last_failures_after_a_repair_do_not_rename_the_cause() {
+    let empty = spec(&[], HEALTHY, "Ready");
+    let mut cluster = Cluster::new(&healthy_spec());
+    let mut causes = BTreeSet::new();
+    for round in 0..16 {
+        match round {
+            3 => cluster.change(&empty, round),
+            13 => cluster.change(&healthy_spec(), round),
+            _ => {}
+        }
+        cluster.mesh(round);
+        let fails = (3..14).contains(&round);
+        cluster.host(round, "http", |_| fails.then_some(("check", "status:404")));
+        let view = cluster.close(round);
+        causes.extend(
+            view.incidents
+                .iter()
+                .map(|incident| incident.verdict.causes[0].id.clone()),
+        );
+        assert!(round != 12 || view.incidents.len() == 1, "{causes:?}");
+    }
+    assert_eq!(causes.into_iter().collect::<Vec<_>>(), ["F26"]);
+}
+
 #[test]
 fn where_some_pods_serve_the_sentence_says_so() {
     let mut cluster = Cluster::new(&healthy_spec());
