@@ -283,9 +283,14 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns the ln marginal likelihood of fixed regions. Two may have separate rates, as a region beside a fixed one has.
-    fn ln_marginal_fixed(&self, fixed: &FixedRegions, likelihood: &mut Likelihood) -> f64 {
-        let ln_common = likelihood.ln_marginal(&self.data.groups(fixed.shares()));
-        match TwoFixed::new(self, fixed) {
+    fn ln_marginal_fixed(
+        &self,
+        fixed: &FixedRegions,
+        two: Option<&TwoFixed>,
+        likelihood: &mut Likelihood,
+    ) -> f64 {
+        let ln_common = likelihood.ln_marginal(&fixed.of_cells.groups(self.data, &[]));
+        match two {
             Some(two) => two.ln_marginal_alone(ln_common, likelihood),
             None => ln_common,
         }

@@ -137,10 +137,8 @@ impl Engine {
                 }
             }
         }
-        let nodes = self.suspected_nodes(unit, judgement).into_iter();
-        for node in nodes.filter(|node| finding.region.node() != Some(*node)) {
-            pending.insert(Region::Bnode(node), Suspicion::Likely);
-        }
+        let nodes = self.suspected_nodes(unit, judgement, finding);
+        pending.extend(nodes.map(|node| (Region::Bnode(node), Suspicion::Likely)));
         // One for all suspected regions: it keeps what was computed for the other subjects.
         let mut likelihood = Likelihood::default();
         let cause = pending
@@ -163,15 +161,19 @@ impl Engine {
         }
     }
 
-    /// Returns the nodes whose prober neither answers nor reports, unless a known cause affects them. The network cannot tell yet
-    /// whether the node or only its prober is away.
-    fn suspected_nodes(&self, unit: &JudgementUnit, judgement: &Judgement) -> Vec<NodeIx> {
-        if matches!(unit, JudgementUnit::Mesh) {
-            return Vec::new();
-        }
-        let is_known = |node: NodeIx| judgement.known.iter().any(|region| region.node() == Some(node));
-        let silent = self.presence.withheld.silent_nodes();
-        silent.filter(|node| !is_known(*node)).collect()
+    /// Returns the nodes whose prober neither answers nor reports, except those of known causes and of the finding itself. The
+    /// network cannot tell yet whether the node or only its prober is away.
+    fn suspected_nodes(
+        &self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        finding: &ExplainedRegion,
+    ) -> impl Iterator<Item = NodeIx> {
+        let is_network = matches!(unit, JudgementUnit::Mesh);
+        let mut silent: Vec<NodeIx> = self.presence.withheld.silent_nodes().collect();
+        let named = || judgement.known.iter().chain([&finding.region]);
+        silent.retain(|node| !is_network && named().all(|region| region.node() != Some(*node)));
+        silent.into_iter()
     }
 
     fn explained_subject(

@@ -161,19 +161,24 @@ impl Comparison<'_> {
     }
 
     /// Adds the best further fault, if it gains enough.
-    fn extended(&self, known: &[Region], two: Explanation, likelihood: &mut Likelihood) -> Explanation {
-        if two.regions.len() >= MAX_FAULTS {
-            return two;
+    fn extended(
+        &self,
+        known: &[Region],
+        explanation: Explanation,
+        likelihood: &mut Likelihood,
+    ) -> Explanation {
+        if explanation.regions.len() >= MAX_FAULTS {
+            return explanation;
         }
-        let fixed = [known, &two.regions].concat();
-        let Some(third) = self.best_addition(&fixed, likelihood) else {
-            return two;
+        let fixed = [known, &explanation.regions].concat();
+        let Some(further) = self.best_addition(&fixed, likelihood) else {
+            return explanation;
         };
-        let three = two.with(&third);
-        if three.score - two.score > MIN_ADDITIONAL_GAIN {
-            three
+        let extended = explanation.with(&further);
+        if extended.score - explanation.score > MIN_ADDITIONAL_GAIN {
+            extended
         } else {
-            two
+            explanation
         }
     }
 

@@ -3,7 +3,7 @@
 //! A region that another subject named is established. It needs no prior here, only to make this subject's results
 //! likelier. What it explains is no evidence of a further fault.
 
-use super::{Comparison, Posterior, SEPARATION, ScoredRegion};
+use super::{Comparison, Posterior, SEPARATION, ScoredRegion, separate_rates::TwoFixed};
 use crate::{
     inference::{failure_kinds::KindLikelihoods, likelihood::Likelihood},
     regions::Region,
@@ -110,7 +110,8 @@ impl Comparison<'_> {
     /// Returns the ln likelihood of counts and kinds, given a set of regions.
     fn ln_evidence(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
         let fixed = self.fixed_regions(regions);
-        self.ln_marginal_fixed(&fixed, likelihood)
+        let two = TwoFixed::new(self, &fixed);
+        self.ln_marginal_fixed(&fixed, two.as_ref(), likelihood)
             + self.ln_kinds(&fixed, None, &mut KindLikelihoods::default())
     }
 }

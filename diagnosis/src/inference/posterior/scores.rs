@@ -32,11 +32,12 @@ impl Comparison<'_> {
                 .or_insert_with_key(|groups| likelihood.ln_marginal(groups))
         };
         let mut kinds = KindLikelihoods::default();
+        let two = TwoFixed::new(self, fixed);
         let none = ScoredRegion {
             region: Region::Healthy,
             ln_prior: libm::log(1.0 - P_FAULT),
             ln_pooled: 0.0,
-            ln_marginal: self.ln_marginal_fixed(fixed, likelihood),
+            ln_marginal: self.ln_marginal_fixed(fixed, two.as_ref(), likelihood),
             ln_kinds: self.ln_kinds(fixed, None, &mut kinds),
             probability: 0.0,
         };
@@ -64,7 +65,7 @@ impl Comparison<'_> {
             scored.push((entry, &candidate.shares));
             unions.push(union);
         }
-        self.refine_scores(fixed, &mut scored, &unions, likelihood);
+        self.refine_scores((fixed, two.as_ref()), &mut scored, &unions, likelihood);
         scored
     }
 
@@ -73,13 +74,12 @@ impl Comparison<'_> {
     /// descending order of an upper bound of their score.
     fn refine_scores(
         &self,
-        fixed: &FixedRegions,
+        (fixed, two): (&FixedRegions, Option<&TwoFixed>),
         scored: &mut [(ScoredRegion, &[(usize, PathShare)])],
         unions: &[Vec<UnionCell>],
         likelihood: &mut Likelihood,
     ) {
         let own_rates = self.separate_rates && fixed.regions().len() == 1;
-        let two = TwoFixed::new(self, fixed);
         let pool = self.pool.filter(|pool| !pool.is_empty()).map(|pool| {
             let regions = fixed.regions().iter().copied();
             let shared: Vec<Region> = regions.filter(|region| pool.shares(*region)).collect();
@@ -127,7 +127,7 @@ impl Comparison<'_> {
                 let ln_own = likelihood.ln_marginal_pair(&groups);
                 entry.ln_marginal = log_sum_exp(&[entry.ln_marginal, ln_own]) - std::f64::consts::LN_2;
             }
-            if let Some(two) = &two {
+            if let Some(two) = two {
                 let candidate = (&shares.to_vec(), entry.region);
                 entry.ln_marginal = two.ln_marginal(
                     self,

@@ -103,28 +103,31 @@ fn is(patterns: &[IncidentPattern], incident: &Incident) -> bool {
     patterns.iter().any(|saying| saying.matches(incident))
 }
 
+/// Returns the states that aggregators had since the fault, each with its time.
+fn states_since_fault<'a>(seen: &'a JudgementInput) -> impl Iterator<Item = (f64, &'a AggregatorState)> {
+    let looks = seen.timeline.samples.iter();
+    let since = looks.filter(|look| look.at >= seen.times.fault);
+    since.filter_map(|look| Some((look.at, look.state.as_ref().ok()?)))
+}
+
+/// Returns an incident whenever an aggregator had it open, each with its time.
+fn names_over_time<'a>(
+    story: &'a IncidentHistory,
+    seen: &'a JudgementInput,
+) -> impl Iterator<Item = (f64, &'a Incident)> {
+    let of_story = |incident: &&Incident| incident.id == story.incident.id;
+    states_since_fault(seen).filter_map(move |(at, state)| Some((at, state.open().find(of_story)?)))
+}
+
 /// Reports whether an incident was named correctly at some time, whatever its final name.
 fn was_named_correctly(patterns: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
-    let looks = seen
-        .timeline
-        .samples
-        .iter()
-        .filter(|look| look.at >= seen.times.fault);
-    looks
-        .filter_map(|look| look.state.as_ref().ok())
-        .flat_map(AggregatorState::open)
-        .any(|incident| incident.id == story.incident.id && is(patterns, incident))
+    names_over_time(story, seen).any(|(_, incident)| is(patterns, incident))
 }
 
 /// Returns what else an incident was called, first or later: its alert fired with that name.
 fn other_name(expected: &ExpectedOutcome, story: &IncidentHistory, seen: &JudgementInput) -> Option<String> {
-    let of_story = |incident: &&Incident| incident.id == story.incident.id;
-    let looks = seen.timeline.samples.iter();
-    let mut states = looks
-        .filter(|look| look.at >= seen.times.fault)
-        .filter_map(|look| Some((look.at, look.state.as_ref().ok()?.open().find(of_story)?)));
-    let (at, other) =
-        states.find(|(_, incident)| !is(&expected.named, incident) && !is(&expected.may, incident))?;
+    let (at, other) = names_over_time(story, seen)
+        .find(|(_, incident)| !is(&expected.named, incident) && !is(&expected.may, incident))?;
     Some(format!(
         "{:.0} s after the fault it has another name: {} {} ({}): {}",
         at - seen.times.fault,
@@ -142,13 +145,7 @@ fn named_at(patterns: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> 
             .iter()
             .any(|story| story.incident.id == incident.id)
     };
-    let looks = seen
-        .timeline
-        .samples
-        .iter()
-        .filter(|look| look.at >= seen.times.fault);
-    looks
-        .filter_map(|look| Some((look.at, look.state.as_ref().ok()?)))
+    states_since_fault(seen)
         .find(|(_, state)| {
             state
                 .open()
