@@ -75,7 +75,7 @@ pub(crate) enum Claim {
     Routed,
     /// The Service has no usable endpoint.
     NoEndpoint,
-    /// The Service behind the route has no usable endpoint.
+    /// The Service behind the route has no ready endpoint.
     NoOrigin,
     /// The resolver's Service has no usable endpoint.
     NoResolver,
@@ -117,7 +117,7 @@ impl Claim {
         Some(match self {
             Self::Routed => s.controller.is_present(),
             Self::NoEndpoint => lacks(s.service),
-            Self::NoOrigin => lacks(s.origin),
+            Self::NoOrigin => s.origin.is_some_and(|service| !service.has_ready_endpoint()),
             Self::NoResolver => lacks(s.resolver.service),
             Self::Withdrawn => s.withdrawal.is_some(),
             Self::ApiServer => s.service.is_some_and(Service::is_api_server),

@@ -28,6 +28,15 @@ impl Service {
         ready_else_draining(&self.endpoints, |_| true, |_| true)
     }
 
+    /// Reports whether an ingress controller has an endpoint to forward requests to. Controllers use ready endpoints only, while
+    /// kube-proxy falls back to endpoints that still serve while they terminate (ingress-nginx: `getEndpointsFromSlices` in
+    /// `internal/ingress/controller/endpointslices.go`).
+    #[must_use]
+    pub fn has_ready_endpoint(&self) -> bool {
+        let mut endpoints = self.endpoints.iter();
+        endpoints.any(|endpoint| endpoint.condition == EndpointCondition::Ready)
+    }
+
     /// Reports whether the Service has no address: its name resolves to its endpoints.
     #[must_use]
     pub fn is_headless(&self) -> bool {

@@ -107,6 +107,37 @@ fn without_what_the_former_one_left_an_outage_that_the_probers_remember_is_named
     assert_eq!(only_open(&views[1]).since, round_start(20), "since it began");
 }
 
+/// Of an outage before the restart only the probers' spools are left, and they do not suffice for a verdict.
+#[test]
+fn failures_that_ended_a_minute_before_a_restart_are_not_investigated() {
+    let present = [0, 1, 2];
+    let both_ways_every_second_round = |round: i64, from: usize, to: usize| {
+        round < 4 && round % 2 == 0 && [(0, 1), (1, 0)].contains(&(from, to))
+    };
+    let one_way = |round: i64, from: usize, to: usize| round < 3 && (from, to) == (0, 1);
+    let faults: [&dyn Fn(i64, usize, usize) -> bool; 2] = [&both_ways_every_second_round, &one_way];
+    for fails in faults {
+        let investigations = |restart: i64| {
+            let mut before = ScriptedMesh::new(spec());
+            for round in 0..restart {
+                before.mesh(round, &present, |from, to| {
+                    fails(round, from, to).then_some(("connect", "connect_timeout"))
+                });
+                before.close(round, &present);
+            }
+            let mut after = ScriptedMesh::without_topology();
+            after.engine.restore(&Checkpoint::default(), round_start(restart));
+            after.change(spec(), round_start(restart).0);
+            after.resend_from(&before, round_start(0));
+            after.mesh(restart, &present, succeeds);
+            after.close(restart, &present).investigations
+        };
+        assert_eq!(investigations(8).len(), 1, "a failure of the last minute");
+        let left = investigations(17);
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
 #[test]
 fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
     let mut before = ScriptedMesh::new(spec());

@@ -8,6 +8,10 @@ use crate::{
     view::Investigation,
 };
 
+/// Rounds without a failure after which failures without a verdict are over. The evidence of a fault that lasted only a few rounds,
+/// for instance one that a restarted aggregator reads from the probers' spools, may never suffice for either verdict.
+const MAX_QUIET_ROUNDS: i64 = 12;
+
 /// The likeliest explanation of a subject's failures while the evidence does not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TentativeCause {
@@ -18,6 +22,16 @@ pub(crate) struct TentativeCause {
 }
 
 impl Engine {
+    /// Reports whether nothing has failed for so long that there is nothing left to investigate.
+    pub(super) fn has_ceased(&self, judgement: &Judgement) -> bool {
+        let last = judgement
+            .findings
+            .iter()
+            .map(|finding| finding.last_failure)
+            .max();
+        last.is_some_and(|last| self.incidents.round().0 - last.0 > MAX_QUIET_ROUNDS)
+    }
+
     pub(super) fn update_investigation(
         &mut self,
         unit: &JudgementUnit,

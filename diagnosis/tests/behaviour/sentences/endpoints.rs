@@ -165,6 +165,33 @@ fn an_origin_without_a_usable_endpoint_is_named_whatever_the_controller_answers(
     }
 }
 
+/// kube-proxy sends connections to Pods that serve while they terminate if there are no others; ingress controllers do not.
+#[test]
+fn an_origin_whose_pods_all_terminate_has_no_endpoint_for_the_controller() {
+    let mut terminating = healthy_spec();
+    for endpoint in terminating["services"][1]["endpoints"].as_array_mut().unwrap() {
+        endpoint["ready"] = json!(false);
+        endpoint["serving"] = json!(true);
+        endpoint["terminating"] = json!(true);
+    }
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        if round == 3 {
+            cluster.change(&terminating, round);
+        }
+        cluster.host(round, "http", |_| broken.then_some(("check", "status:503")));
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F26", "{}", verdict.sentence);
+    assert!(
+        verdict
+            .sentence
+            .contains("Service shop/web behind the route has no usable endpoint (none of 3 is ready)"),
+        "{}",
+        verdict.sentence
+    );
+}
+
 #[test]
 fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
     let mut cluster = Cluster::new(&healthy_spec());
