@@ -1,8 +1,8 @@
 //! Judges one subject after a round: selects windows, cells and related subjects, and compares the regions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{Channel, EventTime, FailureKind, Round};
+use parallax_model::{Channel, EventTime, FailureKind, Front, Round, ServiceKey};
 
 use super::{Engine, on_demand::OnDemandEvidence};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         cells::{CellKey, RoundCells, is_through_front},
         ledger::OutcomeSplit,
     },
-    ids::PodIx,
+    ids::{NodeIx, PodIx},
     inference::{
         judgement::{FailingCells, Judgement, JudgementInput, judge},
         judgement_unit::JudgementUnit,
@@ -22,6 +22,7 @@ use crate::{
     },
     regions::{
         Region, RegionKind,
+        front_origins::FrontOrigins,
         paths::{QuestionsPerLookup, SubjectPaths, UnhealthyNodes},
     },
     topology::Service,
@@ -85,13 +86,7 @@ impl Engine {
             (None, Some(service)) => paths = paths.with_endpoints(&self.registry, service),
             (_, None) => {}
         }
-        let pods_of = |service: &Service| -> Vec<PodIx> {
-            let usable = service.usable();
-            usable
-                .iter()
-                .filter_map(|endpoint| self.registry.pods.get(&endpoint.pod))
-                .collect()
-        };
+        let pods_of = |service: &Service| self.usable_pods(service);
         match unit.without_latency() {
             JudgementUnit::Dns => {
                 let clients = cells.keys().map(|key| key.client);
@@ -102,8 +97,12 @@ impl Engine {
             JudgementUnit::Target(_) => {
                 paths.origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
             }
-            JudgementUnit::Front(_) if self.fails_without_first_byte(cells) => {
-                paths.front_origin_pods = self.origin_of_unit(unit).map_or_else(Vec::new, pods_of);
+            JudgementUnit::Front(front) => {
+                let known = self.incidents.known_causes(unit, Some(*front)).into_keys();
+                let named: BTreeSet<Region> = known.filter(|region| region.is_between_nodes()).collect();
+                if self.fails_without_first_byte(cells, &named) {
+                    paths.front_origins = self.front_origins(front, named);
+                }
             }
             _ => {}
         }
@@ -115,9 +114,17 @@ impl Engine {
     }
 
     /// Reports whether connections through a front fail, and at least nine in ten failures are missing first bytes of an
-    /// established connection: the only failures of an entry that its origin may cause before the entry answers.
-    fn fails_without_first_byte(&self, cells: &RoundCells) -> bool {
-        let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
+    /// established connection: the only failures of an entry that its origin may cause before the entry answers. The clients on a
+    /// node that is named do not count, because they may not reach the entry.
+    fn fails_without_first_byte(&self, cells: &RoundCells, named: &BTreeSet<Region>) -> bool {
+        let nodes: BTreeSet<NodeIx> = named.iter().filter_map(|region| region.node()).collect();
+        let is_elsewhere = |key: &CellKey| {
+            let node = self.cluster.nodes.client_node(key.client);
+            node.is_none_or(|node| !nodes.contains(&node))
+        };
+        let through_front = cells
+            .iter()
+            .filter(|(key, _)| is_through_front(key.channel) && is_elsewhere(key));
         let (mut missing, mut all) = (0, 0);
         for ((kind, _), (weight, _)) in through_front.flat_map(|(_, counts)| &counts.kinds) {
             all += weight;
@@ -129,6 +136,28 @@ impl Engine {
             }
         }
         all > 0 && missing * 10 >= all * 9
+    }
+
+    /// Returns the Pods to which the entry forwards the requests of a front's hosts.
+    fn front_origins(&self, front: &Front, named: BTreeSet<Region>) -> FrontOrigins {
+        let mut hosts: BTreeMap<Option<&ServiceKey>, usize> = BTreeMap::new();
+        for origin in self.origins_of_front(front) {
+            *hosts.entry(origin).or_default() += 1;
+        }
+        let all = hosts.values().sum();
+        let origins = hosts.into_iter().filter_map(|(origin, count)| {
+            let service = self.cluster.topology.service(origin?)?;
+            Some((count, self.usable_pods(service)))
+        });
+        FrontOrigins::new(origins.collect(), all, named)
+    }
+
+    fn usable_pods(&self, service: &Service) -> Vec<PodIx> {
+        let usable = service.usable();
+        usable
+            .iter()
+            .filter_map(|endpoint| self.registry.pods.get(&endpoint.pod))
+            .collect()
     }
 
     pub(super) fn judge_unit(&mut self, unit: &JudgementUnit, round: Round, at: EventTime) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use parallax_model::{Front, PodName, TargetId};
+use parallax_model::{Front, PodName, ServiceKey, TargetId};
 
 use super::Engine;
 use crate::{
@@ -136,25 +136,35 @@ impl Engine {
     /// Returns the Service to which the entry of a host forwards its requests; for a front, the one to which it forwards those of
     /// every host.
     pub(super) fn origin_of_unit(&self, unit: &JudgementUnit) -> Option<&Service> {
-        let targets = self.cluster.topology.targets();
-        let origin = |target: &TargetId| targets.get(target)?.origin.as_ref();
-        let service = match unit.without_latency() {
-            JudgementUnit::Target(target) => origin(target)?,
+        let origin = match unit.without_latency() {
+            JudgementUnit::Target(target) => self.origin_of_host(target)?,
             JudgementUnit::Front(front) => {
-                let topology = &self.cluster.topology;
-                let info = topology.front(front)?;
-                let entry = (info.service.clone(), info.target_port);
-                let of_entry = self.cluster.hosts.get(&entry).into_iter().flatten();
-                // The entry itself answers at its other addresses, for names that it does not serve.
-                let mut origins = of_entry
-                    .filter(|host| default_front(topology, host) == Some(*front))
-                    .map(origin);
-                let service = origins.next()??;
-                origins.all(|other| other == Some(service)).then_some(service)?
+                let mut origins = self.origins_of_front(front);
+                let first = origins.next()??;
+                origins.all(|other| other == Some(first)).then_some(first)?
             }
             _ => return None,
         };
-        self.cluster.topology.service(service)
+        self.cluster.topology.service(origin)
+    }
+
+    fn origin_of_host(&self, host: &TargetId) -> Option<&ServiceKey> {
+        self.cluster.topology.targets().get(host)?.origin.as_ref()
+    }
+
+    /// Returns the origin of each host of a front, if known.
+    pub(super) fn origins_of_front(&self, front: &Front) -> impl Iterator<Item = Option<&ServiceKey>> {
+        let topology = &self.cluster.topology;
+        let entry = topology
+            .front(front)
+            .map(|info| (info.service.clone(), info.target_port));
+        let of_entry = entry.and_then(|entry| self.cluster.hosts.get(&entry));
+        // The entry itself answers at its other addresses, for names that it does not serve.
+        let own = of_entry
+            .into_iter()
+            .flatten()
+            .filter(|host| default_front(topology, host) == Some(*front));
+        own.map(|host| self.origin_of_host(host))
     }
 
     /// Reports whether the current topology sends probes to other destinations than the old one, which makes earlier

@@ -172,7 +172,7 @@ impl ComparisonData {
     /// whichever client asks. So does a balancer's node to the endpoints.
     fn is_onward(region: Region, paths: &SubjectPaths) -> bool {
         !paths.origin_pods.is_empty()
-            || paths.is_front_origin(region)
+            || paths.front_origins.is_affected_by(region)
             || (region.is_between_nodes() && paths.has_receiver_hop(None))
     }
 

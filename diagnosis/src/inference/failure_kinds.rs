@@ -190,7 +190,9 @@ fn failures(data: &ComparisonData, cells: &[usize]) -> u64 {
 /// the origin, shows as a failure of the entry, and one of a resolver Pod as a failure of names.
 fn profile_of(region: Region, group: usize, paths: &SubjectPaths) -> KindProfile {
     match region {
-        Region::Backend(pod) if paths.origin_pods.contains(&pod) || paths.is_front_origin(region) => GATEWAY,
+        Region::Backend(pod) if paths.origin_pods.contains(&pod) || paths.front_origins.is_origin(region) => {
+            GATEWAY
+        }
         _ if region.is_between_nodes() && !paths.origin_pods.is_empty() => GATEWAY_NETWORK,
         Region::Backend(_) if group == DNS_GROUP => DNS,
         _ => region_profile(region.kind(), paths.mesh.proxy_mode),

@@ -8,7 +8,10 @@
 //! subjects beyond the first, so the same failures are not counted twice. The same holds for the regions of open
 //! incidents: what they explain in another subject is no evidence for a further fault of this one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     candidates::CandidateHypothesis,
@@ -73,7 +76,8 @@ pub(crate) struct BaseRegions {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PooledResults {
     explained_by: BTreeMap<(OtherSubjectNumber, Vec<Region>), Vec<Region>>,
-    baselines: BTreeMap<(OtherSubjectNumber, Vec<Region>), Arc<SubjectBaseline>>,
+    /// By the subject, the regions of open incidents that explain its failures, and the given regions.
+    baselines: BTreeMap<(OtherSubjectNumber, Vec<Region>, Vec<Region>), Arc<SubjectBaseline>>,
     /// [`OtherSubject::ln_gain`] for each baseline, by [`SubjectBaseline::index`].
     gains: Vec<BTreeMap<Region, f64>>,
 }
@@ -83,8 +87,10 @@ pub(crate) struct PooledResults {
 struct SubjectBaseline {
     /// Position of its gains in [`PooledResults`].
     index: usize,
-    /// The given regions, and the regions of open incidents that explain its failures.
+    /// The regions of open incidents that explain its failures, and the given regions.
     regions: Vec<Region>,
+    /// Number of the former.
+    explained_by: usize,
     shares: RegionShares,
     /// The local hypotheses that make its results likelier than none.
     local: Vec<Hypothesis>,
@@ -134,10 +140,11 @@ impl OtherSubject {
 
     fn baseline(
         &self,
-        regions: Vec<Region>,
+        (explained_by, given): (&[Region], &[Region]),
         is_local: fn(Region) -> bool,
         l: &mut Likelihood,
     ) -> SubjectBaseline {
+        let regions = [explained_by, given].concat();
         let shares = self.shares(&regions);
         let none = libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&shares));
         let mut terms = vec![none];
@@ -172,6 +179,7 @@ impl OtherSubject {
         SubjectBaseline {
             index: l.pooled.add_baseline(),
             regions,
+            explained_by: explained_by.len(),
             shares,
             local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
             ln_marginal,
@@ -186,19 +194,52 @@ impl OtherSubject {
         if own.is_empty() {
             return 0.0;
         }
-        let union = self
-            .data
-            .union((&base.shares, &base.regions), (&own, region), &self.paths);
+        let all = self.ln_marginal_with((&base.shares, &base.regions), (&own, region), &base.local, l);
+        let necessary = self.necessary_beside(base, &own);
+        let best = if necessary.len() < base.regions.len() {
+            let shares = self.shares(&necessary);
+            let without = self.ln_marginal_with((&shares, &necessary), (&own, region), &base.local, l);
+            all.max(without)
+        } else {
+            all
+        };
+        best - base.ln_marginal
+    }
+
+    /// Returns the regions of a baseline without the open incidents all of whose failures here lie in another region, too. Without
+    /// that region, an incident that is not at work here may have explained a part of what it causes.
+    fn necessary_beside(&self, base: &SubjectBaseline, own: &RegionShares) -> Vec<Region> {
+        let covered: BTreeSet<usize> = self.data.failing_cells(own).into_iter().collect();
+        let is_necessary = |(position, region): &(usize, &Region)| {
+            *position >= base.explained_by || {
+                let shares = self.data.shares(**region, &self.paths);
+                let mut failing = self.data.failing_cells(&shares).into_iter();
+                failing.any(|cell| !covered.contains(&cell))
+            }
+        };
+        let regions = base.regions.iter().enumerate();
+        regions.filter(is_necessary).map(|(_, region)| *region).collect()
+    }
+
+    /// Returns the ln marginal likelihood of a region beside others, and beside the local hypotheses.
+    fn ln_marginal_with(
+        &self,
+        (shares, regions): (&RegionShares, &[Region]),
+        (own, region): (&RegionShares, Region),
+        local: &[Hypothesis],
+        l: &mut Likelihood,
+    ) -> f64 {
+        let union = self.data.union((shares, regions), (own, region), &self.paths);
         let mut terms = vec![libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&union))];
-        if !base.local.is_empty() {
-            let regions = [base.regions.as_slice(), &[region]].concat();
-            for hypothesis in base.local.iter().filter(|h| h.region != region) {
+        if !local.is_empty() {
+            let regions = [regions, &[region]].concat();
+            for hypothesis in local.iter().filter(|h| h.region != region) {
                 if let Some(both) = self.with_failing((&union, &regions), hypothesis.region) {
                     terms.push(hypothesis.ln_prior + l.ln_marginal(&self.data.groups(&both)));
                 }
             }
         }
-        log_sum_exp(&terms) - base.ln_marginal
+        log_sum_exp(&terms)
     }
 }
 
@@ -257,13 +298,16 @@ impl SubjectPool {
     /// of it only for those that it explains: where it is not at work, it would contradict whatever shares its rate.
     pub(crate) fn baseline(&self, given: &[Region], l: &mut Likelihood) -> BaseRegions {
         let each = self.others.iter().map(|other| {
-            let mut regions = other.explained_by.clone();
-            regions.extend(given.iter().filter(|region| !self.known.contains(region)));
-            let key = (other.subject.number, regions);
+            let given = given.iter().filter(|region| !self.known.contains(region));
+            let key = (
+                other.subject.number,
+                other.explained_by.clone(),
+                given.copied().collect(),
+            );
             if let Some(baseline) = l.pooled.baselines.get(&key) {
                 return Arc::clone(baseline);
             }
-            let new = Arc::new(other.subject.baseline(key.1.clone(), self.is_local, l));
+            let new = Arc::new(other.subject.baseline((&key.1, &key.2), self.is_local, l));
             l.pooled.baselines.insert(key, Arc::clone(&new));
             new
         });

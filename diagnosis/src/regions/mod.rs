@@ -3,6 +3,7 @@
 mod balancer_pool;
 mod crossing;
 mod description;
+pub(crate) mod front_origins;
 mod kind;
 mod local_reach;
 pub(crate) mod paths;

@@ -7,7 +7,9 @@ use std::{
 
 use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
-use super::{Region, balancer_pool::BalancerPool, local_reach::nodes_with_local_reach};
+use super::{
+    Region, balancer_pool::BalancerPool, front_origins::FrontOrigins, local_reach::nodes_with_local_reach,
+};
 use crate::{
     evidence::cells::{Destination, RoundCells},
     ids::{IndexedTable, NameIx, NameRegistry, NodeIx, PodIx, VantageIx, ZoneIx},
@@ -89,9 +91,8 @@ pub(crate) struct SubjectPaths {
     pub(crate) local_reach: BTreeSet<NodeIx>,
     /// Pods to which the entry forwards the requests of a host, if known.
     pub(crate) origin_pods: Vec<PodIx>,
-    /// Pods to which the entry forwards the requests of every host of a front, if known. A front is affected by them only if
-    /// another subject names them: as hypotheses they would compete with faults of the front itself.
-    pub(crate) front_origin_pods: Vec<PodIx>,
+    /// Pods to which the entry forwards the requests of the hosts of a front.
+    pub(crate) front_origins: FrontOrigins,
     /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
     /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
@@ -212,11 +213,6 @@ impl SubjectPaths {
             .filter(|(entry, origin)| entry != origin)
             .map(|(a, b)| Region::Link(a.min(b), a.max(b)))
             .collect()
-    }
-
-    /// Reports whether a region is a Pod to which the entry forwards the requests of every host of the front.
-    pub(crate) fn is_front_origin(&self, region: Region) -> bool {
-        matches!(region, Region::Backend(pod) if self.front_origin_pods.contains(&pod))
     }
 
     /// Reports whether a Pod that answers questions runs on a node.

@@ -144,21 +144,16 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
 /// the entry may select, or one if it answers itself.
 fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> (usize, usize) {
     let crosses = |path: ProbePath| regions.iter().any(|region| region.contains(path, paths));
-    let names = |pod: &PodIx| regions.contains(&Region::Backend(*pod));
-    let of_front = is_through_front(path.channel) && paths.front_origin_pods.iter().any(names);
-    let origins = if of_front {
-        &paths.front_origin_pods
-    } else {
-        &paths.origin_pods
-    };
-    let ways = origins.len().max(1);
+    if is_through_front(path.channel)
+        && let Some((hits, ways)) = paths.front_origins.count_crossing(regions, path, paths)
+    {
+        return (if crosses(path) { ways } else { hits }, ways);
+    }
+    let ways = paths.origin_pods.len().max(1);
     if crosses(path) {
         return (ways, ways);
     }
     let continues = |origin: &&PodIx| {
-        if of_front {
-            return names(origin);
-        }
         let onward = Some(OnwardHop {
             from: path.node,
             origin: **origin,
@@ -166,7 +161,7 @@ fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> 
         });
         crosses(ProbePath { onward, ..path })
     };
-    (origins.iter().filter(continues).count(), ways)
+    (paths.origin_pods.iter().filter(continues).count(), ways)
 }
 
 /// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.

@@ -50,7 +50,10 @@ use trial::TrialReader;
 /// 11. A wrong certificate is no loss of packets, and the fault of its only host, not of the address. Other subjects count from the
 ///     onset of a further fault, two known causes may have separate rates, what any incident names is compared as a whole, and a
 ///     fault beside known causes needs a probability of 0.99.
-pub const ENGINE_VERSION: u32 = 11;
+/// 12. A named cause between nodes reaches an address over the origins of its hosts, whichever they are, and where it does not fail,
+///     it does not count against another one. Failures without a verdict are no longer investigated a minute after the last one, and
+///     a host needs a ready endpoint.
+pub const ENGINE_VERSION: u32 = 12;
 
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]

@@ -213,3 +213,17 @@ fn other_subjects_count_from_the_onset_of_a_further_fault() {
 fn what_any_subject_has_named_is_compared_as_a_whole() {
     assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 57));
 }
+
+/// A client, an origin and a resolver Pod: the entry on the client's node lost what it forwarded, for several hosts with different
+/// origins, and the address was named.
+#[test]
+fn a_broken_client_breaks_what_the_entry_on_its_node_forwards() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 20));
+}
+
+/// Stale rules of a node, an application and a client: where no rules were stale, those of the node seemed to explain its share of what
+/// the client broke, and contradicted the client. The incident of the client was renamed to an entry on its node.
+#[test]
+fn a_known_cause_that_another_region_covers_does_not_count_against_it() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 2, 39));
+}

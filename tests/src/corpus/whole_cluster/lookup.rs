@@ -28,6 +28,8 @@ pub struct Lookup {
 pub struct LookupFailure {
     /// The fault; `None` for a random loss.
     pub fault: Option<usize>,
+    /// Whether the question would be lost without that fault too, because of another one.
+    pub is_hidden: bool,
     /// The questions without an answer.
     pub unanswered: UnansweredQuestions,
 }
@@ -45,12 +47,12 @@ pub fn run(conditions: Conditions<'_>, client: NodeIx, at: i64, both: bool, rng:
         let a = question(at, rng);
         let aaaa = both.then(|| question(at, rng));
         let needed = aaaa.flatten().filter(|_| name < names);
-        if let Some((fault, _)) = a.or(needed) {
-            lost = Some((fault, a.is_some(), aaaa.map(|aaaa| aaaa.is_some())));
+        if let Some(broken) = a.or(needed) {
+            lost = Some((broken, a.is_some(), aaaa.map(|aaaa| aaaa.is_some())));
             break;
         }
     }
-    let Some((fault, a, aaaa)) = lost else {
+    let Some((broken, a, aaaa)) = lost else {
         return Lookup {
             failed: None,
             took: 2_000 + random_us(rng, 4_000),
@@ -66,7 +68,8 @@ pub fn run(conditions: Conditions<'_>, client: NodeIx, at: i64, both: bool, rng:
     };
     Lookup {
         failed: Some(LookupFailure {
-            fault: Some(fault),
+            fault: Some(broken.fault),
+            is_hidden: broken.is_hidden,
             unanswered,
         }),
         took: super::simulate::TIMEOUT_US,
@@ -79,6 +82,7 @@ pub const fn random_loss(both: bool) -> Lookup {
     Lookup {
         failed: Some(LookupFailure {
             fault: None,
+            is_hidden: false,
             unanswered: UnansweredQuestions {
                 a: true,
                 aaaa: false,

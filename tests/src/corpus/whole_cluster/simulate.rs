@@ -5,7 +5,7 @@ use parallax_model::{FailureKind, Outcome, Phase};
 use super::{
     super::rng::Rng,
     draw::{EntryPatience, WholePlan},
-    fault::FailureMode,
+    fault::{FailureMode, Fault},
     hops::{Hop, HopStage, ScheduledProbe},
     layout::{ClusterTarget, NodeIx, PodIx},
     lookup::{self, Lookup, random_us},
@@ -22,6 +22,17 @@ pub const TIMEOUT_US: i64 = 3_000_000;
 pub struct Conditions<'a> {
     /// The trial.
     pub plan: &'a WholePlan,
+}
+
+/// The fault that breaks a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokenHop {
+    /// Of several faults, the one that a packet meets first.
+    pub fault: usize,
+    /// How the hop fails.
+    pub mode: FailureMode,
+    /// Whether another fault breaks the hop as well.
+    pub is_hidden: bool,
 }
 
 /// One probe and its outcome.
@@ -49,6 +60,8 @@ pub struct SeenProbe {
     pub phases: (Option<i64>, Option<i64>),
     /// The fault that failed it; `None` for a success or a failure by chance.
     pub fault: Option<usize>,
+    /// Whether it would fail without that fault too, because of another one.
+    pub is_hidden: bool,
     /// When its report arrived; `None` if it never did.
     pub delivered: Option<i64>,
 }
@@ -62,14 +75,19 @@ impl SeenProbe {
 }
 
 impl Conditions<'_> {
-    /// Returns the fault that breaks a hop at a time, if one does: of several, the one that a packet meets first.
-    pub fn broken(&self, hop: &Hop, at: i64, rng: &mut Rng) -> Option<(usize, FailureMode)> {
+    /// Returns the fault that breaks a hop at a time, if one does.
+    pub fn broken(&self, hop: &Hop, at: i64, rng: &mut Rng) -> Option<BrokenHop> {
         let plan = self.plan;
         let striking = plan.faults.iter().enumerate().filter(|(_, fault)| {
             fault.is_active(at) && fault.part.touches(hop, &plan.cluster) && rng.chance(fault.theta)
         });
-        let first = striking.min_by_key(|(_, fault)| fault.part.place());
-        first.map(|(index, fault)| (index, fault.mode))
+        let striking: Vec<(usize, &Fault)> = striking.collect();
+        let (index, first) = striking.iter().min_by_key(|(_, fault)| fault.part.place())?;
+        Some(BrokenHop {
+            fault: *index,
+            mode: first.mode,
+            is_hidden: striking.len() > 1,
+        })
     }
 
     /// Reports whether the prober of a node is dead at a time.
@@ -97,14 +115,16 @@ pub fn run(plan: &WholePlan, rng: &mut Rng) -> Vec<SeenProbe> {
     seen
 }
 
-/// Counts the failures of each fault that were reported before the fault ended. A cut may delay the other reports until after the
-/// end, when the engine no longer names the fault.
+/// Counts the failures that show each fault: reported before it ended, and not failing without it because of another one, such as a
+/// pair of nodes in two zones that are cut off from each other, or one Pod of an application that answers no request. A cut may delay the other reports until after the end, when the engine no
+/// longer names the fault.
 #[must_use]
 pub fn delivered_failures(plan: &WholePlan, seen: &[SeenProbe]) -> Vec<usize> {
     let mut failures = vec![0; plan.faults.len()];
     for probe in seen {
         if let (Some(fault), Some(delivered)) = (probe.fault, probe.delivered)
             && delivered <= plan.faults[fault].end()
+            && !probe.is_hidden
         {
             failures[fault] += 1;
         }
@@ -135,6 +155,7 @@ pub(super) fn make(
         entry: None,
         phases: (None, None),
         fault: None,
+        is_hidden: false,
         delivered: None,
     };
     if probe.looks_up() {
@@ -147,6 +168,7 @@ pub(super) fn make(
         seen.lookup = Some(lookup);
         if let Some(lost) = lookup.failed {
             seen.fault = lost.fault;
+            seen.is_hidden = lost.is_hidden;
             seen.outcome = failed(Phase::Resolve, FailureKind::ResolveTimeout);
             return seen;
         }
@@ -179,17 +201,17 @@ fn connect(conditions: Conditions<'_>, seen: &mut SeenProbe, path: &[Hop], unluc
         _ => None,
     };
     let broken = path.iter().find_map(|hop| {
-        conditions
-            .broken(hop, at, rng)
-            .map(|(fault, mode)| (hop.stage, fault, mode))
+        let broken = conditions.broken(hop, at, rng)?;
+        Some((hop.stage, broken))
     });
     let seen_at = match broken {
         None if unlucky => Some((timeout(Phase::Connect), TIMEOUT_US)),
         None => None,
-        Some((stage, fault, mode)) => {
-            seen.fault = Some(fault);
-            let soft = plan.faults[fault].theta < 0.5;
-            Some(failure(stage, mode, soft, plan.patience, rng))
+        Some((stage, broken)) => {
+            seen.fault = Some(broken.fault);
+            seen.is_hidden = broken.is_hidden;
+            let soft = plan.faults[broken.fault].theta < 0.5;
+            Some(failure(stage, broken.mode, soft, plan.patience, rng))
         }
     };
     match seen_at {
@@ -319,11 +341,44 @@ mod tests {
         );
         let mut modes = Vec::new();
         while !plan.faults.is_empty() {
-            let (index, mode) = Conditions { plan: &plan }.broken(&hop, 5, rng).unwrap();
-            modes.push(mode);
-            plan.faults.remove(index);
+            let broken = Conditions { plan: &plan }.broken(&hop, 5, rng).unwrap();
+            assert_eq!(broken.is_hidden, plan.faults.len() > 1);
+            modes.push(broken.mode);
+            plan.faults.remove(broken.fault);
         }
         let order = [FailureMode::Loss, FailureMode::Refused, FailureMode::Unavailable];
         assert_eq!(modes, order, "a dead node answers nothing");
+    }
+
+    #[test]
+    fn a_pair_in_zones_that_are_cut_off_shows_in_no_failure() {
+        let rng = &mut Rng::from_words(&[7]);
+        let mut plan = draw::plan(WholeSet::named("three-faults-12").unwrap(), 0, rng);
+        let zones = plan.cluster.zones.clone();
+        let other = (1..zones.len()).find(|node| zones[*node] != zones[0]).unwrap();
+        let fault = |part, active| Fault {
+            part,
+            theta: 1.0,
+            mode: FailureMode::Loss,
+            active: vec![active],
+        };
+        let last = plan.rounds * ROUND_US;
+        let reported = |plan: &mut WholePlan, cut: i64| {
+            plan.faults = vec![
+                fault(BrokenPart::Pair(0, other), (0, last)),
+                fault(BrokenPart::Zones(zones[0], zones[other]), (cut, last)),
+            ];
+            let mut seen = run(plan, &mut Rng::from_words(&[8]));
+            for probe in &mut seen {
+                probe.delivered = Some(probe.started + probe.took);
+            }
+            delivered_failures(plan, &seen)[0]
+        };
+        assert_eq!(
+            reported(&mut plan, 0),
+            0,
+            "the cut of the zones fails them as well"
+        );
+        assert!(reported(&mut plan, last) > 0, "the pair alone");
     }
 }
