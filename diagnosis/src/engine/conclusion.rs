@@ -70,7 +70,7 @@ impl Engine {
         self.record_pending(unit, judgement, reported.is_empty());
         let sentence = match waiting {
             Some(sentence) => Some(sentence),
-            None if self.has_ceased(judgement) => None,
+            None if self.has_ceased(unit, judgement) => None,
             None if judgement.unexplained => {
                 let cells = self.unexplained_cells(judgement);
                 let sentence = if cells.is_empty() {

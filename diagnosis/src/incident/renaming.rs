@@ -12,7 +12,7 @@ use crate::{inference::judgement_unit::JudgementUnit, regions::Region, verdict::
 const RENAME_ODDS: f64 = 3.0;
 
 /// Number of reports in a row after which a region that has been the likeliest of its class in each replaces the named one,
-/// however small the odds: chance among the first failures must not decide for good.
+/// however small the odds, and regions that were ruled out are named again: chance among the first failures must not decide for good.
 const RENAME_REPORTS: u32 = 12;
 
 /// Number of reports that confirm the named region after which one more report in a row is necessary to replace it or its cause.
@@ -73,12 +73,21 @@ impl TrackedIncident {
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
-        if self.lead_unit == *unit
-            && report.region != self.region
+        let is_near = report.region != self.region
             && report.class.contains(&self.region)
             && (report.odds_over_next < RENAME_ODDS || is_transient)
-            && reports < RENAME_REPORTS
-        {
+            && reports < RENAME_REPORTS;
+        let is_wider = report.region == self.region
+            && report.class.len() > self.class.len()
+            && self.class.iter().all(|region| report.class.contains(region));
+        self.wider_classes = if is_wider {
+            self.wider_classes.saturating_add(1)
+        } else {
+            0
+        };
+        // What ruled out a region counted for more evidence than there is in the current window.
+        let is_forgotten = is_wider && self.wider_classes < RENAME_REPORTS;
+        if self.lead_unit == *unit && (is_near || is_forgotten) {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
             verdict.evidence = report.verdict.evidence;
@@ -104,6 +113,7 @@ impl TrackedIncident {
         }
         self.likelier = None;
         self.other_causes = 0;
+        self.wider_classes = 0;
         self.class = report.class;
         self.is_one_way = report.is_one_way;
         self.failing_endpoints = report.failing_endpoints;

@@ -51,8 +51,8 @@ use trial::TrialReader;
 ///     onset of a further fault, two known causes may have separate rates, what any incident names is compared as a whole, and a
 ///     fault beside known causes needs a probability of 0.99.
 /// 12. A named cause between nodes reaches an address over the origins of its hosts, whichever they are, and where it does not fail,
-///     it does not count against another one. Failures without a verdict are no longer investigated a minute after the last one, and
-///     a host needs a ready endpoint.
+///     it does not count against another one. Failures without a verdict are investigated until they have ceased for longer than they
+///     pause, and a host needs a ready endpoint.
 pub const ENGINE_VERSION: u32 = 12;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

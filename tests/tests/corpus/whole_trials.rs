@@ -215,10 +215,21 @@ fn what_any_subject_has_named_is_compared_as_a_whole() {
 }
 
 /// A client, an origin and a resolver Pod: the entry on the client's node lost what it forwarded, for several hosts with different
-/// origins, and the address was named.
+/// origins, and the address was named. The incident of the client named the entry together with it in every second report.
 #[test]
 fn a_broken_client_breaks_what_the_entry_on_its_node_forwards() {
-    assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 20));
+    let set = WholeSet::named("three-faults-12").unwrap();
+    let (trial, output) = answered_trial(set, 3, 20, &mut Replay::default());
+    assert_names_faults_only(&score(&trial, &output));
+    let verdicts = output
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["type"] == "verdict" && line["region"] == "client");
+    let mut classes: Vec<usize> = verdicts
+        .map(|verdict| verdict["class"].as_array().unwrap().len())
+        .collect();
+    classes.dedup();
+    assert_eq!(classes, [2, 1]);
 }
 
 /// Stale rules of a node, an application and a client: where no rules were stale, those of the node seemed to explain its share of what

@@ -1,5 +1,9 @@
 //! Investigations: failures whose cause is not yet named, with the likeliest cause so far.
 
+use std::collections::BTreeSet;
+
+use parallax_model::Round;
+
 use crate::{
     engine::Engine,
     inference::{judgement::Judgement, judgement_unit::JudgementUnit},
@@ -8,9 +12,10 @@ use crate::{
     view::Investigation,
 };
 
-/// Rounds without a failure after which failures without a verdict are over. The evidence of a fault that lasted only a few rounds,
-/// for instance one that a restarted aggregator reads from the probers' spools, may never suffice for either verdict.
-const MAX_QUIET_ROUNDS: i64 = 12;
+/// Rounds without a failure after which failures without a verdict are over: at least so many, at most so many, and in between
+/// [`PAUSE_FACTOR`] times the longest pause between two failures.
+const QUIET_ROUNDS: std::ops::RangeInclusive<i64> = 5..=12;
+const PAUSE_FACTOR: i64 = 2;
 
 /// The likeliest explanation of a subject's failures while the evidence does not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,14 +27,26 @@ pub(crate) struct TentativeCause {
 }
 
 impl Engine {
-    /// Reports whether nothing has failed for so long that there is nothing left to investigate.
-    pub(super) fn has_ceased(&self, judgement: &Judgement) -> bool {
-        let last = judgement
-            .findings
+    /// Reports whether failures without a verdict are over: nothing has failed for longer than it pauses. The evidence of a fault
+    /// that lasted a few rounds, for instance one that a restarted aggregator reads from the probers' spools, may never suffice for
+    /// a verdict.
+    pub(super) fn has_ceased(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
+        let (own, _) = self.blocks_of(unit);
+        let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
+        let failing: BTreeSet<Round> = rings
+            .flat_map(|ring| ring.failing_cells(judgement.input.start))
+            .filter(|(_, cells)| !cells.is_empty())
+            .map(|(round, _)| round)
+            .collect();
+        let Some(last) = failing.last() else {
+            return true;
+        };
+        let pauses = failing
             .iter()
-            .map(|finding| finding.last_failure)
-            .max();
-        last.is_some_and(|last| self.incidents.round().0 - last.0 > MAX_QUIET_ROUNDS)
+            .zip(failing.iter().skip(1))
+            .map(|(a, b)| b.0 - a.0 - 1);
+        let allowed = PAUSE_FACTOR * pauses.max().unwrap_or(0);
+        self.incidents.round().0 - last.0 > allowed.clamp(*QUIET_ROUNDS.start(), *QUIET_ROUNDS.end())
     }
 
     pub(super) fn update_investigation(
