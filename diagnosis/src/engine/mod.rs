@@ -20,6 +20,7 @@ mod prober_presence;
 mod related_subjects;
 mod round_judgement;
 mod state;
+mod subject_paths;
 mod subjects;
 mod topology_change;
 mod unreadable_cluster;

@@ -89,8 +89,8 @@ struct SubjectBaseline {
     index: usize,
     /// The regions of open incidents that explain its failures, and the given regions.
     regions: Vec<Region>,
-    /// Number of the former.
-    explained_by: usize,
+    /// The failing cells of each of the former.
+    explained_by: Vec<Vec<usize>>,
     shares: RegionShares,
     /// The local hypotheses that make its results likelier than none.
     local: Vec<Hypothesis>,
@@ -179,7 +179,10 @@ impl OtherSubject {
         SubjectBaseline {
             index: l.pooled.add_baseline(),
             regions,
-            explained_by: explained_by.len(),
+            explained_by: explained_by
+                .iter()
+                .map(|region| self.data.failing_cells(&self.data.shares(*region, &self.paths)))
+                .collect(),
             shares,
             local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
             ln_marginal,
@@ -195,30 +198,34 @@ impl OtherSubject {
             return 0.0;
         }
         let all = self.ln_marginal_with((&base.shares, &base.regions), (&own, region), &base.local, l);
-        let necessary = self.necessary_beside(base, &own);
-        let best = if necessary.len() < base.regions.len() {
-            let shares = self.shares(&necessary);
-            let without = self.ln_marginal_with((&shares, &necessary), (&own, region), &base.local, l);
-            all.max(without)
-        } else {
-            all
+        let best = match self.necessary_beside(base, &own) {
+            Some(necessary) => {
+                let shares = self.shares(&necessary);
+                let without = self.ln_marginal_with((&shares, &necessary), (&own, region), &base.local, l);
+                all.max(without)
+            }
+            None => all,
         };
         best - base.ln_marginal
     }
 
-    /// Returns the regions of a baseline without the open incidents all of whose failures here lie in another region, too. Without
-    /// that region, an incident that is not at work here may have explained a part of what it causes.
-    fn necessary_beside(&self, base: &SubjectBaseline, own: &RegionShares) -> Vec<Region> {
+    /// Returns the regions of a baseline without the open incidents all of whose failures here lie in another region, too; `None` if
+    /// there are none. Without that region, an incident that is not at work here may have explained a part of what it causes.
+    fn necessary_beside(&self, base: &SubjectBaseline, own: &RegionShares) -> Option<Vec<Region>> {
+        if base.explained_by.is_empty() {
+            return None;
+        }
         let covered: BTreeSet<usize> = self.data.failing_cells(own).into_iter().collect();
-        let is_necessary = |(position, region): &(usize, &Region)| {
-            *position >= base.explained_by || {
-                let shares = self.data.shares(**region, &self.paths);
-                let mut failing = self.data.failing_cells(&shares).into_iter();
-                failing.any(|cell| !covered.contains(&cell))
-            }
+        let is_necessary = |position: usize| {
+            let failing = base.explained_by.get(position);
+            failing.is_none_or(|failing| failing.iter().any(|cell| !covered.contains(cell)))
         };
         let regions = base.regions.iter().enumerate();
-        regions.filter(is_necessary).map(|(_, region)| *region).collect()
+        let necessary: Vec<Region> = regions
+            .filter(|(position, _)| is_necessary(*position))
+            .map(|(_, region)| *region)
+            .collect();
+        (necessary.len() < base.regions.len()).then_some(necessary)
     }
 
     /// Returns the ln marginal likelihood of a region beside others, and beside the local hypotheses.

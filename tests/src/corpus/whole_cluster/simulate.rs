@@ -116,8 +116,8 @@ pub fn run(plan: &WholePlan, rng: &mut Rng) -> Vec<SeenProbe> {
 }
 
 /// Counts the failures that show each fault: reported before it ended, and not failing without it because of another one, such as a
-/// pair of nodes in two zones that are cut off from each other, or one Pod of an application that answers no request. A cut may delay the other reports until after the end, when the engine no
-/// longer names the fault.
+/// pair of nodes in two zones that are cut off from each other, or one Pod of an application that answers no request. A cut may
+/// delay the other reports until after the end, when the engine no longer names the fault.
 #[must_use]
 pub fn delivered_failures(plan: &WholePlan, seen: &[SeenProbe]) -> Vec<usize> {
     let mut failures = vec![0; plan.faults.len()];
