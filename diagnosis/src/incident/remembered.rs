@@ -164,6 +164,7 @@ impl TrackedIncident {
             likelier: None,
             confirmations: 0,
             other_causes: 0,
+            ruled_out: BTreeSet::new(),
             wider_classes: 0,
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,

@@ -77,9 +77,10 @@ impl TrackedIncident {
             && report.class.contains(&self.region)
             && (report.odds_over_next < RENAME_ODDS || is_transient)
             && reports < RENAME_REPORTS;
+        let mut added = report.class.iter().filter(|region| !self.class.contains(region));
         let is_wider = report.region == self.region
             && report.class.len() > self.class.len()
-            && self.class.iter().all(|region| report.class.contains(region));
+            && added.all(|region| self.ruled_out.contains(region));
         self.wider_classes = if is_wider {
             self.wider_classes.saturating_add(1)
         } else {
@@ -110,7 +111,10 @@ impl TrackedIncident {
         if report.region != self.region {
             self.region = report.region;
             self.confirmations = 0;
+            self.ruled_out.clear();
         }
+        let dropped = self.class.iter().filter(|region| !report.class.contains(region));
+        self.ruled_out.extend(dropped.copied());
         self.likelier = None;
         self.other_causes = 0;
         self.wider_classes = 0;

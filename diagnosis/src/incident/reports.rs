@@ -154,6 +154,7 @@ impl IncidentLog {
             likelier: None,
             confirmations: 0,
             other_causes: 0,
+            ruled_out: BTreeSet::new(),
             wider_classes: 0,
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),

@@ -43,7 +43,9 @@ pub(crate) struct TrackedIncident {
     pub(super) confirmations: u32,
     /// Number of the latest reports in a row that name the region, but another cause.
     pub(super) other_causes: u32,
-    /// Number of the latest reports in a row that name the region together with regions that an earlier report ruled out.
+    /// Regions that were named together with the named one, and were ruled out.
+    pub(super) ruled_out: BTreeSet<Region>,
+    /// Number of the latest reports in a row that name the region together with regions that were ruled out.
     pub(super) wider_classes: u32,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,

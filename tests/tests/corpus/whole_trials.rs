@@ -238,3 +238,9 @@ fn a_broken_client_breaks_what_the_entry_on_its_node_forwards() {
 fn a_known_cause_that_another_region_covers_does_not_count_against_it() {
     assert_names_faults_only(&judged_with_requests("three-faults-12", 2, 39));
 }
+
+/// All Pods of the resolver lose questions: the first verdict named one of them, and the next reports all.
+#[test]
+fn regions_that_were_never_ruled_out_join_a_verdict_at_once() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 1, 19));
+}
