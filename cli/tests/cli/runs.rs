@@ -1,6 +1,10 @@
 //! `parallax run` and related commands with a mesh of one machine.
 
-use std::{net::TcpListener, process::Output, time::Instant};
+use std::{
+    net::{TcpListener, TcpStream},
+    process::Output,
+    time::Instant,
+};
 
 use serde_json::Value;
 
@@ -153,9 +157,10 @@ fn until_caught_up(up: &Up) -> Output {
 #[test]
 fn status_ends_with_1_while_a_target_fails_that_has_never_worked_unless_it_is_not_in_service_yet() {
     let server = Server::start();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let dead = free.local_addr().unwrap();
-    drop(free);
+    // The port of a client refuses connections, and no other test can listen on it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let dead = client.local_addr().unwrap();
     let url = format!("http://{}/", server.address);
     let (_folder, mut up) = mesh(&url, &format!("  - url: http://{dead}/\n"));
     up.until("1 failing");
