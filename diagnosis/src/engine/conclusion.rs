@@ -70,8 +70,7 @@ impl Engine {
         self.record_pending(unit, judgement, reported.is_empty());
         let sentence = match waiting {
             Some(sentence) => Some(sentence),
-            None if self.has_ceased(unit, judgement) => None,
-            None if judgement.unexplained => {
+            None if judgement.unexplained && !self.has_ceased(unit, judgement) => {
                 let cells = self.unexplained_cells(judgement);
                 let sentence = if cells.is_empty() {
                     "no single cause explains the failures".to_owned()
@@ -89,7 +88,8 @@ impl Engine {
             }
             None if nothing_named
                 && judgement.p_healthy < 0.5
-                && !self.has_open_incident(unit, judgement) =>
+                && !self.has_open_incident(unit, judgement)
+                && !self.has_ceased(unit, judgement) =>
             {
                 self.judgement
                     .tentative_causes

@@ -57,13 +57,17 @@ impl Engine {
     }
 
     fn has_lasted(&self, own: &[CellBlock], floor: Round) -> bool {
+        self.failing_rounds(own, floor).len() >= MIN_LASTING_ROUNDS
+    }
+
+    /// Returns the rounds since `floor` in which probes of a subject failed.
+    pub(super) fn failing_rounds(&self, own: &[CellBlock], floor: Round) -> BTreeSet<Round> {
         let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
-        let failing: BTreeSet<Round> = rings
+        rings
             .flat_map(|ring| ring.failing_cells(floor))
             .filter(|(_, cells)| !cells.is_empty())
             .map(|(round, _)| round)
-            .collect();
-        failing.len() >= MIN_LASTING_ROUNDS
+            .collect()
     }
 
     /// Returns the median of the background rates at rest of all Services and targets, once there are enough probes.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     IncidentLog, RestoredIncident, Scope, TrackedIncident,
+    renaming::RenamingEvidence,
     tracked::{ClientRecovery, IncidentRound},
 };
 use crate::{
@@ -161,11 +162,7 @@ impl TrackedIncident {
             region,
             class,
             is_one_way: false,
-            likelier: None,
-            confirmations: 0,
-            other_causes: 0,
-            ruled_out: BTreeSet::new(),
-            wider_classes: 0,
+            renaming: RenamingEvidence::default(),
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,
             units,

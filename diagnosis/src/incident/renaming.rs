@@ -1,6 +1,6 @@
 //! What a report changes in the verdict of its incident: the evidence, or the named region as well.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use parallax_model::EventTime;
 
@@ -22,15 +22,57 @@ const CONFIRMATIONS_PER_REPORT: u32 = 6;
 /// Maximum number of reports in a row that are necessary to replace the named region or its cause.
 const MAX_DISSENTING_REPORTS: u32 = 3;
 
-impl TrackedIncident {
-    /// Counts a report, and returns the number of reports in a row in which its region was likelier than the named one.
-    fn count_likelier(&mut self, region: Region) -> u32 {
+/// What the reports since the last change say for and against the name of an incident.
+#[derive(Debug, Default)]
+pub(super) struct RenamingEvidence {
+    /// Number of reports that confirmed the named region.
+    confirmations: u32,
+    /// The likeliest region of the latest reports, if it is not the named one, and the number of reports in a row in which it was.
+    likelier: Option<(Region, u32)>,
+    /// Number of the latest reports in a row that name the region, but another cause.
+    other_causes: u32,
+    /// Regions that were named together with the named one, and were ruled out.
+    ruled_out: BTreeSet<Region>,
+    /// Number of the latest reports in a row that name the region together with regions that were ruled out.
+    wider_classes: u32,
+}
+
+/// Counts a report if it continues a row, otherwise restarts the count. Returns the number of reports in the row.
+const fn count_in_a_row(row: &mut u32, continues: bool) -> u32 {
+    *row = if continues { row.saturating_add(1) } else { 0 };
+    *row
+}
+
+impl RenamingEvidence {
+    /// Counts a report for an incident that names `named`. Returns the number of reports in a row in which another region was
+    /// likelier.
+    fn count_region(&mut self, region: Region, named: Region) -> u32 {
+        if region == named {
+            self.confirmations = self.confirmations.saturating_add(1);
+        }
         let before = self.likelier.filter(|(likelier, _)| *likelier == region);
         let reports = before.map_or(1, |(_, reports)| reports.saturating_add(1));
-        self.likelier = (region != self.region).then_some((region, reports));
+        self.likelier = (region != named).then_some((region, reports));
         self.likelier.map_or(0, |(_, reports)| reports)
     }
 
+    /// Returns the number of reports in a row that are necessary to replace the named region or its cause.
+    fn necessary_reports(&self) -> u32 {
+        (1 + self.confirmations / CONFIRMATIONS_PER_REPORT).min(MAX_DISSENTING_REPORTS)
+    }
+
+    /// Restarts the counts after the incident has been named anew, without the regions `dropped`.
+    fn restart(&mut self, is_other_region: bool, dropped: impl Iterator<Item = Region>) {
+        let before = std::mem::take(self);
+        if !is_other_region {
+            self.confirmations = before.confirmations;
+            self.ruled_out = before.ruled_out;
+        }
+        self.ruled_out.extend(dropped);
+    }
+}
+
+impl TrackedIncident {
     pub(super) fn update(
         &mut self,
         unit: &JudgementUnit,
@@ -52,11 +94,8 @@ impl TrackedIncident {
         if self.lead_unit != *unit && (withdrawn || !more) {
             return;
         }
-        let reports = self.count_likelier(report.region);
-        if report.region == self.region {
-            self.confirmations = self.confirmations.saturating_add(1);
-        }
-        let necessary = (1 + self.confirmations / CONFIRMATIONS_PER_REPORT).min(MAX_DISSENTING_REPORTS);
+        let reports = self.renaming.count_region(report.region, self.region);
+        let necessary = self.renaming.necessary_reports();
         let is_transient = report.region != self.region && reports < necessary;
         if is_transient && !report.class.contains(&self.region) {
             return;
@@ -64,12 +103,8 @@ impl TrackedIncident {
         let is_other_cause = self.lead_unit == *unit
             && report.region == self.region
             && report.verdict.cause() != self.incident.verdict.cause();
-        self.other_causes = if is_other_cause {
-            self.other_causes.saturating_add(1)
-        } else {
-            0
-        };
-        if is_other_cause && self.other_causes < necessary {
+        let other_causes = count_in_a_row(&mut self.renaming.other_causes, is_other_cause);
+        if is_other_cause && other_causes < necessary {
             return;
         }
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
@@ -80,14 +115,10 @@ impl TrackedIncident {
         let mut added = report.class.iter().filter(|region| !self.class.contains(region));
         let is_wider = report.region == self.region
             && report.class.len() > self.class.len()
-            && added.all(|region| self.ruled_out.contains(region));
-        self.wider_classes = if is_wider {
-            self.wider_classes.saturating_add(1)
-        } else {
-            0
-        };
+            && added.all(|region| self.renaming.ruled_out.contains(region));
+        let wider_classes = count_in_a_row(&mut self.renaming.wider_classes, is_wider);
         // What ruled out a region counted for more evidence than there is in the current window.
-        let is_forgotten = is_wider && self.wider_classes < RENAME_REPORTS;
+        let is_forgotten = is_wider && wider_classes < RENAME_REPORTS;
         if self.lead_unit == *unit && (is_near || is_forgotten) {
             let verdict = &mut self.incident.verdict;
             verdict.probability = report.verdict.probability;
@@ -108,16 +139,10 @@ impl TrackedIncident {
             earlier
         };
         self.lead_unit = unit.clone();
-        if report.region != self.region {
-            self.region = report.region;
-            self.confirmations = 0;
-            self.ruled_out.clear();
-        }
         let dropped = self.class.iter().filter(|region| !report.class.contains(region));
-        self.ruled_out.extend(dropped.copied());
-        self.likelier = None;
-        self.other_causes = 0;
-        self.wider_classes = 0;
+        self.renaming
+            .restart(report.region != self.region, dropped.copied());
+        self.region = report.region;
         self.class = report.class;
         self.is_one_way = report.is_one_way;
         self.failing_endpoints = report.failing_endpoints;

@@ -6,6 +6,7 @@ use parallax_model::{EventTime, hash};
 
 use super::{
     IncidentEvent, IncidentLog, Report, TrackedIncident,
+    renaming::RenamingEvidence,
     tracked::{ClientRecovery, IncidentRound},
 };
 use crate::{
@@ -151,11 +152,7 @@ impl IncidentLog {
             region: report.region,
             class: report.class,
             is_one_way: report.is_one_way,
-            likelier: None,
-            confirmations: 0,
-            other_causes: 0,
-            ruled_out: BTreeSet::new(),
-            wider_classes: 0,
+            renaming: RenamingEvidence::default(),
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),

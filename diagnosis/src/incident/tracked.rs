@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Front, Micros, Probability, Round, TargetId};
 
-use super::{Report, Scope, UNVISITED_ROUNDS};
+use super::{Report, Scope, UNVISITED_ROUNDS, renaming::RenamingEvidence};
 use crate::{
     evidence::weights::ONE_PROBE,
     ids::{PodIx, VantageIx},
@@ -37,16 +37,7 @@ pub(crate) struct TrackedIncident {
     pub(super) is_one_way: bool,
     /// The endpoints that fail, if it names all endpoints of a Service. Other subjects meet them as origins.
     pub(super) failing_endpoints: BTreeSet<PodIx>,
-    /// The likeliest region of the latest reports, if it is not the named one, and the number of reports in a row in which it was.
-    pub(super) likelier: Option<(Region, u32)>,
-    /// Number of reports that confirmed the named region.
-    pub(super) confirmations: u32,
-    /// Number of the latest reports in a row that name the region, but another cause.
-    pub(super) other_causes: u32,
-    /// Regions that were named together with the named one, and were ruled out.
-    pub(super) ruled_out: BTreeSet<Region>,
-    /// Number of the latest reports in a row that name the region together with regions that were ruled out.
-    pub(super) wider_classes: u32,
+    pub(super) renaming: RenamingEvidence,
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,

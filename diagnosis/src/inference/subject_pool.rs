@@ -89,6 +89,8 @@ struct SubjectBaseline {
     index: usize,
     /// The regions of open incidents that explain its failures, and the given regions.
     regions: Vec<Region>,
+    /// The shares of each of them.
+    each: Vec<RegionShares>,
     /// The failing cells of each of the former.
     explained_by: Vec<Vec<usize>>,
     shares: RegionShares,
@@ -115,13 +117,13 @@ impl BaseRegions {
 }
 
 impl OtherSubject {
-    fn shares(&self, regions: &[Region]) -> RegionShares {
+    /// Returns the union of regions, given the shares of each.
+    fn union<'a>(&self, each: impl Iterator<Item = (Region, &'a RegionShares)>) -> RegionShares {
         let mut known: Vec<Region> = Vec::new();
         let mut shares = RegionShares::new();
-        for region in regions {
-            let own = self.data.shares(*region, &self.paths);
-            shares = self.data.union((&shares, &known), (&own, *region), &self.paths);
-            known.push(*region);
+        for (region, own) in each {
+            shares = self.data.union((&shares, &known), (own, region), &self.paths);
+            known.push(region);
         }
         shares
     }
@@ -145,7 +147,11 @@ impl OtherSubject {
         l: &mut Likelihood,
     ) -> SubjectBaseline {
         let regions = [explained_by, given].concat();
-        let shares = self.shares(&regions);
+        let each: Vec<RegionShares> = regions
+            .iter()
+            .map(|region| self.data.shares(*region, &self.paths))
+            .collect();
+        let shares = self.union(regions.iter().copied().zip(&each));
         let none = libm::log(1.0 - P_FAULT) + l.ln_marginal(&self.data.groups(&shares));
         let mut terms = vec![none];
         let mut local = Vec::new();
@@ -179,10 +185,11 @@ impl OtherSubject {
         SubjectBaseline {
             index: l.pooled.add_baseline(),
             regions,
-            explained_by: explained_by
+            explained_by: each[..explained_by.len()]
                 .iter()
-                .map(|region| self.data.failing_cells(&self.data.shares(*region, &self.paths)))
+                .map(|shares| self.data.failing_cells(shares))
                 .collect(),
+            each,
             shares,
             local: near.take(MAX_LOCAL).map(|(_, hypothesis)| hypothesis).collect(),
             ln_marginal,
@@ -200,8 +207,9 @@ impl OtherSubject {
         let all = self.ln_marginal_with((&base.shares, &base.regions), (&own, region), &base.local, l);
         let best = match self.necessary_beside(base, &own) {
             Some(necessary) => {
-                let shares = self.shares(&necessary);
-                let without = self.ln_marginal_with((&shares, &necessary), (&own, region), &base.local, l);
+                let shares = self.union(necessary.iter().map(|i| (base.regions[*i], &base.each[*i])));
+                let regions: Vec<Region> = necessary.iter().map(|i| base.regions[*i]).collect();
+                let without = self.ln_marginal_with((&shares, &regions), (&own, region), &base.local, l);
                 all.max(without)
             }
             None => all,
@@ -209,22 +217,19 @@ impl OtherSubject {
         best - base.ln_marginal
     }
 
-    /// Returns the regions of a baseline without the open incidents all of whose failures here lie in another region, too; `None` if
-    /// there are none. Without that region, an incident that is not at work here may have explained a part of what it causes.
-    fn necessary_beside(&self, base: &SubjectBaseline, own: &RegionShares) -> Option<Vec<Region>> {
+    /// Returns the positions of a baseline's regions without the open incidents all of whose failures here lie in another region,
+    /// too; `None` if there are none. Without that region, an incident that is not at work here may have explained a part of what it
+    /// causes.
+    fn necessary_beside(&self, base: &SubjectBaseline, own: &RegionShares) -> Option<Vec<usize>> {
         if base.explained_by.is_empty() {
             return None;
         }
         let covered: BTreeSet<usize> = self.data.failing_cells(own).into_iter().collect();
-        let is_necessary = |position: usize| {
-            let failing = base.explained_by.get(position);
+        let is_necessary = |position: &usize| {
+            let failing = base.explained_by.get(*position);
             failing.is_none_or(|failing| failing.iter().any(|cell| !covered.contains(cell)))
         };
-        let regions = base.regions.iter().enumerate();
-        let necessary: Vec<Region> = regions
-            .filter(|(position, _)| is_necessary(*position))
-            .map(|(_, region)| *region)
-            .collect();
+        let necessary: Vec<usize> = (0..base.regions.len()).filter(is_necessary).collect();
         (necessary.len() < base.regions.len()).then_some(necessary)
     }
 

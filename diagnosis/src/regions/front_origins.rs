@@ -2,11 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Region,
-    paths::SubjectPaths,
-    probe_path::{OnwardHop, ProbePath},
-};
+use super::{Region, paths::SubjectPaths, probe_path::ProbePath};
 use crate::ids::PodIx;
 
 /// Parts into which the share of an origin is divided: every number of Pods up to ten divides it.
@@ -61,11 +57,7 @@ impl FrontOrigins {
             return None;
         }
         let crosses = |origin: &&PodIx| {
-            let onward = OnwardHop {
-                from: path.node,
-                origin: **origin,
-                node: paths.mesh.pod_nodes.get(*origin).copied(),
-            };
+            let onward = path.onward_to(**origin, paths);
             affecting.iter().any(|region| onward.is_in(*region, paths))
         };
         let hits = self.origins.iter().map(|(hosts, pods)| {

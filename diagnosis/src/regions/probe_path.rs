@@ -37,6 +37,15 @@ pub(crate) struct OnwardHop {
 }
 
 impl ProbePath {
+    /// Returns the connection that the entry at the end of the path makes to an origin Pod.
+    pub(super) fn onward_to(self, origin: PodIx, paths: &SubjectPaths) -> OnwardHop {
+        OnwardHop {
+            from: self.node,
+            origin,
+            node: paths.mesh.pod_nodes.get(&origin).copied(),
+        }
+    }
+
     pub(super) const fn is_vip(self) -> bool {
         is_through_front(self.channel)
     }

@@ -1,11 +1,7 @@
 //! The share of a cell inside a region: 0 or 1 if the path is known, a fraction if a choice on the path is not
 //! observed.
 
-use super::{
-    Region,
-    paths::SubjectPaths,
-    probe_path::{OnwardHop, ProbePath},
-};
+use super::{Region, paths::SubjectPaths, probe_path::ProbePath};
 use crate::{
     evidence::cells::{CellKey, Destination, is_through_front},
     ids::{NameIx, NodeIx, PodIx},
@@ -154,11 +150,7 @@ fn count_crossing(regions: &[Region], path: ProbePath, paths: &SubjectPaths) -> 
         return (ways, ways);
     }
     let continues = |origin: &&PodIx| {
-        let onward = Some(OnwardHop {
-            from: path.node,
-            origin: **origin,
-            node: paths.mesh.pod_nodes.get(*origin).copied(),
-        });
+        let onward = Some(path.onward_to(**origin, paths));
         crosses(ProbePath { onward, ..path })
     };
     (paths.origin_pods.iter().filter(continues).count(), ways)

@@ -23,13 +23,18 @@ fn judged_with_seed(set: &str, seed: u64, number: usize) -> TrialScore {
 
 /// The same with the probes that the engine requests.
 fn judged_with_requests(set: &str, seed: u64, number: usize) -> TrialScore {
+    scored_with_requests(set, seed, number).0
+}
+
+/// Returns the output of the engine as well.
+fn scored_with_requests(set: &str, seed: u64, number: usize) -> (TrialScore, Vec<String>) {
     let (trial, output) = answered_trial(
         WholeSet::named(set).unwrap(),
         seed,
         number,
         &mut Replay::default(),
     );
-    score(&trial, &output)
+    (score(&trial, &output), output)
 }
 
 #[track_caller]
@@ -218,9 +223,8 @@ fn what_any_subject_has_named_is_compared_as_a_whole() {
 /// origins, and the address was named. The incident of the client named the entry together with it in every second report.
 #[test]
 fn a_broken_client_breaks_what_the_entry_on_its_node_forwards() {
-    let set = WholeSet::named("three-faults-12").unwrap();
-    let (trial, output) = answered_trial(set, 3, 20, &mut Replay::default());
-    assert_names_faults_only(&score(&trial, &output));
+    let (score, output) = scored_with_requests("three-faults-12", 3, 20);
+    assert_names_faults_only(&score);
     let verdicts = output
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())

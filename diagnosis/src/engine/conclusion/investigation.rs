@@ -1,9 +1,5 @@
 //! Investigations: failures whose cause is not yet named, with the likeliest cause so far.
 
-use std::collections::BTreeSet;
-
-use parallax_model::Round;
-
 use crate::{
     engine::Engine,
     inference::{judgement::Judgement, judgement_unit::JudgementUnit},
@@ -32,12 +28,7 @@ impl Engine {
     /// a verdict.
     pub(super) fn has_ceased(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
         let (own, _) = self.blocks_of(unit);
-        let rings = own.iter().filter_map(|block| self.evidence.blocks.get(block));
-        let failing: BTreeSet<Round> = rings
-            .flat_map(|ring| ring.failing_cells(judgement.input.start))
-            .filter(|(_, cells)| !cells.is_empty())
-            .map(|(round, _)| round)
-            .collect();
+        let failing = self.failing_rounds(&own, judgement.input.start);
         let Some(last) = failing.last() else {
             return true;
         };
