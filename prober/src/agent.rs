@@ -53,7 +53,7 @@ pub struct AgentConfig {
     pub aggregator_roots: AggregatorRoots,
     /// Its role.
     pub role: Role,
-    /// The address on which echo, `/healthz` and `/metrics` listen; port 0 takes a free one.
+    /// The address on which echo, `/healthz`, `/readyz` and `/metrics` listen; port 0 takes a free one.
     pub echo_listen: SocketAddr,
     /// The resolv.conf of this machine: `/etc/resolv.conf`, except in tests.
     pub resolv_conf: PathBuf,

@@ -1,5 +1,5 @@
 //! The echo that every prober serves to the others: the identity of the responder and the peer address that it saw.
-//! Also `/healthz` and `/metrics`.
+//! Also `/healthz`, `/readyz` and `/metrics`.
 
 mod connection_table;
 
@@ -170,8 +170,20 @@ impl EchoResponder {
         }
         match request.uri().path() {
             "/healthz" => text_response(StatusCode::OK, "ok\n"),
+            "/readyz" => self.readiness_response(),
             "/metrics" => self.metrics_response(request.headers().get(header::ACCEPT)),
             _ => text_response(StatusCode::NOT_FOUND, "not found\n"),
+        }
+    }
+
+    /// Ready since the first plan: a prober without one makes no probes, and a rollout must not end the Pod that it replaces.
+    fn readiness_response(&self) -> Response<Full<Bytes>> {
+        match self.status.assignments() {
+            Some(_) => text_response(StatusCode::OK, "ok\n"),
+            None => text_response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "waiting for the first plan from the aggregator\n",
+            ),
         }
     }
 

@@ -43,8 +43,8 @@ tls:
   listen: '[::]:8443'
   hosts: {{ include "parallax.flowList" $hosts }}
   publish: {{ include "parallax.flowList" $published }}
-{{- if .Values.aggregator.volume }}
   directory: /var/lib/parallax/tls
+{{- if .Values.aggregator.volume }}
 store:
   path: /var/lib/parallax/history.db
 {{- with $extra.store }}

@@ -146,6 +146,7 @@ async fn health_and_metrics_are_served_beside_the_echo() {
     aggregator.observations(1).await;
     for (path, contains) in [
         ("/healthz", "ok"),
+        ("/readyz", "ok"),
         (
             "/metrics",
             "parallax_prober_probes_total{kind=\"dns\",result=\"failed\"} 0",
@@ -169,6 +170,17 @@ async fn health_and_metrics_are_served_beside_the_echo() {
     agent.stop().await;
     aggregator.join().await;
     target.join().await;
+}
+
+#[tokio::test]
+async fn a_prober_without_a_plan_is_alive_but_not_ready() {
+    let refusing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let agent = Running::start(config(refusing.local_addr().unwrap())).await;
+    let alive = get(agent.echo, "/healthz", "ok").await;
+    assert_eq!(alive.outcome, Outcome::Ok { status: Some(200) });
+    let ready = get(agent.echo, "/readyz", "ok").await;
+    assert_eq!(failure(&ready), (Phase::Check, FailureKind::Status));
+    agent.stop().await;
 }
 
 #[tokio::test]

@@ -273,8 +273,10 @@ fn a_rolling_update_leaves_no_node_without_its_prober() {
                     &json!({"maxUnavailable": 0, "maxSurge": "10%"}),
                     "{values}"
                 );
-                // Readiness only shows that the echo answers; the first plan takes a moment longer.
+                // Ready with the first plan; the first probes take a moment longer.
                 assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
+                let container = &set["spec"]["template"]["spec"]["containers"][0];
+                assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz", "{values}");
             }
         }
     }
