@@ -50,6 +50,15 @@ impl JudgementUnit {
         Self::Latency(Box::new(self))
     }
 
+    /// Returns the subject, judged by its latency if `other` is.
+    pub(crate) fn judged_like(self, other: &Self) -> Self {
+        if other.is_latency() {
+            self.into_latency()
+        } else {
+            self
+        }
+    }
+
     /// Returns the subject without the distinction between outcome and latency.
     pub(crate) fn without_latency(&self) -> &Self {
         match self {
@@ -178,7 +187,7 @@ impl JudgementUnit {
             // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
             // only large packets, and a front that cuts off the connections of some of its hosts.
             Self::Target(_) => BTreeSet::from([
-                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip, ZoneVip,
             ]),
             Self::SingleTarget(_) => BTreeSet::from([
                 Target,

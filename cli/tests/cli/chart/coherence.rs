@@ -276,7 +276,10 @@ fn a_rolling_update_leaves_no_node_without_its_prober() {
                 // Ready with the first plan; the first probes take a moment longer.
                 assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
                 let container = &set["spec"]["template"]["spec"]["containers"][0];
-                assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz", "{values}");
+                assert_eq!(
+                    container["readinessProbe"]["httpGet"]["path"], "/readyz",
+                    "{values}"
+                );
             }
         }
     }
