@@ -60,7 +60,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         weight: |s| {
             // A server that presents a wrong certificate speaks TLS.
             let tls = s.kind_share(|kind, status| {
-                kind.class(status) == KindClass::Tls && !kind_profiles::proves_header_accepted(kind, status)
+                kind.class(status) == KindClass::Tls && !kind.proves_header_accepted(status)
             });
             if s.is_balancer() && tls > 0.5 { 2.0 } else { 0.02 }
         },

@@ -222,24 +222,28 @@ impl ClientAttribution {
         });
     }
 
-    /// Drops refusals of PROXY headers by fronts that work without one. A PROXY header is tried if probes without one
-    /// fail; otherwise the refusal is our own doing, not a failure of the front.
-    fn drop_refused_headers(&mut self) {
-        let failing: BTreeSet<EvidenceKind> = self
-            .reached
-            .iter()
-            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, ProbeStage::Succeeded))
-            .map(|probe| probe.kind)
-            .collect();
+    /// Drops refusals of PROXY headers by fronts that work without one. A PROXY header is tried if probes without one fail;
+    /// if any of them succeeds, or fails after the server has parsed what it received, the refusal is our own doing, not a
+    /// failure of the front.
+    fn drop_refused_headers(&mut self, world: &NameRegistry) {
+        let (mut failing, mut parsing) = (BTreeSet::new(), BTreeSet::new());
+        for probe in self.reached.iter().filter(|probe| probe.channel == Channel::Vip) {
+            let is_parsed = probe
+                .stage
+                .failure()
+                .is_none_or(|(kind, status)| world.kinds.name(kind).proves_header_accepted(status));
+            let fronts = if is_parsed { &mut parsing } else { &mut failing };
+            fronts.insert(probe.kind);
+        }
         self.reached.retain(|probe| {
-            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, ProbeStage::Succeeded);
-            !refused || failing.contains(&probe.kind)
+            let refused = probe.channel == Channel::Proxied && probe.stage.failure().is_some();
+            !refused || failing.contains(&probe.kind) && !parsing.contains(&probe.kind)
         });
     }
 
     /// Attributes missing first bytes, and records every probe on its subjects.
     fn settle(&mut self, world: &NameRegistry, routes: &Routes, worked: &BTreeSet<CellBlock>) {
-        self.drop_refused_headers();
+        self.drop_refused_headers(world);
         self.reached.sort_by_key(|probe| probe.kind);
         let fronts = || self.reached.chunk_by(|a, b| a.kind == b.kind);
         // Silent fronts, whichever address of their Service was used.

@@ -127,7 +127,7 @@ impl ComparisonData {
 
     /// Reports whether at least a tenth of the failures through the front look like an unexpected PROXY header (or
     /// a missing one): reset, stalled or rejected after the connection was established. `understood` is the number
-    /// of those failures that prove the opposite ([`crate::inference::kind_profiles::proves_header_accepted`]).
+    /// of those failures that prove the opposite ([`parallax_model::FailureKind::proves_header_accepted`]).
     pub(crate) fn suggests_proxy_header_mismatch(&self, understood: f64) -> bool {
         let (mut before, mut after) = (0.0, 0.0);
         for cell in self

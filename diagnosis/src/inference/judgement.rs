@@ -10,7 +10,6 @@ use super::{
     first_failure::first_failure,
     goodness_of_fit::{MAX_LACK_OF_FIT, ln_marginal_saturated},
     judgement_unit::JudgementUnit,
-    kind_profiles::proves_header_accepted,
     likelihood::{Likelihood, log_sum_exp},
     multiple_comparisons::ResidualDoubt,
     posterior::{Comparison, Posterior, ScoredRegion},
@@ -54,7 +53,7 @@ impl JudgementInput {
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
         let understood = failures
-            .filter(|((kind, status), _)| proves_header_accepted(world.kinds.name(*kind), *status))
+            .filter(|((kind, status), _)| world.kinds.name(*kind).proves_header_accepted(*status))
             .map(|(_, (weight, _))| to_probes(*weight));
         // A front can reject an unexpected protocol header only after it has received one.
         if !data.suggests_proxy_header_mismatch(understood.sum()) {

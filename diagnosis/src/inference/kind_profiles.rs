@@ -9,7 +9,7 @@
 //! its profile does not predict; this bounds the penalty of a surprise to a few nats, however often it repeats.
 //! The term still separates two faults with different kinds from one fault with two kinds.
 
-use parallax_model::{FailureKind, KindClass};
+use parallax_model::KindClass;
 
 use super::likelihood::log_sum_exp;
 use crate::{regions::RegionKind, topology::ProxyMode};
@@ -85,20 +85,6 @@ pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
         libm::log(1.0 - SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, pseudo),
         libm::log(SURPRISE_WEIGHT) + ln_dirichlet_multinomial(counts, &surprise),
     ])
-}
-
-/// Reports whether a failure proves that the server parsed the request, so that no protocol header was missing: it
-/// presented a certificate (though a wrong one), or responded with a redirect or a status other than 400.
-pub(crate) const fn proves_header_accepted(kind: &FailureKind, status: Option<u16>) -> bool {
-    match kind {
-        _ if kind.is_wrong_certificate() => true,
-        FailureKind::TlsTooOld
-        | FailureKind::RedirectRefused
-        | FailureKind::RedirectLoop
-        | FailureKind::RedirectTooMany => true,
-        FailureKind::Status => matches!(status, Some(status) if status != 400 && status < 500),
-        _ => false,
-    }
 }
 
 /// Returns the profile of the kinds that a region usually produces.

@@ -37,7 +37,7 @@ pub(crate) fn suggested_by_kinds(
 fn clients_failing_with(
     ground: &ProbeCapabilities<'_>,
     channels: &[Channel],
-    so: impl Fn(&FailureKind, KindClass) -> bool,
+    is_sought: impl Fn(&FailureKind, Option<u16>) -> bool,
 ) -> Vec<VantageIx> {
     let mut sums: std::collections::BTreeMap<VantageIx, (u64, u64)> = std::collections::BTreeMap::new();
     for (key, counts) in ground
@@ -48,10 +48,7 @@ fn clients_failing_with(
         for ((kind, status), (_, seen)) in &counts.kinds {
             let sum = sums.entry(key.client).or_default();
             sum.1 += seen;
-            if so(
-                ground.registry.kinds.name(*kind),
-                ground.registry.class_of(*kind, *status),
-            ) {
+            if is_sought(ground.registry.kinds.name(*kind), *status) {
                 sum.0 += seen;
             }
         }
@@ -147,8 +144,11 @@ fn proxy_header(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>, wa
     if !likely || tried || ground.front.is_none() {
         return;
     }
-    let rejected =
-        |_: &FailureKind, class| matches!(class, KindClass::Reset | KindClass::Tls | KindClass::Http4xx);
+    let rejected = |kind: &FailureKind, status| {
+        let class = kind.class(status);
+        matches!(class, KindClass::Reset | KindClass::Tls | KindClass::Http4xx)
+            && !kind.proves_header_accepted(status)
+    };
     for client in clients_failing_with(ground, &[Channel::Vip], rejected) {
         let key = CellKey {
             channel: Channel::Proxied,

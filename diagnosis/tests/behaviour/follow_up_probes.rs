@@ -1,5 +1,7 @@
 //! Follow-up probes: what the engine requests while a cause is undecided, and how it reports the deciding result.
 
+use std::collections::BTreeSet;
+
 use crate::baselines::{probe_shop, shop_spec};
 use crate::scripted_mesh::{ALL, ScriptedMesh, open_sentences, with_outcome};
 use crate::simulated_mesh::{Fault, INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local};
@@ -255,26 +257,66 @@ fn a_rejected_handshake_through_the_address_asks_for_a_proxy_header() {
     assert_eq!(json!(regions), json!(["proto-vip"]));
 }
 
+/// Probes of a host with a PROXY header, which its front refuses.
+fn refused_headers(day: &mut ScriptedMesh, round: i64, nodes: &[usize], refusal: (&str, &str)) {
+    for (turn, node) in (0..).zip(nodes) {
+        let line = json!({"channel": "proxied", "target": "http://shop.example.test/", "front": "10.96.0.50:80",
+            "assignment": format!("ask|{turn}")});
+        day.probe(
+            round,
+            *node,
+            2_000_000 + turn * 10_000,
+            with_outcome(line, Some(refusal)),
+        );
+    }
+}
+
 #[test]
 fn a_front_that_wants_no_proxy_header_is_not_broken_because_it_refuses_one() {
     let mut day = ScriptedMesh::new(shop_spec(&[("shop-1", 0), ("shop-2", 3)]));
     for round in 0..40 {
         probe_shop(&mut day, round, 200, None);
         if round >= 12 {
-            for (node, turn) in [(1, 0), (1, 1), (2, 2), (4, 3)] {
-                let line = json!({"channel": "proxied", "target": "http://shop.example.test/", "front": "10.96.0.50:80",
-                    "assignment": format!("ask|{turn}")});
-                let offset = 2_000_000 + turn * 10_000;
-                day.probe(
-                    round,
-                    node,
-                    offset,
-                    with_outcome(line, Some(("first-byte", "eof"))),
-                );
-            }
+            refused_headers(&mut day, round, &[1, 1, 2, 4], ("first-byte", "eof"));
         }
         let view = day.close(round, &ALL);
         assert_eq!(open_sentences(&view), [""; 0], "round {round}");
         assert!(view.investigations.is_empty(), "{:?}", view.investigations);
     }
+}
+/// Found on a real cluster, with a certificate of a private CA: the probes with a header, which plain HTTP answered, were named as an
+/// address that does not speak TLS.
+#[test]
+fn a_front_that_presents_a_wrong_certificate_wants_no_proxy_header() {
+    let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2], 1, "Cluster"));
+    let untrusted = |probe: &Probe| match probe.channel {
+        "vip" if probe.front.as_deref() == Some(FRONT) => Some(("tls", "certificate_untrusted")),
+        "direct" => Some(("tls", "certificate_untrusted")),
+        "proxied" => Some(("tls", "not_tls")),
+        _ => None,
+    };
+    let mut named = BTreeSet::new();
+    for round in 0..20 {
+        let mut probes = mesh.probes(round);
+        if (6..12).contains(&round) {
+            let through: Vec<Probe> = probes.iter().filter(|probe| vip_only(probe)).cloned().collect();
+            probes.extend(through.into_iter().map(|probe| Probe {
+                channel: "proxied",
+                ..probe
+            }));
+        }
+        for probe in probes {
+            let recorded = mesh.record(&probe, &|probe| untrusted(probe).filter(|_| round >= 5));
+            mesh.engine.observe(&recorded);
+        }
+        let view = mesh.finish(round);
+        let open = view.incidents.into_iter();
+        let subjects = view.investigations.into_iter().map(|open| open.subject);
+        named.extend(
+            subjects
+                .chain(open.map(|incident| incident.verdict.subject))
+                .map(|subject| subject.to_string()),
+        );
+    }
+    assert_eq!(named, BTreeSet::from(["http://h0.example.test/".to_owned()]));
 }

@@ -241,6 +241,18 @@ impl FailureKind {
         )
     }
 
+    /// Whether the server parsed what it received, so that no protocol header was missing or unexpected: it presented a
+    /// certificate (though a wrong one), or responded with a redirect or a status other than 400.
+    #[must_use]
+    pub const fn proves_header_accepted(&self, status: Option<u16>) -> bool {
+        match self {
+            _ if self.is_wrong_certificate() => true,
+            Self::TlsTooOld | Self::RedirectRefused | Self::RedirectLoop | Self::RedirectTooMany => true,
+            Self::Status => matches!(status, Some(status) if status != 400 && status < 500),
+            _ => false,
+        }
+    }
+
     /// Whether an HTTP proxy that could be reached did not let the request through. Its connection works, so this is no
     /// failure of the front, which is the proxy's address.
     #[must_use]
