@@ -101,12 +101,14 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
     }
 }
 
-/// Returns the DNS query for the name that the target's own probe resolves, as it sends it.
+/// Returns the lookup of the name that the target's own probe makes. Most names in a cluster exist only with a domain of the search
+/// list; a given resolver is queried for the name as it is.
 fn dns_query(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),
         other => DnsProbe {
             resolver: other.resolver(),
+            search: other.resolver().is_none().then(|| other.search()),
             ..DnsProbe::new(other.resolved_host()?.clone(), RecordType::A)
         },
     };

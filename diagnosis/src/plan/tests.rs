@@ -146,6 +146,26 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
     assert_eq!(*probes[1], ProbeSpec::Echo { nonce, size });
 }
 
+/// Found on a real cluster: `ledger.shop.svc` exists with a domain of the search list only, and the requested lookups of it as it is
+/// were named as a broken name.
+#[test]
+fn requested_lookups_use_the_search_list_like_the_probe_of_the_target() {
+    let lookup = request(
+        "n2/pod",
+        "ask|dns|h|name",
+        "dns",
+        "http://h0.example.test/",
+        &serde_json::json!({"name": "h0.example.test"}),
+    );
+    let vantage = Vantage::pod("n2".parse().unwrap());
+    let plan = with_requests(&cluster(3, 1, 1), &config(), &vantage, &[lookup]);
+    let requested = plan.iter().find(|a| a.id.is_requested()).unwrap();
+    let ProbeSpec::Dns(question) = &requested.probe else {
+        panic!("expected a DNS probe, got {:?}", requested.probe)
+    };
+    assert_eq!(question.search, Some(parallax_model::SearchManner::Glibc));
+}
+
 #[test]
 fn a_moved_endpoint_changes_only_the_direct_probes_of_that_endpoint() {
     let (before, after) = (cluster(4, 2, 1), cluster(4, 1, 1));
