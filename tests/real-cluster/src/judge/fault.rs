@@ -54,12 +54,18 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         }
         None => reasons.push(format!("not named: expected {}", words(&expected.named))),
     }
-    if let Some(most) = expected.most_extras
-        && extras.len() > most
-    {
+    if named.len() > expected.most_incidents {
         reasons.push(format!(
-            "{} other incidents are open; at most {most} are allowed",
-            extras.len()
+            "{} incidents name the fault; at most {} are allowed",
+            named.len(),
+            expected.most_incidents
+        ));
+    }
+    if extras.len() > expected.most_extras {
+        reasons.push(format!(
+            "{} other incidents are open; at most {} are allowed",
+            extras.len(),
+            expected.most_extras
         ));
     }
     reasons.extend(named.iter().filter_map(|story| other_name(expected, story, seen)));

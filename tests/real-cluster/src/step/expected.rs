@@ -28,8 +28,10 @@ pub struct ExpectedOutcome {
     pub alert_uninterrupted: bool,
     /// Whether the incident must keep its id.
     pub keeps_id: bool,
-    /// Maximum number of other open incidents [default: no limit].
-    pub most_extras: Option<usize>,
+    /// Maximum number of incidents that name the fault [default: 1].
+    pub most_incidents: usize,
+    /// Maximum number of other incidents [default: 0].
+    pub most_extras: usize,
     /// Maximum number of rounds that each vantage may miss; observations that a prober drops are not permitted either
     /// [default: reported, not judged].
     pub most_missed_rounds: Option<u64>,
@@ -48,7 +50,8 @@ impl Default for ExpectedOutcome {
             closed_within: 60,
             alert_uninterrupted: true,
             keeps_id: false,
-            most_extras: None,
+            most_incidents: 1,
+            most_extras: 0,
             most_missed_rounds: None,
         }
     }

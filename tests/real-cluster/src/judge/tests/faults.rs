@@ -30,16 +30,17 @@ fn a_fault_that_is_named_called_and_closed_passes_and_what_is_said_beside_it_is_
         firing: &called,
         code: &says_no,
     };
-    let verdict = judge(&fault(), &good.timeline(), MARKS, &destinations());
+    let mut step = fault();
+    step.expect.most_extras = 1;
+    let verdict = judge(&step, &good.timeline(), MARKS, &destinations());
     assert_eq!(verdict.reasons, Vec::<String>::new());
     assert_eq!(
         (verdict.named_after, verdict.closed_after),
         (Some(12.0), Some(12.0))
     );
     assert_eq!((verdict.named.len(), verdict.other_incidents.len()), (1, 1));
-    let mut alone = fault();
-    alone.expect.most_extras = Some(0);
-    let verdict = judge(&alone, &good.timeline(), MARKS, &destinations());
+    step.expect.most_extras = 0;
+    let verdict = judge(&step, &good.timeline(), MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
 }
 
@@ -179,6 +180,12 @@ fn a_fault_that_comes_back_under_another_id_fails_where_it_keeps_its_id() {
         code: &says_no,
     };
     let mut step = fault();
+    let verdict = judge(&step, &story.timeline(), MARKS, &destinations());
+    assert_eq!(
+        verdict.reasons,
+        ["2 incidents name the fault; at most 1 are allowed"]
+    );
+    step.expect.most_incidents = 2;
     let verdict = judge(&step, &story.timeline(), MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Passed, "{:?}", verdict.reasons);
     step.expect.keeps_id = true;
