@@ -273,9 +273,13 @@ fn a_rolling_update_leaves_no_node_without_its_prober() {
                     &json!({"maxUnavailable": 0, "maxSurge": "10%"}),
                     "{values}"
                 );
+                let pod = &set["spec"]["template"]["spec"];
+                let identity = &pod["volumes"][0]["projected"]["sources"][1]["configMap"];
+                assert_eq!(identity["name"], "parallax-ca", "{values}");
+                assert_eq!(identity["optional"], Value::Null, "{values}");
                 // Ready with the first plan; the first probes take a moment longer.
                 assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
-                let container = &set["spec"]["template"]["spec"]["containers"][0];
+                let container = &pod["containers"][0];
                 assert_eq!(
                     container["readinessProbe"]["httpGet"]["path"], "/readyz",
                     "{values}"
