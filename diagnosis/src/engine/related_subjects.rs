@@ -233,7 +233,10 @@ impl Engine {
     }
 
     /// Returns the front of a host, if connections to it failed since a round.
-    fn failing_front(&self, unit: &JudgementUnit, start: Round) -> Option<JudgementUnit> {
+    pub(super) fn failing_front(&self, unit: &JudgementUnit, start: Round) -> Option<JudgementUnit> {
+        if !matches!(unit.without_latency(), JudgementUnit::Target(_)) {
+            return None;
+        }
         let front = self.front_of_unit(unit)?;
         let other = JudgementUnit::Front(front).judged_like(unit);
         let block = CellBlock {

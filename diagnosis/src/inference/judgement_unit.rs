@@ -187,7 +187,7 @@ impl JudgementUnit {
             // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
             // only large packets, and a front that cuts off the connections of some of its hosts.
             Self::Target(_) => BTreeSet::from([
-                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip, ZoneVip,
+                Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
             ]),
             Self::SingleTarget(_) => BTreeSet::from([
                 Target,
