@@ -297,6 +297,10 @@ impl Engine {
             // Where one question of two is lost and a repeat answered every time, no Pod hangs.
             kinds.remove(&RegionKind::Backend);
         }
+        if self.failing_front(unit, start).is_some() {
+            // A lossy way from a zone to an address loses connections, too.
+            kinds.insert(RegionKind::ZoneVip);
+        }
         let case = JudgementInput::new(unit, start, window, paths, &self.registry, &kinds, facts);
         if unit.without_latency().is_service() {
             // What other subjects have seen before the onset would contradict every cause that they share.

@@ -1,5 +1,5 @@
 //! Other subjects that contribute evidence to a judgement: fronts for a cause that affects all fronts, hosts of one
-//! Service for a cause that affects all its hosts. A failing subject that never worked contributes nothing, because
+//! Service for a cause that affects all its hosts, and the front of a host for a cause that affects both. A failing subject that never worked contributes nothing, because
 //! its failures have a cause of their own.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -84,11 +84,14 @@ impl Engine {
             ),
             JudgementUnit::Target(_) => {
                 let beside = |region: Region| region != Region::Target;
-                SubjectPool::new(
+                let pool = SubjectPool::new(
                     self.related_subjects(unit, self.related_hosts(unit, start), start, known),
                     beside,
                     |region| region == Region::Target,
-                )
+                );
+                let front = self.failing_front(unit, start).into_iter().collect();
+                let front = self.related_subjects(unit, front, start, known);
+                front.into_iter().fold(pool, SubjectPool::with_front)
             }
             JudgementUnit::Dns
             | JudgementUnit::Mesh
@@ -216,8 +219,7 @@ impl Engine {
             .iter()
             .filter_map(|(block, ring)| match block.kind {
                 EvidenceKind::Vip(front) if block.slow == unit.is_latency() => {
-                    let other = JudgementUnit::Front(front);
-                    Some((ring, if block.slow { other.into_latency() } else { other }))
+                    Some((ring, JudgementUnit::Front(front).judged_like(unit)))
                 }
                 _ => None,
             })
@@ -228,6 +230,22 @@ impl Engine {
         // Failing ones first: they are more informative.
         units.sort();
         units.into_iter().take(MAX_FRONTS).map(|(_, unit)| unit).collect()
+    }
+
+    /// Returns the front of a host, if connections to it failed since a round.
+    pub(super) fn failing_front(&self, unit: &JudgementUnit, start: Round) -> Option<JudgementUnit> {
+        if !matches!(unit.without_latency(), JudgementUnit::Target(_)) {
+            return None;
+        }
+        let front = self.front_of_unit(unit)?;
+        let other = JudgementUnit::Front(front).judged_like(unit);
+        let block = CellBlock {
+            slow: unit.is_latency(),
+            kind: EvidenceKind::Vip(front),
+        };
+        let ring = self.evidence.blocks.get(&block)?;
+        let fails = ring.fails_since(self.start_beside(&other, start));
+        (fails && self.may_support(&other)).then_some(other)
     }
 
     fn related_hosts(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
@@ -259,12 +277,7 @@ impl Engine {
             let Some(ring) = self.evidence.blocks.get(&block) else {
                 continue;
             };
-            let other = JudgementUnit::Target(host.clone());
-            let other = if unit.is_latency() {
-                other.into_latency()
-            } else {
-                other
-            };
+            let other = JudgementUnit::Target(host.clone()).judged_like(unit);
             let list = if !ring.fails_since(self.start_beside(&other, start)) {
                 &mut quiet
             } else if self.may_support(&other) && !has_same_origin(host) {

@@ -50,6 +50,15 @@ impl JudgementUnit {
         Self::Latency(Box::new(self))
     }
 
+    /// Returns the subject, judged by its latency if `other` is.
+    pub(crate) fn judged_like(self, other: &Self) -> Self {
+        if other.is_latency() {
+            self.into_latency()
+        } else {
+            self
+        }
+    }
+
     /// Returns the subject without the distinction between outcome and latency.
     pub(crate) fn without_latency(&self) -> &Self {
         match self {

@@ -42,10 +42,20 @@ pub(crate) struct OtherSubject {
     pub(crate) candidates: Vec<CandidateHypothesis>,
 }
 
+/// What another subject of a pool is to the judged one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    /// A subject of the same kind.
+    Sibling,
+    /// The front through which the subject is reached.
+    Front,
+}
+
 /// Another subject of a pool.
 #[derive(Debug)]
 struct PooledSubject {
     subject: Arc<OtherSubject>,
+    relation: Relation,
     /// The regions of open incidents that explain its failures.
     explained_by: Vec<Region>,
 }
@@ -265,6 +275,7 @@ impl SubjectPool {
     ) -> Self {
         let pooled = |subject| PooledSubject {
             subject,
+            relation: Relation::Sibling,
             explained_by: Vec::new(),
         };
         Self {
@@ -273,6 +284,17 @@ impl SubjectPool {
             is_shared,
             is_local,
         }
+    }
+
+    /// Adds the front through which the subject is reached. Its connections support faults of the front, such as of the way to it
+    /// from one zone, which the answers to requests may show as well. They need not, so the front says nothing against them.
+    pub(crate) fn with_front(mut self, front: Arc<OtherSubject>) -> Self {
+        self.others.push(PooledSubject {
+            subject: front,
+            relation: Relation::Front,
+            explained_by: Vec::new(),
+        });
+        self
     }
 
     /// Sets the regions of open incidents that may explain failures of the other subjects.
@@ -319,7 +341,11 @@ impl SubjectPool {
             if let Some(baseline) = l.pooled.baselines.get(&key) {
                 return Arc::clone(baseline);
             }
-            let new = Arc::new(other.subject.baseline((&key.1, &key.2), self.is_local, l));
+            let is_local = match other.relation {
+                Relation::Sibling => self.is_local,
+                Relation::Front => |region: Region| !region.is_global(),
+            };
+            let new = Arc::new(other.subject.baseline((&key.1, &key.2), is_local, l));
             l.pooled.baselines.insert(key, Arc::clone(&new));
             new
         });
@@ -333,7 +359,8 @@ impl SubjectPool {
         let each = self.others.iter().zip(&base.per_subject);
         each.map(|(other, base)| {
             let subject = other.subject.as_ref();
-            let gain = if subject.data.may_affect(region, &subject.paths) {
+            let is_concerned = other.relation == Relation::Sibling || region.is_of_front();
+            let gain = if is_concerned && subject.data.may_affect(region, &subject.paths) {
                 let known = l.pooled.gains[base.index].get(&region).copied();
                 known.unwrap_or_else(|| {
                     let new = subject.ln_gain(base, region, l);
@@ -343,8 +370,13 @@ impl SubjectPool {
             } else {
                 0.0
             };
-            let may_spare = !region.is_global() && (self.is_local)(region);
-            if may_spare && !matches!(region, Region::Backend(_)) {
+            let may_spare = match other.relation {
+                Relation::Sibling => {
+                    !region.is_global() && (self.is_local)(region) && !matches!(region, Region::Backend(_))
+                }
+                Relation::Front => true,
+            };
+            if may_spare {
                 log_sum_exp(&[libm::log(P_AFFECTED) + gain, libm::log(1.0 - P_AFFECTED)])
             } else {
                 gain

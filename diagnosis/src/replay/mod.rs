@@ -53,7 +53,9 @@ use trial::TrialReader;
 /// 12. A named cause between nodes reaches an address over the origins of its hosts, whichever they are, and where it does not fail,
 ///     it does not count against another one. Failures without a verdict are investigated until they have ceased for longer than they
 ///     pause, and a host needs a ready endpoint.
-/// 13. A refused PROXY header says nothing about a front that works without one for any probe of the client.
+/// 13. Connections to a front support faults of the front in the judgement of its hosts, and a host knows the clients of a zone
+///     if connections to its front fail.
+///     A refused PROXY header says nothing about a front that works without one for any probe of the client.
 pub const ENGINE_VERSION: u32 = 13;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -248,3 +248,17 @@ fn a_known_cause_that_another_region_covers_does_not_count_against_it() {
 fn regions_that_were_never_ruled_out_join_a_verdict_at_once() {
     assert_names_faults_only(&judged_with_requests("soft-long", 1, 19));
 }
+
+/// A cut between two zones, seen first by requests of clients in the third one, whose entries could not reach the origins: "clients in
+/// that zone" was named, although none of their connections failed.
+#[test]
+fn a_zone_whose_connections_succeed_is_not_barred_from_an_address() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 3, 27));
+}
+
+/// Some connections of the clients in one zone to an address fail, and some stall. The few stalled ones of a host were all through
+/// the endpoint on the client's node, and that was named until the address named the zone.
+#[test]
+fn what_connections_to_an_address_show_counts_for_its_hosts() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 1, 23));
+}
