@@ -86,6 +86,28 @@ fn request(
     .unwrap()
 }
 
+/// A request to look up the name of the first host.
+fn lookup_request(id: &str) -> crate::requests::ProbeRequest {
+    let name = serde_json::json!({"name": "h0.example.test"});
+    request("n2/pod", id, "dns", "http://h0.example.test/", &name)
+}
+
+/// The probes that the requests add to the plan of a vantage.
+fn requested_probes(asks: &[crate::requests::ProbeRequest]) -> Vec<ProbeSpec> {
+    let vantage = Vantage::pod("n2".parse().unwrap());
+    let plan = with_requests(&cluster(3, 1, 1), &config(), &vantage, asks);
+    let requested = plan.into_iter().filter(|assignment| assignment.id.is_requested());
+    requested.map(|assignment| assignment.probe).collect()
+}
+
+#[track_caller]
+fn dns_probe(probe: &ProbeSpec) -> &parallax_model::DnsProbe {
+    match probe {
+        ProbeSpec::Dns(question) => question,
+        other => panic!("expected a DNS probe, got {other:?}"),
+    }
+}
+
 #[test]
 fn of_an_entry_on_every_node_each_vantage_dials_a_share_and_each_entry_has_two_clients() {
     let nodes = 1_000;
@@ -112,14 +134,7 @@ fn in_a_small_cluster_every_node_asks_for_everything_and_dials_every_entry_and_p
 
 #[test]
 fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
-    let topology = cluster(3, 1, 1);
-    let mut tcp = request(
-        "n2/pod",
-        "ask|dns|h|name|!tcp",
-        "dns",
-        "http://h0.example.test/",
-        &serde_json::json!({"name": "h0.example.test"}),
-    );
+    let mut tcp = lookup_request("ask|dns|h|name|!tcp");
     tcp.variant = crate::requests::ProbeVariant::DnsOverTcp;
     let mut large = request(
         "n2/pod",
@@ -129,41 +144,24 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         &serde_json::json!({"peer": "n1"}),
     );
     large.variant = crate::requests::ProbeVariant::Size(8_192);
-    let vantage = Vantage::pod("n2".parse().unwrap());
-    let plan = with_requests(&topology, &config(), &vantage, &[tcp, large]);
-    let probes: Vec<&ProbeSpec> = plan
-        .iter()
-        .filter(|a| a.id.is_requested())
-        .map(|a| &a.probe)
-        .collect();
-    let ProbeSpec::Dns(question) = probes[0] else {
-        panic!("expected a DNS probe, got {:?}", probes[0])
-    };
+    let probes = requested_probes(&[tcp, large]);
+    let question = dns_probe(&probes[0]);
     assert_eq!(question.name.as_str(), "h0.example.test");
     assert_eq!(question.transport, parallax_model::DnsTransport::Tcp);
     let size = Some(8_192);
     let nonce = "nonce".to_owned();
-    assert_eq!(*probes[1], ProbeSpec::Echo { nonce, size });
+    assert_eq!(probes[1], ProbeSpec::Echo { nonce, size });
 }
 
 /// Found on a real cluster: `ledger.shop.svc` exists with a domain of the search list only, and the requested lookups of it as it is
 /// were named as a broken name.
 #[test]
 fn requested_lookups_use_the_search_list_like_the_probe_of_the_target() {
-    let lookup = request(
-        "n2/pod",
-        "ask|dns|h|name",
-        "dns",
-        "http://h0.example.test/",
-        &serde_json::json!({"name": "h0.example.test"}),
+    let probes = requested_probes(&[lookup_request("ask|dns|h|name")]);
+    assert_eq!(
+        dns_probe(&probes[0]).search,
+        Some(parallax_model::SearchManner::Glibc)
     );
-    let vantage = Vantage::pod("n2".parse().unwrap());
-    let plan = with_requests(&cluster(3, 1, 1), &config(), &vantage, &[lookup]);
-    let requested = plan.iter().find(|a| a.id.is_requested()).unwrap();
-    let ProbeSpec::Dns(question) = &requested.probe else {
-        panic!("expected a DNS probe, got {:?}", requested.probe)
-    };
-    assert_eq!(question.search, Some(parallax_model::SearchManner::Glibc));
 }
 
 #[test]

@@ -284,6 +284,7 @@ fn a_front_that_wants_no_proxy_header_is_not_broken_because_it_refuses_one() {
         assert!(view.investigations.is_empty(), "{:?}", view.investigations);
     }
 }
+
 /// Found on a real cluster, with a certificate of a private CA: the probes with a header, which plain HTTP answered, were named as an
 /// address that does not speak TLS.
 #[test]
