@@ -2,8 +2,11 @@
 
 use parallax_model::FailureKind;
 
-use super::{Cause, CauseContext, Claim, SERVER_REGIONS, Wording, host_and_port, remedy};
-use crate::inference::kind_profiles::KindProfile;
+use super::{
+    Cause, CauseContext, Claim, SERVER_REGIONS, Wording, host_and_port, remedy,
+    table::{PredictedFailure, RowKey, TablePart},
+};
+use crate::{evidence::cells::is_through_front, inference::kind_profiles::KindProfile, regions::RegionKind};
 
 const WRONG_NAME: &[FailureKind] = &[FailureKind::CertificateWrongName];
 const EXPIRED: &[FailureKind] = &[FailureKind::CertificateExpired];
@@ -13,7 +16,7 @@ const INCOMPLETE: &[FailureKind] = &[FailureKind::CertificateChainIncomplete];
 const NOT_TLS: &[FailureKind] = &[FailureKind::NotTls];
 
 /// A handshake fails every time, in one way.
-const PROFILE: KindProfile = [0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1, 0.1];
+pub(super) const PROFILE: KindProfile = [0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1, 0.1];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -151,7 +154,13 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the port does not speak TLS",
         regions: SERVER_REGIONS,
         profile: |_| PROFILE,
-        weight: |s| s.share_of_kinds(NOT_TLS),
+        weight: |s| {
+            if speaks_tls_with_other_clients(s) {
+                0.0
+            } else {
+                s.share_of_kinds(NOT_TLS)
+            }
+        },
         mechanism: |s| {
             Wording::new(s)
                 .add_first([
@@ -180,6 +189,17 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
     },
 ];
+
+/// Reports whether clients outside the region complete handshakes with the same address and port, or clients inside do
+/// with a PROXY header. The port of an endpoint or of a whole target is not the one that they reach.
+fn speaks_tls_with_other_clients(s: &CauseContext<'_>) -> bool {
+    let others = |key: &RowKey| {
+        key.part == TablePart::Own
+            && is_through_front(key.channel)
+            && key.prediction == PredictedFailure::Outside
+    };
+    matches!(s.region, RegionKind::Vip | RegionKind::ProtoVip) && s.table.sum(others).pass()
+}
 
 /// A command that shows the certificates that the server sends.
 fn show_certificates_command(s: &CauseContext<'_>) -> Option<String> {

@@ -2,7 +2,9 @@
 
 use parallax_model::{FailureKind, KindClass};
 
-use super::{Cause, CauseContext, Claim, Clause, Wording, remedy};
+use super::{
+    Cause, CauseContext, Claim, Clause, Wording, certificates::PROFILE as HANDSHAKE_PROFILE, remedy,
+};
 use crate::{inference::kind_profiles, regions::RegionKind, verdict::Remedy};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Vip, RegionKind::ProtoVip];
@@ -56,7 +58,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F10",
         title: "in-cluster traffic bypasses the load balancer that terminates TLS",
         regions: REGIONS,
-        profile: |_| [0.3, 0.1, 1.0, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1],
+        // As concentrated as that of a port without TLS (P17), which the same failures show: otherwise their number
+        // alone would decide between the two.
+        profile: |_| HANDSHAKE_PROFILE,
         weight: |s| {
             // A server that presents a wrong certificate speaks TLS.
             let tls = s.kind_share(|kind, status| {

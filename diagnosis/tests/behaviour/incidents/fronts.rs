@@ -104,3 +104,34 @@ fn a_front_that_closes_before_the_first_byte_for_all_hosts_is_the_fronts_fault()
     assert_eq!(verdict.causes[0].id, "F9");
     assert_eq!(verdict.targets.len(), 5);
 }
+
+/// Found in the lab: "the port does not speak TLS" (P17) of a port with which clients outside spoke TLS.
+#[test]
+fn a_port_that_speaks_tls_with_clients_outside_is_not_said_to_lack_it() {
+    let mut spec = cluster(4, &[1, 2], 1, "Cluster");
+    spec["vantages"] = json!(["internet:laptop"]);
+    let mut mesh = SimulatedMesh::new(spec);
+    let mut view = None;
+    for round in 0..24 {
+        view = Some(mesh.round(round, &|p| {
+            let inside = !p.client.starts_with("internet:");
+            let plaintext = match p.channel {
+                // The balancer holds the certificate; the endpoints serve plain HTTP.
+                "direct" => true,
+                _ => inside && p.front.as_deref() == Some("203.0.113.10:80") && round >= 4,
+            };
+            plaintext.then_some(("tls", "not_tls"))
+        }));
+    }
+    let view = view.unwrap();
+    assert_eq!(view.incidents.len(), 1);
+    let verdict = &view.incidents[0].verdict;
+    assert!(
+        verdict.class.iter().any(|region| region.region == "vip"),
+        "{}",
+        verdict.sentence
+    );
+    let causes: Vec<&str> = verdict.causes.iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!(causes[0], "F10", "{causes:?}");
+    assert!(!causes.contains(&"P17"), "{causes:?}");
+}
