@@ -124,7 +124,7 @@ impl StatusSummary {
                 "The latest reports are too old to be evidence.".to_owned(),
             );
         }
-        if let Some(failing) = Self::failing_summary(view) {
+        if let Some(failing) = Self::failing_summary(view, catching_up) {
             return failing;
         }
         if let Some(age) = stale_for(view, now) {
@@ -145,8 +145,16 @@ impl StatusSummary {
         Self::quiet_summary(view, waiting, silent)
     }
 
-    /// Summarises failures outside incidents; `None` without any.
-    fn failing_summary(view: &View) -> Option<Self> {
+    /// Summarises failures outside incidents; `None` without any. While the aggregator is catching up, the only probe of a
+    /// target may be the lost one.
+    fn failing_summary(view: &View, catching_up: bool) -> Option<Self> {
+        let is_failing = |row: &MatrixRow| {
+            if catching_up {
+                failures(row) > TOLERATED_FAILURES
+            } else {
+                is_failing(row)
+            }
+        };
         let failing = |tone, text: String, detail: &str| {
             Some(Self {
                 status: Status::Failing,
@@ -155,8 +163,8 @@ impl StatusSummary {
                 detail: detail.to_owned(),
             })
         };
-        let rows = |test: fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
-        let broken = rows(|row| !row.never_succeeded && !row.is_new && is_failing(row));
+        let rows = |test: &dyn Fn(&MatrixRow) -> bool| view.matrix.iter().filter(|row| test(row)).count();
+        let broken = rows(&|row| !row.never_succeeded && !row.is_new && is_failing(row));
         if broken > 0 {
             return failing(
                 SummaryTone::Warning,
@@ -168,7 +176,7 @@ impl StatusSummary {
                 },
             );
         }
-        let never = rows(|row| row.never_succeeded && !row.pending && !row.is_new && is_failing(row));
+        let never = rows(&|row| row.never_succeeded && !row.pending && !row.is_new && is_failing(row));
         if never > 0 {
             return failing(
                 SummaryTone::Warning,
@@ -252,9 +260,13 @@ pub(crate) fn is_open(incident: &Incident) -> bool {
 const TOLERATED_FAILURES: u64 = 1;
 
 fn is_failing(row: &MatrixRow) -> bool {
-    let sums = row.cells.iter().map(|cell| (cell.probes, cell.failures));
-    let (probes, failures) = sums.fold((0, 0), |(n, f), (probes, failures)| (n + probes, f + failures));
+    let probes: u64 = row.cells.iter().map(|cell| cell.probes).sum();
+    let failures = failures(row);
     failures > TOLERATED_FAILURES || (failures > 0 && failures == probes)
+}
+
+fn failures(row: &MatrixRow) -> u64 {
+    row.cells.iter().map(|cell| cell.failures).sum()
 }
 
 #[cfg(test)]

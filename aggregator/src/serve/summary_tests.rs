@@ -54,6 +54,27 @@ fn one_lost_probe_is_reported_and_tolerated() {
     assert_eq!(status(&view), Status::Failing);
 }
 
+/// Measured after an upgrade: the first probe of the first vantage went to the address of a Pod that had just left, which its
+/// resolver still had.
+#[test]
+fn a_single_failed_probe_is_not_a_failing_target_while_catching_up() {
+    let mut view = healthy();
+    for cell in &mut view.matrix[0].cells {
+        (cell.state, cell.probes, cell.failures) = (CellState::Unknown, 0, 0);
+    }
+    let first = &mut view.matrix[0].cells[0];
+    (first.state, first.probes, first.failures) = (CellState::Failing, 1, 1);
+    for never_succeeded in [false, true] {
+        view.matrix[0].never_succeeded = never_succeeded;
+        let summary = StatusSummary::of(&view, view.at, true);
+        assert_eq!(summary.status, Status::Unknown, "{}", summary.text);
+        assert_eq!(status(&view), Status::Failing);
+    }
+    let first = &mut view.matrix[0].cells[0];
+    (first.probes, first.failures) = (2, 2);
+    assert_eq!(StatusSummary::of(&view, view.at, true).status, Status::Failing);
+}
+
 #[test]
 fn an_excused_failure_keeps_the_status_ok() {
     let mut view = healthy();
