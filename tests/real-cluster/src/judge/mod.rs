@@ -5,6 +5,7 @@ mod coverage;
 mod fault;
 mod incidents;
 mod ordinary;
+mod preparation;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use alerts::{FiredAlert, fired_alerts};
 pub use coverage::{VantageCoverage, vantage_coverage};
 pub use incidents::{IncidentHistory, TimeSpan, incident_histories};
+pub use preparation::Preparation;
 pub use users::{UserFailures, UserRequests};
 
 use crate::{
@@ -68,6 +70,8 @@ pub struct Verdict {
     /// All other incidents.
     #[serde(rename = "extras")]
     pub other_incidents: Vec<IncidentHistory>,
+    /// Incidents that opened before the event.
+    pub preparation: Vec<IncidentHistory>,
     /// Alerts that fired.
     pub fired: Vec<FiredAlert>,
     /// Results of `parallax status`.
@@ -135,6 +139,7 @@ impl Verdict {
             closed_after: None,
             named: Vec::new(),
             other_incidents: Vec::new(),
+            preparation: Vec::new(),
             fired: Vec::new(),
             statuses: Vec::new(),
             hints: Vec::new(),
@@ -193,6 +198,7 @@ impl<'a> JudgementInput<'a> {
             closed_after: None,
             named: Vec::new(),
             other_incidents: Vec::new(),
+            preparation: Vec::new(),
             fired: self.fired.clone(),
             statuses: statuses.cloned().collect(),
             hints: self.hints(),

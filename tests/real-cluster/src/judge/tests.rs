@@ -3,6 +3,7 @@
 mod exit_codes;
 mod faults;
 mod ordinary_steps;
+mod preparations;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

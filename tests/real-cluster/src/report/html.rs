@@ -222,6 +222,7 @@ mod tests {
             closed_after: Some(9.0),
             named: vec![history("0a1b", "P7")],
             other_incidents: vec![history("0c2d", "P3")],
+            preparation: vec![history("0e3f", "P12")],
             coverage: vec![VantageCoverage {
                 vantage: "n2/pod".to_owned(),
                 missed_rounds: 1,
@@ -273,6 +274,7 @@ mod tests {
             "two nodes &lt;do&gt; not reach each other",
             "0a1b P7 (pair n1 → n2, 0.000): probes &amp; pods time out",
             "open +10 to +70 s",
+            "<h4>Before the event</h4>\n<blockquote>0e3f P12",
             "<td>10 s</td><td>1</td><td>9 s</td>",
             "+30 to +30 s: 1 (1 open incident)",
             "<p>Measured</p><ul>\n<li>helm test: 12.0 s, at most 60 s</li>",

@@ -44,6 +44,9 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
         "Measured",
         record.log.measured.iter().map(ToString::to_string),
     )?;
+    // Without an event, times are relative to the beginning of the run.
+    let origin = EventTimes(record.times.map_or(0.0, |marks| marks.fault));
+    stories(text, "Before the event", &verdict.preparation, &origin)?;
     let Some(marks) = record.times else {
         text.push_str("</section>\n");
         return Ok(());

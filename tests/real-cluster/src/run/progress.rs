@@ -1,6 +1,6 @@
 //! Reports news while a step runs: on the terminal, with the explanation of each incident and a screenshot of the page.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -15,23 +15,55 @@ const MAX_SCREENSHOTS: usize = 4;
 /// Maximum number of explanations of one step.
 const MAX_EXPLANATIONS: usize = 12;
 
-/// Reports what is new since the event.
+/// Reports what is new since the beginning of the step, or since its event.
 pub(super) struct ProgressReporter<'a> {
     suite: &'a SuiteRun,
-    fault: f64,
+    /// Printed times are relative to it.
+    origin: f64,
+    label: &'static str,
     reported: BTreeSet<String>,
 }
 
 impl<'a> ProgressReporter<'a> {
-    /// Creates a reporter; what exists already is not reported.
-    pub(super) fn new(suite: &'a SuiteRun, fault: f64) -> Self {
+    /// Creates a reporter for the time since the event.
+    pub(super) fn since_event(suite: &'a SuiteRun, event: f64) -> Self {
+        Self::new(suite, event, "")
+    }
+
+    /// Creates a reporter for the time before the event.
+    pub(super) fn of_preparation(suite: &'a SuiteRun, begin: f64) -> Self {
+        Self::new(suite, begin, "before the event ")
+    }
+
+    /// What exists already is not reported.
+    fn new(suite: &'a SuiteRun, origin: f64, label: &'static str) -> Self {
         let mut narrator = Self {
             suite,
-            fault,
+            origin,
+            label,
             reported: BTreeSet::new(),
         };
         narrator.reported = narrator.news().into_iter().map(|news| news.key).collect();
         narrator
+    }
+
+    /// Reports news until the work is done, without screenshots.
+    pub(super) async fn during<T>(&mut self, record: &mut StepRecord, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = self.poll_without_screenshots(record) => {}
+            }
+        }
+    }
+
+    async fn poll_without_screenshots(&mut self, record: &mut StepRecord) {
+        sleep(POLL_INTERVAL).await;
+        for news in self.unreported() {
+            self.print(&news);
+            self.explain(&news, record).await;
+        }
     }
 
     /// Observes for a time, or until a condition holds.
@@ -53,18 +85,33 @@ impl<'a> ProgressReporter<'a> {
 
     /// Reports news.
     pub(super) async fn report_news(&mut self, record: &mut StepRecord) {
-        for news in self.news() {
-            if !self.reported.insert(news.key) {
-                continue;
-            }
-            let at = self.suite.observer.clock.now();
-            print_uncaptured(&format!("    {:>4.0} s  {}", at - self.fault, news.text));
-            if let Some(id) = news.incident {
-                if record.explained.len() < MAX_EXPLANATIONS {
-                    record.explained.extend(self.suite.explain(&id).await);
-                }
+        for news in self.unreported() {
+            self.print(&news);
+            self.explain(&news, record).await;
+            if news.incident.is_some() {
                 self.picture(record, &news.text).await;
             }
+        }
+    }
+
+    /// Returns news, each only once.
+    fn unreported(&mut self) -> Vec<StateChanges> {
+        let mut news = self.news();
+        news.retain(|news| self.reported.insert(news.key.clone()));
+        news
+    }
+
+    fn print(&self, news: &StateChanges) {
+        let after = self.suite.observer.clock.now() - self.origin;
+        print_uncaptured(&format!("    {}{after:>4.0} s  {}", self.label, news.text));
+    }
+
+    /// Records the explanation of a new incident, up to the maximum.
+    async fn explain(&self, news: &StateChanges, record: &mut StepRecord) {
+        if let Some(id) = &news.incident
+            && record.explained.len() < MAX_EXPLANATIONS
+        {
+            record.explained.extend(self.suite.explain(id).await);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Runs one step from beginning to end.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context;
 
@@ -8,7 +8,7 @@ use super::{StepRecord, SuiteRun, progress::ProgressReporter, quiet::QuietState,
 use crate::record::{ActionLog, took};
 use crate::{
     install::MissingComponent,
-    judge::{Outcome, StepTimes, UserRequests, Verdict, judge},
+    judge::{Outcome, Preparation, StepTimes, UserRequests, Verdict, judge},
     print_uncaptured,
     step::{Kind, Step, StepRequirement},
 };
@@ -21,6 +21,8 @@ const CLOSE_TIMEOUT_S: u64 = 150;
 const RECURRENCE_WATCH_S: u64 = 30;
 /// Maximum wait for requests of users that are still running at the end, for example in name resolution.
 const HANGING_REQUEST_WAIT_S: u64 = 30;
+/// Wait for the cluster to become quiet after the preparation.
+const PREPARATION_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long observations before a step are kept, for what was open then.
 const KEPT_BEFORE_S: f64 = 60.0;
 
@@ -41,7 +43,8 @@ impl SuiteRun {
             .borrow_mut()
             .forget_before(begin - KEPT_BEFORE_S);
         let mut fixed = BTreeMap::new();
-        if let Err(error) = self.play(step, &mut fixed, &mut record).await {
+        // On the heap: it contains the futures of whole installations.
+        if let Err(error) = Box::pin(self.play(step, &mut fixed, &mut record)).await {
             record.verdict = match error.downcast_ref::<MissingComponent>() {
                 Some(missing) => Verdict::not_run(missing.to_string()),
                 None if error.is::<UnmetCondition>() => Verdict::failed(format!("{error:#}")),
@@ -63,6 +66,14 @@ impl SuiteRun {
         let now = self.observer.clock.now();
         record.seconds = now - begin;
         let timeline = self.observer.timeline.borrow();
+        let preparation = Preparation {
+            from: begin,
+            until: record.times.map_or(now, |marks| marks.fault),
+            with_previous_version: step.prepares_previous_version(),
+        };
+        record
+            .verdict
+            .judge_preparation(&timeline, preparation, &step.expect.may);
         let from = record.times.map_or(begin, |marks| marks.fault);
         record.requests = UserRequests::new(&timeline.requests).count(from, now);
         let usage: Vec<_> = timeline
@@ -94,11 +105,9 @@ impl SuiteRun {
         record: &mut StepRecord,
     ) -> anyhow::Result<()> {
         let clock = self.observer.clock;
-        match self
-            .settle(step.installation)
-            .await
-            .context("installing Parallax")?
-        {
+        let mut reporter = ProgressReporter::of_preparation(self, clock.now());
+        let settled = reporter.during(record, self.settle(step.installation)).await;
+        match settled.context("installing Parallax")? {
             QuietState::Quiet(because) => record.installed_because = because,
             QuietState::Noisy(noise) => {
                 // A new installation on a healthy cluster that does not become quiet is a fault itself.
@@ -113,10 +122,19 @@ impl SuiteRun {
             ..step.clone()
         };
         if !step.prepare.is_empty() {
-            self.execute(step, &step.prepare, fixed, &mut record.log).await?;
-            if let Some(noise) = self.quiet_within(std::time::Duration::from_mins(3)).await {
-                anyhow::bail!("not quiet after the preparation of the step: {noise}");
-            }
+            let mut log = ActionLog::default();
+            let prepare = async {
+                self.execute(step, &step.prepare, fixed, &mut log).await?;
+                match self.quiet_within(PREPARATION_TIMEOUT).await {
+                    None => Ok(()),
+                    Some(noise) => Err(anyhow::anyhow!(
+                        "not quiet after the preparation of the step: {noise}"
+                    )),
+                }
+            };
+            let prepared = reporter.during(record, prepare).await;
+            record.log = log;
+            prepared?;
         }
         let mut marks = StepTimes {
             fault: clock.now(),
@@ -125,7 +143,7 @@ impl SuiteRun {
             healed: None,
             ended: clock.now(),
         };
-        let mut narrator = ProgressReporter::new(self, marks.fault);
+        let mut narrator = ProgressReporter::since_event(self, marks.fault);
         let acted = self.execute(step, &step.actions, fixed, &mut record.log).await;
         marks.acted = clock.now();
         let acted = match acted {

@@ -182,6 +182,18 @@ impl Action {
         }
     }
 
+    pub(super) fn installs_previous_version(&self) -> bool {
+        match self {
+            Self::Install(install)
+            | Self::Helm(HelmAction::Install(install) | HelmAction::Upgrade(install)) => {
+                install.image == ImageSelection::Previous
+            }
+            Self::Repeat(repeat) => repeat.actions.iter().any(Self::installs_previous_version),
+            Self::Measure(measure) => measure.actions.iter().any(Self::installs_previous_version),
+            _ => false,
+        }
+    }
+
     /// Describes it briefly, for terminal and report.
     #[must_use]
     pub fn describe(&self) -> String {

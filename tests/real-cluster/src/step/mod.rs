@@ -105,6 +105,12 @@ pub enum StepRequirement {
 }
 
 impl Step {
+    /// Reports whether the preparation installs the previous version of Parallax.
+    #[must_use]
+    pub fn prepares_previous_version(&self) -> bool {
+        self.prepare.iter().any(Action::installs_previous_version)
+    }
+
     /// Reports whether the step calls the hook.
     #[must_use]
     pub fn uses_hook(&self) -> bool {
