@@ -12,7 +12,7 @@ use super::{
     judgement_unit::JudgementUnit,
     likelihood::{Likelihood, log_sum_exp},
     multiple_comparisons::ResidualDoubt,
-    posterior::{Comparison, Posterior, ScoredRegion},
+    posterior::{Comparison, Posterior, RegionClass, ScoredRegion},
     prior::{PriorFact, hypotheses},
     subject_pool::SubjectPool,
     window::WindowCells,
@@ -134,6 +134,8 @@ const COUNTS_ONLY_FACTOR: f64 = 0.2;
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
 /// The same where known causes explain a part of the failures: what they entail is known in part only.
 const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.99;
+/// Probability from which a region is named together with one that is more probable beforehand and no more likely.
+const MIN_TIED_MASS: f64 = 0.05;
 /// Probability from which a region stays in the verdict that named it together with others. A verdict that drops a region at the
 /// probability at which it would not have been added changes its words with every round.
 const MIN_KEPT_MASS: f64 = 0.01;
@@ -280,12 +282,14 @@ fn finding(
     let mut mass = class.mass;
     let mut near = problem.near_ties(given, class, rounds >= ODDS_TIE_ROUNDS);
     // The fault may have started in the middle of its first round, which then looks like an intermittent cause.
-    while rounds >= NEAR_TIE_ROUNDS
-        && mass < MIN_CLASS_MASS
-        && class_regions.len() < MAX_TIED_REGIONS
-        && !near.is_empty()
-    {
-        let next = near.remove(0);
+    while rounds >= NEAR_TIE_ROUNDS && class_regions.len() < MAX_TIED_REGIONS {
+        let joins = |near: &&RegionClass| {
+            mass < MIN_CLASS_MASS || near.mass >= MIN_TIED_MASS && given.differ_in_prior_only(class, near)
+        };
+        let Some(next) = near.iter().position(joins) else {
+            break;
+        };
+        let next = near.remove(next);
         mass += next.mass;
         class_regions.extend(given.regions_of(next));
     }

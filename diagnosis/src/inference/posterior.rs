@@ -77,6 +77,19 @@ impl Posterior {
         class.members.iter().map(|i| self.scored[*i].region).collect()
     }
 
+    /// Reports whether the evidence for the best regions of two classes is within a factor of 2, so that only their priors
+    /// distinguish them.
+    pub(crate) fn differ_in_prior_only(&self, a: &RegionClass, b: &RegionClass) -> bool {
+        let evidence = |class: &RegionClass| {
+            let best = &self.scored[*class.members.first()?];
+            Some(best.score() - best.ln_prior)
+        };
+        let (Some(a), Some(b)) = (evidence(a), evidence(b)) else {
+            return false;
+        };
+        (a - b).abs() < core::f64::consts::LN_2
+    }
+
     /// Returns the posterior probability of "no further fault" without the failure kinds.
     pub(crate) fn p_no_further_fault_by_counts(&self) -> f64 {
         let plain = |s: &ScoredRegion| s.ln_prior_with_pool() + s.ln_marginal;

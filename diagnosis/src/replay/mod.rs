@@ -56,7 +56,7 @@ use trial::TrialReader;
 /// 13. Connections to a front support faults of the front in the judgement of its hosts, and a host knows the clients of a zone
 ///     if connections to its front fail.
 ///     A refused PROXY header says nothing about a front that works without one for any probe of the client.
-/// 14. A port with which other clients speak TLS does not lack it.
+/// 14. A port with which other clients speak TLS does not lack it. Regions that only their priors separate are named together.
 pub const ENGINE_VERSION: u32 = 14;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

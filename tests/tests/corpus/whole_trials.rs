@@ -249,6 +249,14 @@ fn regions_that_were_never_ruled_out_join_a_verdict_at_once() {
     assert_names_faults_only(&judged_with_requests("soft-long", 1, 19));
 }
 
+/// All Pods of the resolver lose a few questions, or one of two loses twice as many. Both explain the results alike, and one Pod was
+/// named, because it is more probable beforehand.
+#[test]
+fn what_only_the_prior_separates_is_named_together() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 1, 55));
+    assert_names_faults_only(&judged_with_requests("soft-long", 2, 19));
+}
+
 /// A cut between two zones, seen first by requests of clients in the third one, whose entries could not reach the origins: "clients in
 /// that zone" was named, although none of their connections failed.
 #[test]
