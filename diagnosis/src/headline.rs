@@ -37,12 +37,16 @@ impl Verdict {
             subject => Some(subject.to_string()),
         };
         let members = self.region.members.as_slice();
+        let endpoints = self.class.iter().filter(|region| region.region == "backend");
+        let is_one_endpoint = endpoints.count() <= 1;
         match (self.region.region.as_str(), members, subject) {
             ("pair" | "zone", [from, to], _) => Some(format!("{from} to {to}")),
             ("link" | "zone-link", [a, b], _) => Some(format!("{a} and {b}")),
             ("zone-vip", [zone], Some(subject)) => Some(format!("{subject} from zone {zone}")),
             ("client-vip", [node], Some(subject)) => Some(format!("{subject} from node {node}")),
-            ("backend", [pod], Some(subject)) => Some(format!("{subject}, endpoint {pod}")),
+            ("backend", [pod], Some(subject)) if is_one_endpoint => {
+                Some(format!("{subject}, endpoint {pod}"))
+            }
             (_, _, subject) => subject,
         }
     }

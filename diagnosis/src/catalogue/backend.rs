@@ -17,7 +17,7 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
         }
     },
     mechanism: |s| {
-        let endpoint = s.member().unwrap_or("it");
+        let endpoint = s.endpoints_text().unwrap_or_else(|| "it".to_owned());
         Wording::new(s)
             .add_first([
                 (
@@ -51,12 +51,15 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
             .clauses()
     },
     remedies: |s| {
-        let pod = s.member().unwrap_or("the endpoint");
+        let pods = s.endpoints_text().unwrap_or_else(|| "the endpoint".to_owned());
+        // A command deletes no Pod that may be healthy.
+        let pod = s.member().filter(|_| s.tied_endpoints.is_empty());
         vec![
             remedy(
-                format!("replace the Pod {pod}"),
-                s.service_command(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
-                    .filter(|_| s.member().is_some()),
+                format!("replace the Pod {pods}"),
+                pod.and_then(|pod| {
+                    s.service_command(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
+                }),
                 "its open connections are closed; one endpoint fewer until the new Pod is ready",
             )
             .with_ineffective_when("its node is the cause: the new Pod may be scheduled there again"),

@@ -110,9 +110,15 @@ impl Claim {
         let lacks = |service: Option<&Service>| service.is_some_and(|service| service.usable().is_empty());
         let member = |wanted: fn(EndpointCondition) -> bool| {
             let endpoints = s.service.map_or(&[][..], |service| service.endpoints.as_slice());
-            let named = |pod: &str| s.member().is_some_and(|member| member == pod);
-            let member = endpoints.iter().find(|endpoint| named(endpoint.pod.as_str()));
-            member.is_some_and(|endpoint| wanted(endpoint.condition))
+            let is = |pod: &String| {
+                let endpoint = endpoints.iter().find(|endpoint| endpoint.pod.as_str() == pod);
+                endpoint.is_some_and(|endpoint| wanted(endpoint.condition))
+            };
+            // Of a tie, any endpoint may be the one that is meant.
+            match s.tied_endpoints.as_slice() {
+                [] => s.members.first().is_some_and(is),
+                tied => tied.iter().all(is),
+            }
         };
         Some(match self {
             Self::Routed => s.controller.is_present(),

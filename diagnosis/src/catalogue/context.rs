@@ -77,6 +77,10 @@ pub(crate) struct CauseContext<'a> {
     pub(crate) withdrawal: Option<EndpointWithdrawal<'a>>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
+    /// The endpoints of a tie: one of them fails, and the evidence does not tell which. Empty for any other region.
+    pub(crate) tied_endpoints: Vec<String>,
+    /// Whether the tie contains the ways to every endpoint.
+    pub(crate) perhaps_every_endpoint: bool,
     /// Failures inside the region by class, in whole probes.
     pub(crate) failures_by_class: KindProfile,
     /// The same by kind.
@@ -104,6 +108,8 @@ impl<'a> CauseContext<'a> {
             resolver: ResolverView::default(),
             withdrawal: None,
             members: Vec::new(),
+            tied_endpoints: Vec::new(),
+            perhaps_every_endpoint: false,
             failures_by_class: KindProfile::default(),
             failures_by_kind: FailureCounts::new(),
             table: ContingencyTable::default(),
@@ -151,6 +157,14 @@ impl<'a> CauseContext<'a> {
     /// The region's only or first member.
     pub(crate) fn member(&self) -> Option<&str> {
         self.members.first().map(String::as_str)
+    }
+
+    /// The endpoints that may be the failing one: "web-1", or "web-1 or web-2" if the evidence does not tell which.
+    pub(crate) fn endpoints_text(&self) -> Option<String> {
+        match self.tied_endpoints.split_last() {
+            Some((last, others @ [_, ..])) => Some(format!("{} or {last}", others.join(", "))),
+            _ => self.member().map(ToOwned::to_owned),
+        }
     }
 
     /// "node n1", or "the node" if the region has no member.

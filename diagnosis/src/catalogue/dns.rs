@@ -56,9 +56,13 @@ pub(crate) const CAUSES: &[Cause] = &[
             }
         },
         mechanism: |s| {
-            if let (RegionKind::Backend, Some(pod)) = (s.region, s.member()) {
+            if let (RegionKind::Backend, Some(pods)) = (s.region, s.endpoints_text()) {
                 return Wording::new(s)
-                    .add(format!("Pod {pod} of the resolver does not answer"))
+                    .add(if s.perhaps_every_endpoint {
+                        "one or all of the resolver's Pods do not answer".to_owned()
+                    } else {
+                        format!("Pod {pods} of the resolver does not answer")
+                    })
                     .add_if(&[Claim::LostOverTcp], "; queries over TCP are lost too")
                     .clauses();
             }

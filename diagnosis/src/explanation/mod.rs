@@ -118,6 +118,9 @@ impl<'a> VerdictContext<'a> {
             target: self.target(),
             resolver: self.resolver.clone(),
             members: finding.region.describe(self.registry).members,
+            tied_endpoints: self.tied_endpoints(finding),
+            perhaps_every_endpoint: self.paths.pods().len() > 1
+                && finding.class.iter().any(|region| region.is_every_endpoint()),
             failures_by_class: kinds,
             failures_by_kind: failures,
             table: self.table(cells, finding.region),
@@ -192,6 +195,22 @@ impl<'a> VerdictContext<'a> {
             (Some(placed), _) if placed.routed => ControllerPresence::Present,
             (_, Some(_)) => ControllerPresence::Absent,
             (_, None) => ControllerPresence::Unknown,
+        }
+    }
+
+    /// Returns the endpoints of a tie of several.
+    fn tied_endpoints(&self, finding: &ExplainedRegion) -> Vec<String> {
+        let mut pods: Vec<String> = finding
+            .class
+            .iter()
+            .filter(|region| region.kind() == RegionKind::Backend)
+            .flat_map(|region| region.describe(self.registry).members)
+            .collect();
+        pods.sort();
+        if pods.len() > 1 && finding.region.kind() == RegionKind::Backend {
+            pods
+        } else {
+            Vec::new()
         }
     }
 

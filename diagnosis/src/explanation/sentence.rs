@@ -122,7 +122,12 @@ impl VerdictContext<'_> {
             ]),
             (RegionKind::ClientVip, [node]) => wording.add(format!("clients of {subject} on node {node}")),
             (RegionKind::Backend, [pod]) => {
-                wording.add(format!("clients of {subject} that reach endpoint {pod}"))
+                let pods = situation.endpoints_text().unwrap_or_else(|| pod.clone());
+                wording.add(if situation.perhaps_every_endpoint {
+                    format!("clients of {subject}, perhaps only those that reach endpoint {pods},")
+                } else {
+                    format!("clients of {subject} that reach endpoint {pods}")
+                })
             }
             (RegionKind::Bnode, [node]) => wording.add_first([
                 (&[Claim::AllFail][..], format!("all probes to node {node}")),

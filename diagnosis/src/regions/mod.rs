@@ -221,6 +221,11 @@ impl Region {
         self.is_global() || matches!(self, Self::ClientVip(_))
     }
 
+    /// Reports whether the region contains the ways to all endpoints of a subject.
+    pub(crate) const fn is_every_endpoint(self) -> bool {
+        matches!(self, Self::DnsAll | Self::Vip | Self::ProtoVip | Self::Target)
+    }
+
     /// Reports whether the region is a fault of a front: of the way to it, whatever its endpoints answer.
     pub(crate) const fn is_of_front(self) -> bool {
         matches!(

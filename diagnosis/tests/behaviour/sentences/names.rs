@@ -1,5 +1,7 @@
 //! Verdicts about names that do not resolve.
 
+use parallax_model::hash;
+
 use super::*;
 
 /// Queries two names from every node; `lost` returns the findings about a query that gets no response.
@@ -79,6 +81,43 @@ fn a_hung_resolver_pod_is_the_resolvers_and_no_race() {
     let verdict = only_verdict(&view);
     assert_eq!(verdict.causes[0].id, "P10", "{}", verdict.sentence);
     assert_no_race(verdict);
+    // Nothing tells which of the two hangs.
+    assert!(
+        verdict
+            .sentence
+            .contains("that reach endpoint coredns-1 or coredns-2 time out: Pod coredns-1 or coredns-2"),
+        "{}",
+        verdict.sentence
+    );
+    assert_eq!(
+        verdict.headline(),
+        "the cluster DNS resolver fails, or another cause: Service kube-system/kube-dns"
+    );
+}
+
+/// All Pods of the resolver lose a few questions, or one loses twice as many.
+#[test]
+fn a_resolver_that_loses_few_questions_is_not_said_to_be_one_pod() {
+    let mut cluster = Cluster::new(&healthy_spec());
+    let mut view = None;
+    for round in 0..24 {
+        cluster.mesh(round);
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let is_lost = round >= 3 && hash::fnv1a(&[&format!("{round} {node} {name}")]) % 100 < 15;
+                let outcome = is_lost.then_some(("resolve", "resolve_timeout"));
+                cluster.name(round, node, name, outcome, &Value::Null);
+            }
+        }
+        view = Some(cluster.close(round));
+    }
+    let view = view.unwrap();
+    let verdict = only_verdict(&view);
+    assert_eq!(
+        verdict.sentence,
+        "clients of Service kube-system/kube-dns, perhaps only those that reach endpoint coredns-1 or coredns-2, time out: one or \
+         all of the resolver's Pods do not answer"
+    );
 }
 
 #[test]
