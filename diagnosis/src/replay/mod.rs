@@ -57,6 +57,7 @@ use trial::TrialReader;
 ///     if connections to its front fail.
 ///     A refused PROXY header says nothing about a front that works without one for any probe of the client.
 /// 14. A port with which other clients speak TLS does not lack it. Regions that only their priors separate are named together.
+///     An unknown address may be cached from before the first round.
 pub const ENGINE_VERSION: u32 = 14;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -58,7 +58,7 @@ pub(super) struct ClassifiedAnswers<'a> {
     pub(super) kind: Arc<AddressKind>,
     /// All addresses of the rounds since the answer has this kind.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
-    /// Whether it is a former address whose TTL has not expired.
+    /// Whether it is a former address whose TTL has not expired, or an unknown one that may be.
     pub(super) cached: bool,
     changes: usize,
     stable_rounds: usize,
@@ -171,6 +171,7 @@ impl NameAnswers {
             own: &own,
             known,
             former: &self.former,
+            changes_known_since: self.first_round.map(|round| round.start(interval)),
             seen: Vec::new(),
         };
         let (outside, inside): (Vec<_>, Vec<_>) = askings

@@ -62,6 +62,8 @@ struct FormerAnswer {
 pub(super) struct NameAnswers {
     names: BTreeMap<NameIx, NameHistory>,
     former: BTreeMap<IpAddr, FormerAnswer>,
+    /// The first round with an answer: which addresses Services lost before it is not known.
+    first_round: Option<Round>,
     windows: ChangeWindows,
     /// Addresses and names in the topology.
     known: KnownAddresses,
@@ -138,6 +140,7 @@ impl NameAnswers {
         let Some(queried_name) = routes.of(row.target).normalized_name else {
             return;
         };
+        self.first_round.get_or_insert(round);
         let NameHistory {
             rounds_by_source: askings,
             answer_log,

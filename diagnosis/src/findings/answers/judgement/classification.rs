@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use parallax_model::{Micros, Round, Vantage};
+use parallax_model::{EventTime, Micros, Round, Vantage};
 
 use super::{ClassifiedAnswers, cache_allowance};
 use crate::findings::answers::{
@@ -19,6 +19,8 @@ pub(super) struct AnswerKinds<'n, 'a> {
     pub(super) own: &'n NamedServices,
     pub(super) known: &'n KnownAddresses,
     pub(super) former: &'n BTreeMap<IpAddr, FormerAnswer>,
+    /// Addresses that Services lost before this time are not known.
+    pub(super) changes_known_since: Option<EventTime>,
     pub(super) seen: Vec<(&'a Arc<RoundAnswers>, Arc<AddressKind>)>,
 }
 
@@ -43,10 +45,19 @@ pub(super) fn classify<'a>(
     natures: &mut AnswerKinds<'_, 'a>,
 ) -> Option<ClassifiedAnswers<'a>> {
     let excused = cache_allowance(recent.ttl(), interval);
-    // A cached answer from before a change is not a change of kind.
-    let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
-        (AddressKind::Former(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
-        _ => false,
+    // A cached answer from before a change is not a change of kind. A Service may also have lost an unknown address before
+    // changes were known.
+    let (is_service, known_since) = (natures.own.is_known(), natures.changes_known_since);
+    let cached = |nature: &AddressKind, round: Option<Round>| {
+        let lost = match nature {
+            AddressKind::Former(_, _, until) => Some(*until),
+            AddressKind::UnknownPrivate(_) if is_service => known_since,
+            _ => None,
+        };
+        let (Some(lost), Some(round)) = (lost, round) else {
+            return false;
+        };
+        round.start(interval) <= lost.plus(excused)
     };
     let sort = |nature: &AddressKind, round| {
         if cached(nature, round) {
@@ -66,7 +77,8 @@ pub(super) fn classify<'a>(
     let (mut later, mut older) = (first_sort, newest.rounds);
     for run in runs {
         let this = natures.of(&run.answer);
-        let this_sort = sort(&this, recent.round_before(older));
+        let this_round = recent.round_before(older);
+        let this_sort = sort(&this, this_round);
         older += run.rounds;
         changes += usize::from(later != this_sort);
         later = this_sort;
@@ -74,8 +86,10 @@ pub(super) fn classify<'a>(
         if !broken {
             union.to_mut().extend(run.answer.addresses.iter().copied());
             kept += run.rounds;
-            // A former address, seen before the change, must not become the worst kind of the window.
-            if !matches!(*this, AddressKind::Former(..)) || matches!(*nature, AddressKind::Former(..)) {
+            // A former address, seen before the change, must not become the worst kind of the window, nor a cached one.
+            let is_former = matches!(*this, AddressKind::Former(..));
+            let is_excused = !is_former && cached(&this, this_round);
+            if !is_excused && (!is_former || matches!(*nature, AddressKind::Former(..))) {
                 nature = nature.max(this);
             }
         }
