@@ -40,14 +40,25 @@ impl Engine {
     }
 
     /// Reports whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no
-    /// longer exists: an address that a Service has lost, or an endpoint that outlives its node. Failures that last
-    /// longer than the cache are real.
+    /// longer exists: an address that a Service has lost, or may have lost before the first probe, or an endpoint that
+    /// outlives its node. Failures that last longer than the cache are real.
     pub(super) fn is_stale(&self, observation: &Observation, front: Option<Front>) -> bool {
         let Outcome::Failed { phase, .. } = observation.outcome else {
             return false;
         };
         let at = observation.started;
-        let ended = front.and_then(|front| self.cluster.routes.ended_at(front.address.ip()));
+        let routes = &self.cluster.routes;
+        let ended = front.and_then(|front| {
+            let address = front.address.ip();
+            let target = self.registry.targets.get(&observation.target)?;
+            // Which endpoints a headless Service lost before the first probe is not known.
+            let lost_before = || {
+                self.matrix
+                    .first_probe()
+                    .filter(|_| routes.is_unknown_endpoint(target, address))
+            };
+            routes.ended_at(address).or_else(lost_before)
+        });
         if ended.is_some_and(|ended| at <= ended.plus(cache_ttl(self.settings))) {
             return true;
         }

@@ -240,6 +240,15 @@ impl Routes {
         self.former.get(&address).copied()
     }
 
+    /// Reports whether a target enters through a headless Service that does not have this address.
+    pub(crate) fn is_unknown_endpoint(&self, target: TargetIx, address: IpAddr) -> bool {
+        let endpoints = self
+            .of(target)
+            .entry
+            .and_then(|(service, _)| self.headless.get(&service));
+        endpoints.is_some_and(|endpoints| !endpoints.contains_key(&address))
+    }
+
     /// Returns the endpoints behind a front.
     pub(crate) fn endpoints_behind(&self, front: &Front) -> Option<EvidenceKind> {
         let (service, port) = self.fronts.get(front)?;

@@ -93,6 +93,11 @@ pub(crate) struct CellPosition {
 }
 
 impl Matrix {
+    /// The start of the first probe that this process knows.
+    pub(crate) const fn first_probe(&self) -> Option<EventTime> {
+        self.first_probe
+    }
+
     /// Adds an observation on arrival: failures show at once, although they are judged with their round.
     pub(crate) fn add(&mut self, recorded: &Recorded, place: CellPosition, settings: Settings) {
         let observation = &recorded.observation;

@@ -56,6 +56,31 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
     assert!(windows > 20, "the window is shown for a while");
 }
 
+/// Seen after an upgrade: the new aggregator knows only the new Pods, and caches still have the old ones.
+#[test]
+fn a_pod_that_left_before_the_start_and_is_cached_is_no_failing_target() {
+    let old = ["10.244.0.20", "10.244.1.21", "10.244.3.23"];
+    let new = ["10.244.0.20", "10.244.2.22", "10.244.3.23"];
+    let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0), (2, 2), (3, 3)]));
+    for round in 0..30 {
+        day.mesh(round, &ALL, succeeds);
+        for node in ALL {
+            let cached = node % 2 == 0 && round < 5;
+            day.name(
+                round,
+                node,
+                if cached { &old } else { &new },
+                30,
+                &["10.244.1.21"],
+            );
+        }
+        let view = day.close(round, &ALL);
+        assert_eq!(open_sentences(&view), [""; 0], "round {round}");
+        assert_eq!(failing_cells(&view), [""; 0], "round {round}");
+        assert_eq!(view.findings, [], "round {round}");
+    }
+}
+
 #[test]
 fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0), (1, 1)]));
