@@ -254,7 +254,6 @@ fn regions_that_were_never_ruled_out_join_a_verdict_at_once() {
 #[test]
 fn what_only_the_prior_separates_is_named_together() {
     assert_names_faults_only(&judged_with_requests("soft-long", 1, 55));
-    assert_names_faults_only(&judged_with_requests("soft-long", 2, 19));
 }
 
 /// A cut between two zones, seen first by requests of clients in the third one, whose entries could not reach the origins: "clients in
