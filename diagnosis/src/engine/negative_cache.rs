@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{EventTime, Front, Observation, Outcome, Phase};
 
 use super::Engine;
-use crate::{ids::NameIx, settings::cache_ttl};
+use crate::{
+    ids::{NameIx, TargetIx},
+    settings::cache_ttl,
+};
 
 /// Until when the nonexistence of each name may be cached.
 pub(super) type NegativeUntil = BTreeMap<NameIx, EventTime>;
@@ -42,7 +45,12 @@ impl Engine {
     /// Reports whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no
     /// longer exists: an address that a Service has lost, or may have lost before the first probe, or an endpoint that
     /// outlives its node. Failures that last longer than the cache are real.
-    pub(super) fn is_stale(&self, observation: &Observation, front: Option<Front>) -> bool {
+    pub(super) fn is_stale(
+        &self,
+        observation: &Observation,
+        target: Option<TargetIx>,
+        front: Option<Front>,
+    ) -> bool {
         let Outcome::Failed { phase, .. } = observation.outcome else {
             return false;
         };
@@ -50,12 +58,10 @@ impl Engine {
         let routes = &self.cluster.routes;
         let ended = front.and_then(|front| {
             let address = front.address.ip();
-            let target = self.registry.targets.get(&observation.target)?;
             // Which endpoints a headless Service lost before the first probe is not known.
             let lost_before = || {
-                self.matrix
-                    .first_probe()
-                    .filter(|_| routes.is_unknown_endpoint(target, address))
+                let is_unknown = target.is_some_and(|target| routes.is_unknown_endpoint(target, address));
+                self.matrix.first_probe().filter(|_| is_unknown)
             };
             routes.ended_at(address).or_else(lost_before)
         });

@@ -106,7 +106,7 @@ impl Engine {
                     .is_some_and(|target| self.cluster.routes.of(target).requires_silence),
                 front,
                 placement,
-                stale: self.is_stale(observation, front),
+                stale: self.is_stale(observation, target, front),
             };
             self.matrix.add(recorded, place, self.settings);
         }

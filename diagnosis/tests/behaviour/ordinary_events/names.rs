@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// Every node resolves the headless name. Of two replicas of the resolver, one still has the old answer before round `until`, and
+/// 10.244.1.21 is gone.
+fn resolve_with_cache(day: &mut ScriptedMesh, round: i64, (old, new): (&[&str], &[&str]), until: i64) {
+    for node in ALL {
+        let cached = node % 2 == 0 && round < until;
+        let answer = if cached { old } else { new };
+        day.name(round, node, answer, 30, &["10.244.1.21"]);
+    }
+}
+
 #[test]
 fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_of_the_window() {
     let before = cluster(&nodes(NODES), &[(0, 0), (1, 1), (3, 3)]);
@@ -23,16 +33,7 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
     for round in 12..60 {
         day.mesh(round, &ALL, succeeds);
         // Two replicas of the resolver: half of the nodes get the new answer at once, the others 25 s later.
-        for node in ALL {
-            let cached = node % 2 == 0 && round < 17;
-            day.name(
-                round,
-                node,
-                if cached { &old } else { &new },
-                30,
-                &["10.244.1.21"],
-            );
-        }
+        resolve_with_cache(&mut day, round, (&old, &new), 17);
         let view = day.close(round, &ALL);
         assert_eq!(open_sentences(&view), [""; 0], "round {round}");
         assert!(view.investigations.is_empty(), "{:?}", view.investigations);
@@ -64,16 +65,7 @@ fn a_pod_that_left_before_the_start_and_is_cached_is_no_failing_target() {
     let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0), (2, 2), (3, 3)]));
     for round in 0..30 {
         day.mesh(round, &ALL, succeeds);
-        for node in ALL {
-            let cached = node % 2 == 0 && round < 5;
-            day.name(
-                round,
-                node,
-                if cached { &old } else { &new },
-                30,
-                &["10.244.1.21"],
-            );
-        }
+        resolve_with_cache(&mut day, round, (&old, &new), 5);
         let view = day.close(round, &ALL);
         assert_eq!(open_sentences(&view), [""; 0], "round {round}");
         assert_eq!(failing_cells(&view), [""; 0], "round {round}");

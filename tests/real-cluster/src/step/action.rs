@@ -174,24 +174,27 @@ pub struct RepeatedActions {
 
 impl Action {
     pub(super) fn uses_hook(&self) -> bool {
-        match self {
-            Self::Hook(_) | Self::Kill(_) => true,
-            Self::Repeat(repeat) => repeat.actions.iter().any(Self::uses_hook),
-            Self::Measure(measure) => measure.actions.iter().any(Self::uses_hook),
-            _ => false,
-        }
+        self.contains(|action| matches!(action, Self::Hook(_) | Self::Kill(_)))
     }
 
     pub(super) fn installs_previous_version(&self) -> bool {
-        match self {
+        self.contains(|action| match action {
             Self::Install(install)
             | Self::Helm(HelmAction::Install(install) | HelmAction::Upgrade(install)) => {
                 install.image == ImageSelection::Previous
             }
-            Self::Repeat(repeat) => repeat.actions.iter().any(Self::installs_previous_version),
-            Self::Measure(measure) => measure.actions.iter().any(Self::installs_previous_version),
             _ => false,
-        }
+        })
+    }
+
+    /// Reports whether the action, or one that it repeats or measures, is such an action.
+    fn contains(&self, is_such: fn(&Self) -> bool) -> bool {
+        let nested = match self {
+            Self::Repeat(repeat) => repeat.actions.as_slice(),
+            Self::Measure(measure) => measure.actions.as_slice(),
+            _ => &[],
+        };
+        is_such(self) || nested.iter().any(|action| action.contains(is_such))
     }
 
     /// Describes it briefly, for terminal and report.
