@@ -147,7 +147,9 @@ fn next_evidence(
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+
+    use parallax_test_support::closed_port::ClosedUdpPort;
 
     use super::*;
 
@@ -155,14 +157,10 @@ mod tests {
         Deadline::within(Duration::from_secs(5))
     }
 
-    /// A loopback port that was free a moment ago; nothing of this test answers there.
-    fn closed_port(address: &str) -> SocketAddr {
-        UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap()
-    }
-
     #[tokio::test]
     async fn this_machine_answers_for_its_own_address_with_an_untouched_ttl() {
-        let evidence = udp_error(closed_port("127.0.0.1"), soon()).await.unwrap();
+        let port = ClosedUdpPort::open(Ipv4Addr::LOCALHOST).unwrap();
+        let evidence = udp_error(port.address().unwrap(), soon()).await.unwrap();
         assert_eq!(evidence.sender, Some([127, 0, 0, 1].into()));
         assert!(evidence.crossed_no_router(), "{evidence:?}");
         assert!(evidence.rtt.is_some());
@@ -170,7 +168,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_ipv6_error_carries_its_hop_limit_and_its_sender() {
-        let evidence = udp_error(closed_port("::1"), soon()).await.unwrap();
+        let port = ClosedUdpPort::open(Ipv6Addr::LOCALHOST).unwrap();
+        let evidence = udp_error(port.address().unwrap(), soon()).await.unwrap();
         assert_eq!(evidence.sender, Some("::1".parse().unwrap()));
         assert!(evidence.crossed_no_router(), "{evidence:?}");
     }

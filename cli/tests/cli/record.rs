@@ -1,23 +1,27 @@
 //! `up --record DIR` followed by `replay DIR`.
 
-use std::{fs, net::TcpListener};
+use std::fs;
+
+use parallax_test_support::closed_port::ClosedTcpPort;
 
 use crate::{
     commands::{config, run, text},
     up::Up,
 };
 
-fn target() -> (tempfile::TempDir, std::path::PathBuf) {
-    // Bound and dropped, so that nothing listens there.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    config(&format!(
-        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{closed}\n"
-    ))
+/// A configuration with one target, which refuses while the port is kept.
+fn target() -> (tempfile::TempDir, std::path::PathBuf, ClosedTcpPort) {
+    let closed = ClosedTcpPort::open().unwrap();
+    let (folder, path) = config(&format!(
+        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{}\n",
+        closed.address().unwrap()
+    ));
+    (folder, path, closed)
 }
 
 #[test]
 fn what_up_records_replay_reads_as_a_folder_and_as_files() {
-    let (folder, path) = target();
+    let (folder, path, _closed) = target();
     let records = folder.path().join("records");
     let mut up = Up::with(&path, &["--record", records.to_str().unwrap()]);
     up.until("✗ 1 failing");
@@ -41,7 +45,7 @@ fn what_up_records_replay_reads_as_a_folder_and_as_files() {
 
 #[test]
 fn a_recording_that_breaks_off_is_read_as_far_as_it_goes() {
-    let (folder, path) = target();
+    let (folder, path, _closed) = target();
     let records = folder.path().join("records");
     let mut up = Up::with(&path, &["--record", records.to_str().unwrap()]);
     up.until("✗ 1 failing");
@@ -60,7 +64,7 @@ fn a_recording_that_breaks_off_is_read_as_far_as_it_goes() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_said_before_anything_starts() {
-    let (folder, path) = target();
+    let (folder, path, _closed) = target();
     let records = folder.path().join("no").join("such").join("folder");
     for command in ["up", "aggregator"] {
         let output = run(&[

@@ -1,11 +1,8 @@
 //! `parallax run` and related commands with a mesh of one machine.
 
-use std::{
-    net::{TcpListener, TcpStream},
-    process::Output,
-    time::Instant,
-};
+use std::{process::Output, time::Instant};
 
+use parallax_test_support::closed_port::ClosedTcpPort;
 use serde_json::Value;
 
 use crate::{
@@ -63,8 +60,8 @@ fn a_run_of_a_target_that_answers_ends_with_0_and_its_first_probe_comes_within_2
 
 #[test]
 fn a_run_of_a_target_that_refuses_names_it_and_ends_with_1() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("tcp://{closed}");
+    let closed = ClosedTcpPort::open().unwrap();
+    let url = format!("tcp://{}", closed.address().unwrap());
     let (_folder, mut up) = mesh(&url, HERE);
     up.until("✗ 1 failing");
     let output = ask(&up, &["run", &url]);
@@ -94,9 +91,9 @@ fn what_may_not_be_asked_for_and_who_cannot_be_reached_say_what_to_do_next() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("`parallax targets` lists them"));
     assert_eq!(up.interrupt(), Some(0));
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = ClosedTcpPort::open().unwrap();
     for command in ["status", "targets", "incidents", "explain", "forecasts"] {
-        let server = format!("http://{gone}/");
+        let server = format!("http://{}/", gone.address().unwrap());
         let output = parallax().args([command, "--server", &server]).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{command}");
         let stderr = text(&output.stderr);
@@ -157,14 +154,12 @@ fn until_caught_up(up: &Up) -> Output {
 #[test]
 fn status_ends_with_1_while_a_target_fails_that_has_never_worked_unless_it_is_not_in_service_yet() {
     let server = Server::start();
-    // The port of a client refuses connections, and no other test can listen on it.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let dead = client.local_addr().unwrap();
+    let closed = ClosedTcpPort::open().unwrap();
+    let dead = closed.address().unwrap();
     let url = format!("http://{}/", server.address);
     let (_folder, mut up) = mesh(&url, &format!("  - url: http://{dead}/\n"));
     up.until("1 failing");
-    let status = ask(&up, &["status"]);
+    let status = until_caught_up(&up);
     assert_eq!(status.status.code(), Some(1), "{}", text(&status.stdout));
     assert_eq!(up.interrupt(), Some(0));
 

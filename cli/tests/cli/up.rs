@@ -7,6 +7,8 @@ use std::{
     thread::JoinHandle,
 };
 
+use parallax_test_support::closed_port::ClosedTcpPort;
+
 use crate::commands::{config, parallax, repository};
 
 /// A server that answers each request with 200 until it is dropped.
@@ -153,10 +155,10 @@ fn a_target_that_answers_is_ok_on_screen_page_and_api_and_ctrl_c_ends_it_well() 
 
 #[test]
 fn a_target_that_refuses_is_failing_and_never_shown_as_ok() {
-    // Bound and dropped, so that nothing listens there.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = ClosedTcpPort::open().unwrap();
+    let address = closed.address().unwrap();
     let (_folder, path) = config(&format!(
-        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{closed}\n"
+        "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{address}\n"
     ));
     let mut up = Up::start(&path);
     let line = up.until("✗ 1 failing");

@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    net::UdpSocket,
+    net::Ipv4Addr,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use crate::servers::{
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase, UnansweredQuestions};
 use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs, run};
+use parallax_test_support::closed_port::ClosedUdpPort;
 use serde_json::json;
 
 /// Sends one query directly to the server.
@@ -101,7 +102,8 @@ async fn a_truncated_answer_is_asked_for_again_over_tcp() {
 
 #[tokio::test]
 async fn a_resolver_whose_port_is_closed_is_unreachable_at_once() {
-    let addr = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = ClosedUdpPort::open(Ipv4Addr::LOCALHOST).unwrap();
+    let addr = closed.address().unwrap();
     let probe = json!({"kind": "dns", "name": "a.test", "record": "AAAA", "resolver": addr});
     let result = run(
         &assignment(&probe, &json!("resolve"), AMPLE),
@@ -231,9 +233,13 @@ async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
 #[tokio::test]
 async fn the_second_server_is_asked_when_the_first_is_dead() {
     let server = answering("").await;
-    let dead = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = ClosedUdpPort::open(Ipv4Addr::LOCALHOST).unwrap();
     let dns = Dns::start(|_| DnsScript::Addresses(&["127.0.0.1"])).await;
-    let conf = format!("nameserver [127.0.0.1]:{}\n{}", dead.port(), conf(&dns, ""));
+    let conf = format!(
+        "nameserver [127.0.0.1]:{}\n{}",
+        dead.address().unwrap().port(),
+        conf(&dns, "")
+    );
     let result = connect(&conf, "shop.test", server.addr.port(), AMPLE).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
     assert_eq!(result.dns.unwrap().resolver, dns.addr);

@@ -1,8 +1,7 @@
 //! The agent with several aggregators.
 
-use std::net::TcpListener;
-
 use parallax_model::Outcome;
+use parallax_test_support::closed_port::ClosedTcpPort;
 
 use crate::{
     agent::{OFTEN, Running, config, metric_is, tcp},
@@ -48,9 +47,8 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
 async fn an_aggregator_that_is_down_costs_the_other_nothing_and_its_queue_is_its_own() {
     let target = answering("").await;
     let mut reachable = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
-    // Bound and dropped, so that nothing listens there.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let agent = Running::among(config(closed), &[reachable.addr()]).await;
+    let closed = ClosedTcpPort::open().unwrap();
+    let agent = Running::among(config(closed.address().unwrap()), &[reachable.addr()]).await;
     let seen = reachable.observations(20).await;
     let expected: Vec<u64> = (0..seen.len() as u64).collect();
     assert_eq!(seen.iter().map(|seen| seen.seq.0).collect::<Vec<_>>(), expected);

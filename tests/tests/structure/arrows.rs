@@ -172,6 +172,7 @@ const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("parallax-lab", &["parallax-skip"]),
     ("parallax-notify", &["parallax-api-server", "parallax-fixtures"]),
     ("parallax-preflight", &["parallax-fixtures"]),
+    ("parallax-prober", &["parallax-test-support"]),
     ("parallax-real-cluster", &["parallax-skip"]),
     ("parallax-runs", &["parallax-fixtures"]),
 ];

@@ -3,11 +3,12 @@
 
 mod cases;
 
-use std::{net::UdpSocket, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use hickory_proto::op::ResponseCode;
 use parallax_model::{FailureKind, Phase};
 use parallax_prober::{ProbeContext, TlsConfigs, run};
+use parallax_test_support::closed_port::ClosedUdpPort;
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, task::JoinSet};
 
@@ -145,7 +146,8 @@ async fn every_misbehaving_resolver_always_shows_the_same_kind() {
     while let Some(met) = meetings.join_next().await {
         met.unwrap();
     }
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = ClosedUdpPort::open(Ipv4Addr::LOCALHOST).unwrap();
+    let closed = port.address().unwrap();
     let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": closed});
     let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
     assert_eq!(
