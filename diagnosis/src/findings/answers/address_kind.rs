@@ -202,7 +202,10 @@ pub(super) struct KnownAddresses {
 impl KnownAddresses {
     pub(super) fn of(topology: &Topology) -> Self {
         Self {
-            services: addresses(topology),
+            services: address_owners(topology)
+                .into_iter()
+                .filter_map(|(address, mut owners)| Some((address, owners.pop()?)))
+                .collect(),
             nodes: topology
                 .nodes()
                 .values()
@@ -216,8 +219,8 @@ impl KnownAddresses {
     }
 }
 
-/// All addresses of Services, each with its Service.
-pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
+/// All addresses of Services, each with the Services that have it; the last one takes precedence.
+pub(super) fn address_owners(topology: &Topology) -> BTreeMap<IpAddr, Vec<ServiceKey>> {
     let endpoints = topology.services().values().flat_map(|service| {
         service
             .endpoints
@@ -229,7 +232,14 @@ pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
         .iter()
         .map(|(front, info)| (front.address.ip(), info.service.clone()));
     // A front's address takes precedence over an endpoint's: hostNetwork Pods share the address of their node.
-    endpoints.chain(fronts).collect()
+    let mut owners: BTreeMap<IpAddr, Vec<ServiceKey>> = BTreeMap::new();
+    for (address, service) in endpoints.chain(fronts) {
+        let services = owners.entry(address).or_default();
+        if services.last() != Some(&service) {
+            services.push(service);
+        }
+    }
+    owners
 }
 
 pub(super) fn of(
@@ -262,7 +272,8 @@ fn classify_address(
         return AddressKind::Internal(service);
     }
     if let Some(former) = former.get(&address) {
-        return AddressKind::Former(address, former.service.clone(), former.until);
+        let service = former.service_among(&own.services);
+        return AddressKind::Former(address, service.clone(), former.until);
     }
     match known.services.get(&address) {
         Some(service) => AddressKind::OtherService(service.clone()),

@@ -50,11 +50,22 @@ struct AnswerSource {
     vantage: VantageIx,
 }
 
-/// A former address of a Service.
+/// A former address of one or more Services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FormerAnswer {
     service: ServiceKey,
+    /// Other Services that had the address at the same time.
+    others: Vec<ServiceKey>,
     until: EventTime,
+}
+
+impl FormerAnswer {
+    /// Returns the Service that had the address; one of `services`, if any of them had it.
+    fn service_among(&self, services: &BTreeSet<ServiceKey>) -> &ServiceKey {
+        let had = self.others.iter().find(|service| services.contains(*service));
+        had.filter(|_| !services.contains(&self.service))
+            .unwrap_or(&self.service)
+    }
 }
 
 /// The answers for all names.
@@ -193,10 +204,17 @@ impl NameAnswers {
     }
 
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
-        let after = address_kind::addresses(new);
-        for (address, service) in address_kind::addresses(old) {
-            if !after.contains_key(&address) {
-                self.former.insert(address, FormerAnswer { service, until: at });
+        let after = address_kind::address_owners(new);
+        for (address, mut others) in address_kind::address_owners(old) {
+            if !after.contains_key(&address)
+                && let Some(service) = others.pop()
+            {
+                let former = FormerAnswer {
+                    service,
+                    others,
+                    until: at,
+                };
+                self.former.insert(address, former);
             }
         }
         self.former.retain(|address, _| !after.contains_key(address));
@@ -235,9 +253,11 @@ impl NameAnswers {
     /// Adds an address that a Service had until a given time, as observed by another process.
     pub(super) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
         if !self.known.is_of_service(address) {
-            self.former
-                .entry(address)
-                .or_insert(FormerAnswer { service, until });
+            self.former.entry(address).or_insert(FormerAnswer {
+                service,
+                others: Vec::new(),
+                until,
+            });
             self.forget_oldest_former();
         }
     }

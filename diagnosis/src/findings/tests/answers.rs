@@ -184,6 +184,31 @@ fn a_private_address_that_nothing_in_the_cluster_has_is_stale_for_a_host_of_the_
     assert!(view.findings[0].subject.starts_with("a.example.test"));
 }
 
+/// Seen at every upgrade of Parallax: three Services select the probers, and the window named another one than the name.
+#[test]
+fn a_former_address_that_several_services_had_is_of_the_one_that_the_name_stands_for() {
+    let with_endpoint = |address: &str| {
+        let mut cluster = cluster();
+        cluster["services"][0]["endpoints"][0]["address"] = json!(address);
+        let mut second = cluster["services"][0].clone();
+        second["namespace"] = json!("zone");
+        second["clusterIPs"] = json!(["10.96.0.70"]);
+        second["loadBalancer"] = json!([]);
+        cluster["services"].as_array_mut().unwrap().push(second);
+        cluster
+    };
+    let mut stage = FindingsFixture::new(&with_endpoint("10.244.1.10"));
+    let script = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
+        stage.tell(round, vantage, "a.example.test", DNS, &["10.244.1.10"]);
+    };
+    rounds(&mut stage, 0..3, script);
+    stage.change(&with_endpoint("10.244.1.11"), 3);
+    let view = rounds(&mut stage, 3..7, script);
+    assert_eq!(kinds(&view), ["cache-window"]);
+    let sentence = &view.findings[0].sentence;
+    assert!(sentence.contains("of Service ingress/nginx for"), "{sentence}");
+}
+
 /// Seen after a rollback: a new aggregator does not know the prober Pods that had just left, and a cache still had one of them.
 #[test]
 fn a_cached_address_from_before_the_start_is_no_finding_while_it_is_cached_or_later() {
