@@ -26,11 +26,10 @@ impl IncidentSeverity {
             .iter()
             .filter(|row| incident.verdict.targets.contains(&row.target))
             .flat_map(|row| &row.cells)
-            .map(|cell| cell.state)
-            .filter(|state| *state != CellState::Unknown)
+            .filter(|cell| cell.state != CellState::Unknown)
             .collect();
         // Missing reports are not a recovery.
-        if fresh.is_empty() || fresh.contains(&CellState::Failing) {
+        if fresh.is_empty() || fresh.iter().any(|cell| cell.every_probe_failed()) {
             Self::Critical
         } else {
             Self::Warning
@@ -57,13 +56,15 @@ mod tests {
         let mut view = fixtures::outage();
         let incident = view.incidents[0].clone();
         assert_eq!(IncidentSeverity::of(&incident, &view), IncidentSeverity::Critical);
-        let mut all = |state| {
+        let mut all = |state, probes, failures| {
             for cell in view.matrix.iter_mut().flat_map(|row| &mut row.cells) {
-                cell.state = state;
+                (cell.state, cell.probes, cell.failures) = (state, probes, failures);
             }
             IncidentSeverity::of(&incident, &view)
         };
-        assert_eq!(all(CellState::Unknown), IncidentSeverity::Critical);
-        assert_eq!(all(CellState::Flaky), IncidentSeverity::Warning);
+        assert_eq!(all(CellState::Unknown, 0, 0), IncidentSeverity::Critical);
+        assert_eq!(all(CellState::Flaky, 3, 1), IncidentSeverity::Warning);
+        // After a restart, the first probe of an outage that lasts.
+        assert_eq!(all(CellState::Flaky, 1, 1), IncidentSeverity::Critical);
     }
 }

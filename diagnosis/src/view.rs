@@ -165,6 +165,12 @@ pub struct MatrixCell {
 }
 
 impl MatrixCell {
+    /// Whether every fresh probe failed, even if it is the only one. It is no evidence that a fault is over.
+    #[must_use]
+    pub const fn every_probe_failed(&self) -> bool {
+        self.probes > 0 && self.failures == self.probes
+    }
+
     /// Why an `Unknown` cell of a reporting vantage has no evidence, if that is known: the prober's own fault, or the failure of
     /// an outdated probe.
     #[must_use]
@@ -184,7 +190,8 @@ pub enum CellState {
     Unknown,
     /// All fresh probes succeeded.
     Ok,
-    /// Some fresh probes failed, some succeeded.
+    /// Some fresh probes failed, some succeeded. Also the only fresh probe failed, and the target has worked: one lost probe
+    /// shows no failing path.
     Flaky,
     /// All fresh probes failed.
     Failing,

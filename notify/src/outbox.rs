@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use parallax_api::severity::IncidentSeverity;
 use parallax_diagnosis::{
     verdict::{Incident, IncidentState},
-    view::{CellState, VantageState, View},
+    view::{CellState, MatrixCell, VantageState, View},
 };
 use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize};
@@ -420,7 +420,7 @@ fn targets_work(targets: &[String], view: &View) -> bool {
         .filter(|row| targets.iter().any(|target| target == row.target.as_str()));
     let mut known = rows.map(|row| {
         let seen = row.cells.iter().any(|cell| cell.state != CellState::Unknown);
-        seen && row.cells.iter().all(|cell| cell.state != CellState::Failing)
+        seen && !row.cells.iter().any(MatrixCell::every_probe_failed)
     });
     view.last_judged_round.is_some() && reporting && known.all(|well| well)
 }

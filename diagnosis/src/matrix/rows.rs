@@ -92,14 +92,15 @@ impl Matrix {
                         settings,
                     ),
                 };
+                let never_succeeded = row
+                    .is_some_and(|row| row.first_probe.is_some() && row.first_success.is_none())
+                    && !self.known_to_work.contains(id);
                 MatrixRow {
                     target: id.clone(),
                     fronts: row
                         .map(|r| r.fronts.iter().copied().collect())
                         .unwrap_or_default(),
-                    never_succeeded: row
-                        .is_some_and(|r| r.first_probe.is_some() && r.first_success.is_none())
-                        && !self.known_to_work.contains(id),
+                    never_succeeded,
                     is_new: row.is_some_and(|row| self.is_new(id, row, now)),
                     pending: placed.target.pending,
                     baseline: baselines
@@ -107,12 +108,16 @@ impl Matrix {
                         .filter(|baseline| baseline.is_established())
                         .map(|baseline| baseline.answers.clone())
                         .unwrap_or_default(),
-                    cells: row
-                        .unwrap_or(&empty)
-                        .cells(topology, world, &columns, window, |vantage| {
+                    cells: row.unwrap_or(&empty).cells(
+                        topology,
+                        world,
+                        &columns,
+                        (window, never_succeeded),
+                        |vantage| {
                             !placed.target.probe.requires_silence()
                                 || self.was_answered_since(vantage, window.horizon)
-                        }),
+                        },
+                    ),
                 }
             })
             .collect()
@@ -197,7 +202,7 @@ impl Row {
         topology: &Topology,
         world: &NameRegistry,
         columns: &VantageColumns,
-        window: FreshnessWindow,
+        (window, never_succeeded): (FreshnessWindow, bool),
         counts_success: impl Fn(VantageIx) -> bool,
     ) -> Vec<MatrixCell> {
         let asking = self.planned.iter().chain(self.cells.keys());
@@ -212,7 +217,12 @@ impl Row {
                 let cell = self.cells.get(&vantage);
                 let not_probed = self.not_probed(vantage, cell.and_then(|cell| cell.last), window);
                 match cell {
-                    Some(cell) => cell.view(column, window, counts_success(vantage), not_probed),
+                    Some(cell) => cell.view(
+                        column,
+                        (window, never_succeeded),
+                        counts_success(vantage),
+                        not_probed,
+                    ),
                     None => MatrixCell {
                         vantage: column,
                         state: CellState::Unknown,
@@ -257,7 +267,7 @@ impl Cell {
     fn view(
         &self,
         column: usize,
-        window: FreshnessWindow,
+        (window, never_succeeded): (FreshnessWindow, bool),
         counts_success: bool,
         not_probed: Option<OwnFault>,
     ) -> MatrixCell {
@@ -270,6 +280,8 @@ impl Cell {
             (0, _) => CellState::Unknown,
             (_, 0) if counts_success => CellState::Ok,
             (_, 0) => CellState::Unknown,
+            // One lost probe of a prober that has just started is no failing path.
+            (1, 1) if !never_succeeded => CellState::Flaky,
             (n, f) if n == f => CellState::Failing,
             _ => CellState::Flaky,
         };

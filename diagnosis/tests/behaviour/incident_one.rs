@@ -3,7 +3,7 @@
 use crate::simulated_mesh::{INTERVAL, Probe, SimulatedMesh, cluster, refused_without_local};
 use parallax_diagnosis::{
     verdict::IncidentState,
-    view::{CellState, MatrixRow},
+    view::{CellState, MatrixRow, View},
 };
 use parallax_model::{Outcome, OwnFault, Placement};
 
@@ -12,7 +12,7 @@ fn healthy(_: &Probe) -> Option<(&'static str, &'static str)> {
 }
 
 /// Three nodes with an ingress Pod each; at `fault_us` only the one on n1 is left.
-fn after_the_move(fault_us: i64) -> (SimulatedMesh, Option<(i64, parallax_diagnosis::view::View)>) {
+fn after_the_move(fault_us: i64) -> (SimulatedMesh, Option<(i64, View)>) {
     let mut mesh = SimulatedMesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
     for node in ["n1", "n2", "n3"] {
         mesh.ttl.insert(node.to_owned(), 64);
@@ -114,20 +114,27 @@ fn a_cell_shows_why_its_prober_did_not_probe() {
 #[test]
 fn failures_show_in_the_matrix_at_once_and_silence_is_never_ok() {
     let mut mesh = SimulatedMesh::new(cluster(3, &[1], 1, "Local"));
-    let probes = mesh.probes(0);
-    for probe in &probes {
-        let recorded = mesh.record(probe, &refused_without_local(&["n1"]));
-        mesh.engine.observe(&recorded);
-    }
-    let now = parallax_model::EventTime(2_000_000);
-    let view = mesh.engine.view(now);
-    let row = view
-        .matrix
-        .iter()
-        .find(|r| r.target.as_str() == "http://h0.example.test/")
-        .unwrap();
-    let states: Vec<_> = row.cells.iter().map(|c| c.state).collect();
-    assert_eq!(states, [CellState::Ok, CellState::Failing, CellState::Failing]);
+    let mut observe_round = |round| {
+        for probe in mesh.probes(round) {
+            let recorded = mesh.record(&probe, &refused_without_local(&["n1"]));
+            mesh.engine.observe(&recorded);
+        }
+        mesh.engine
+            .view(parallax_model::EventTime(round * INTERVAL + 2_000_000))
+    };
+    let row_of = |view: View| {
+        let mut rows = view.matrix.into_iter();
+        rows.find(|row| row.target.as_str() == "http://h0.example.test/")
+            .unwrap()
+    };
+    let states = |row: &MatrixRow| row.cells.iter().map(|cell| cell.state).collect::<Vec<_>>();
+    let row = row_of(observe_round(0));
+    assert_eq!(states(&row), [CellState::Ok, CellState::Flaky, CellState::Flaky]);
+    let row = row_of(observe_round(1));
+    assert_eq!(
+        states(&row),
+        [CellState::Ok, CellState::Failing, CellState::Failing]
+    );
     let placements: Vec<_> = row.cells.iter().map(|c| c.placement).collect();
     assert_eq!(
         placements,

@@ -88,7 +88,7 @@ fn opened_changed_and_recovered_are_each_sent_once_and_in_this_order() {
 fn a_change_is_sent_when_the_severity_rises_and_not_when_it_falls() {
     let mut mild = open();
     for cell in mild.matrix.iter_mut().flat_map(|row| &mut row.cells) {
-        cell.state = CellState::Flaky;
+        (cell.state, cell.probes, cell.failures) = (CellState::Flaky, 12, 5);
     }
     let mut outbox = Outbox::default();
     update(&mut outbox, &mild, NOW, false, 0);

@@ -357,3 +357,32 @@ fn a_client_whose_plan_changed_need_not_prove_a_fault_over_and_a_silent_one_must
     assert!(!remains_open(true), "it reports, and was not asked again");
     assert!(remains_open(false), "whether it still fails is not known");
 }
+
+/// Seen after a rollback: the first probe of a new prober went to a Pod that was about to leave.
+#[test]
+fn the_only_probe_of_a_prober_that_has_just_started_shows_no_failing_path() {
+    for (lost, expected) in [(1, CellState::Flaky), (2, CellState::Failing)] {
+        let mut day = ScriptedMesh::new(cluster(&nodes(NODES), &[(0, 0)]));
+        let mut view = None;
+        for round in 0..12 + lost {
+            let started = |node: &usize| round >= 12 || *node != 5;
+            let present: Vec<usize> = ALL.into_iter().filter(started).collect();
+            day.mesh(round, &present, succeeds);
+            for node in &present {
+                let gone: &[&str] = if *node == 5 { &["10.244.0.20"] } else { &[] };
+                day.name(round, *node, &["10.244.0.20"], 30, gone);
+            }
+            view = Some(day.close(round, &present));
+        }
+        let view = view.unwrap();
+        let is_of_new_prober = |cell: &&parallax_diagnosis::view::MatrixCell| {
+            view.vantages[cell.vantage].vantage.to_string() == "n5/pod"
+        };
+        let mut rows = view.matrix.iter();
+        let row = rows
+            .find(|row| row.target.to_string().contains("db.data.svc"))
+            .unwrap();
+        let cell = row.cells.iter().find(is_of_new_prober).unwrap();
+        assert_eq!(cell.state, expected, "{lost} lost");
+    }
+}
