@@ -3,6 +3,7 @@
 mod alerts;
 mod coverage;
 mod fault;
+mod hints;
 mod incidents;
 mod ordinary;
 mod preparation;
@@ -14,13 +15,15 @@ use serde::Serialize;
 
 pub use alerts::{FiredAlert, fired_alerts};
 pub use coverage::{VantageCoverage, vantage_coverage};
+pub use hints::NewHint;
+use hints::new_hints;
 pub use incidents::{IncidentHistory, TimeSpan, incident_histories};
 pub use preparation::Preparation;
 pub use users::{UserFailures, UserRequests};
 
 use crate::{
     install::Destinations,
-    observe::{FindingOrHazard, Measurement, StatusResult, Timeline},
+    observe::{Measurement, StatusResult, Timeline},
     step::{Kind, Step},
 };
 
@@ -77,7 +80,7 @@ pub struct Verdict {
     /// Results of `parallax status`.
     pub statuses: Vec<StatusResult>,
     /// New findings and hazards.
-    pub hints: Vec<FindingOrHazard>,
+    pub hints: Vec<NewHint>,
     /// Red cells that users did not notice.
     #[serde(rename = "red")]
     pub unnoticed_failures: Vec<UnfeltFailure>,
@@ -201,33 +204,10 @@ impl<'a> JudgementInput<'a> {
             preparation: Vec::new(),
             fired: self.fired.clone(),
             statuses: statuses.cloned().collect(),
-            hints: self.hints(),
+            hints: new_hints(self.timeline, self.times.fault, self.times.ended),
             unnoticed_failures: Vec::new(),
             user_failures: self.users.failures_by_client(from, until),
             coverage: vantage_coverage(self.timeline, from, until),
         }
-    }
-
-    /// Returns new findings and hazards.
-    fn hints(&self) -> Vec<FindingOrHazard> {
-        let states = |from: f64, until: f64| {
-            let looks = self
-                .timeline
-                .samples
-                .iter()
-                .filter(move |look| look.at >= from && look.at < until);
-            looks
-                .filter_map(|look| look.state.as_ref().ok())
-                .flat_map(|state| &state.hints)
-        };
-        let before: Vec<&FindingOrHazard> = states(self.times.fault - 15.0, self.times.fault).collect();
-        let mut new: Vec<FindingOrHazard> = Vec::new();
-        for hint in states(self.times.fault, self.times.ended) {
-            let same = |known: &FindingOrHazard| (&known.kind, &known.subject) == (&hint.kind, &hint.subject);
-            if !before.iter().any(|known| same(known)) && !new.iter().any(same) {
-                new.push(hint.clone());
-            }
-        }
-        new
     }
 }

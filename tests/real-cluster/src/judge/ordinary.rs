@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, coverage::unobserved,
+    JudgementInput, NewHint, Outcome, TimeSpan, UnfeltFailure, Verdict, coverage::unobserved,
     incidents::IncidentHistory,
 };
 use crate::{
@@ -66,11 +66,15 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         }
     }
     statuses(seen, !verdict.named.is_empty(), &mut reasons);
-    for hint in &verdict.hints {
+    for NewHint { hint, shown } in &verdict.hints {
         if !hint.hazard && hint.severity > Severity::Notice && !expected.findings.contains(&hint.kind) {
             reasons.push(format!(
-                "a finding: {} {}: {}",
-                hint.kind, hint.subject, hint.sentence
+                "{:.0} s after the event a finding, for {:.0} s: {} {}: {}",
+                shown.from - began,
+                shown.until - shown.from,
+                hint.kind,
+                hint.subject,
+                hint.sentence
             ));
         }
     }

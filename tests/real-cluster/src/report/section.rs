@@ -7,7 +7,7 @@ use parallax_test_support::html::HtmlEscaped;
 
 use super::html::{class, sign};
 use crate::{
-    judge::{IncidentHistory, StepTimes, TimeSpan},
+    judge::{IncidentHistory, NewHint, StepTimes, TimeSpan},
     record::StepRecord,
     step::Kind,
 };
@@ -111,10 +111,14 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     list(
         text,
         "Findings and hazards",
-        verdict.hints.iter().map(|hint| {
+        verdict.hints.iter().map(|NewHint { hint, shown }| {
             format!(
-                "{} ({:?}) {}: {}",
-                hint.kind, hint.severity, hint.subject, hint.sentence
+                "{}: {} ({:?}) {}: {}",
+                since.span(*shown),
+                hint.kind,
+                hint.severity,
+                hint.subject,
+                hint.sentence
             )
         }),
     )?;
