@@ -78,6 +78,9 @@ impl Matrix {
                 let number = world.targets.get(id);
                 let row = number.and_then(|target| self.rows.get(&target));
                 let own = placed.target.interval.unwrap_or(settings.interval);
+                let never_succeeded = row
+                    .is_some_and(|row| row.first_probe.is_some() && row.first_success.is_none())
+                    && !self.known_to_work.contains(id);
                 let window = FreshnessWindow {
                     now,
                     interval: settings.interval,
@@ -91,10 +94,8 @@ impl Matrix {
                         number.and_then(|target| routes.negative_cache_until(target)),
                         settings,
                     ),
+                    never_succeeded,
                 };
-                let never_succeeded = row
-                    .is_some_and(|row| row.first_probe.is_some() && row.first_success.is_none())
-                    && !self.known_to_work.contains(id);
                 MatrixRow {
                     target: id.clone(),
                     fronts: row
@@ -108,16 +109,12 @@ impl Matrix {
                         .filter(|baseline| baseline.is_established())
                         .map(|baseline| baseline.answers.clone())
                         .unwrap_or_default(),
-                    cells: row.unwrap_or(&empty).cells(
-                        topology,
-                        world,
-                        &columns,
-                        (window, never_succeeded),
-                        |vantage| {
+                    cells: row
+                        .unwrap_or(&empty)
+                        .cells(topology, world, &columns, window, |vantage| {
                             !placed.target.probe.requires_silence()
                                 || self.was_answered_since(vantage, window.horizon)
-                        },
-                    ),
+                        }),
                 }
             })
             .collect()
@@ -168,7 +165,7 @@ impl VantageColumns {
     }
 }
 
-/// The window of fresh rounds.
+/// The window of fresh rounds of a target.
 #[derive(Debug, Clone, Copy)]
 struct FreshnessWindow {
     now: EventTime,
@@ -176,6 +173,8 @@ struct FreshnessWindow {
     horizon: EventTime,
     /// Time until which a cache may hold a negative answer for the target's name.
     absence_until: Option<EventTime>,
+    /// Whether no probe of the target has ever succeeded.
+    never_succeeded: bool,
 }
 
 impl FreshnessWindow {
@@ -202,7 +201,7 @@ impl Row {
         topology: &Topology,
         world: &NameRegistry,
         columns: &VantageColumns,
-        (window, never_succeeded): (FreshnessWindow, bool),
+        window: FreshnessWindow,
         counts_success: impl Fn(VantageIx) -> bool,
     ) -> Vec<MatrixCell> {
         let asking = self.planned.iter().chain(self.cells.keys());
@@ -217,12 +216,7 @@ impl Row {
                 let cell = self.cells.get(&vantage);
                 let not_probed = self.not_probed(vantage, cell.and_then(|cell| cell.last), window);
                 match cell {
-                    Some(cell) => cell.view(
-                        column,
-                        (window, never_succeeded),
-                        counts_success(vantage),
-                        not_probed,
-                    ),
+                    Some(cell) => cell.view(column, window, counts_success(vantage), not_probed),
                     None => MatrixCell {
                         vantage: column,
                         state: CellState::Unknown,
@@ -267,7 +261,7 @@ impl Cell {
     fn view(
         &self,
         column: usize,
-        (window, never_succeeded): (FreshnessWindow, bool),
+        window: FreshnessWindow,
         counts_success: bool,
         not_probed: Option<OwnFault>,
     ) -> MatrixCell {
@@ -281,7 +275,7 @@ impl Cell {
             (_, 0) if counts_success => CellState::Ok,
             (_, 0) => CellState::Unknown,
             // One lost probe of a prober that has just started is no failing path.
-            (1, 1) if !never_succeeded => CellState::Flaky,
+            (1, 1) if !window.never_succeeded => CellState::Flaky,
             (n, f) if n == f => CellState::Failing,
             _ => CellState::Flaky,
         };

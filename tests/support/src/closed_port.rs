@@ -39,7 +39,7 @@ impl ClosedTcpPort {
     }
 }
 
-/// A port that refuses datagrams for as long as this value lives: its socket is connected to another one, and the kernel
+/// A port that refuses datagrams for as long as this value lives: its socket is connected to itself, and the kernel
 /// answers the datagrams of anybody else with "port unreachable".
 #[derive(Debug)]
 pub struct ClosedUdpPort {

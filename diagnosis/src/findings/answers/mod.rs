@@ -62,8 +62,8 @@ struct FormerAnswer {
 impl FormerAnswer {
     /// Returns the Service that had the address; one of `services`, if any of them had it.
     fn service_among(&self, services: &BTreeSet<ServiceKey>) -> &ServiceKey {
-        let had = self.others.iter().find(|service| services.contains(*service));
-        had.filter(|_| !services.contains(&self.service))
+        let mut had = std::iter::once(&self.service).chain(&self.others);
+        had.find(|service| services.contains(*service))
             .unwrap_or(&self.service)
     }
 }
@@ -204,9 +204,9 @@ impl NameAnswers {
     }
 
     pub(super) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
-        let after = address_kind::address_owners(new);
+        self.set_topology(new);
         for (address, mut others) in address_kind::address_owners(old) {
-            if !after.contains_key(&address)
+            if !self.known.is_of_service(address)
                 && let Some(service) = others.pop()
             {
                 let former = FormerAnswer {
@@ -217,9 +217,9 @@ impl NameAnswers {
                 self.former.insert(address, former);
             }
         }
-        self.former.retain(|address, _| !after.contains_key(address));
+        self.former
+            .retain(|address, _| !self.known.is_of_service(*address));
         self.forget_oldest_former();
-        self.set_topology(new);
     }
 
     fn forget_oldest_former(&mut self) {
