@@ -26,7 +26,8 @@ impl Engine {
             let start = round.start(self.settings.interval);
             let was_answered = |vantage| self.matrix.was_answered_since(vantage, start);
             let names = (&self.cluster.routes, &self.registry);
-            self.findings.add_rows(round, &mut rows, names, was_answered);
+            self.findings
+                .add_rows((round, self.settings.interval), &mut rows, names, was_answered);
             self.evidence.resolvers.add_round(round, &rows);
             self.fold(&rows, &mut fold);
             self.evidence.folds.insert(round, fold);

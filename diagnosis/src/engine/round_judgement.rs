@@ -50,7 +50,8 @@ impl Engine {
         let names = (&self.cluster.routes, &self.registry);
         let start = round.start(self.settings.interval);
         let was_answered = |vantage| self.matrix.was_answered_since(vantage, start);
-        self.findings.add_rows(round, &mut rows, names, was_answered);
+        self.findings
+            .add_rows((round, self.settings.interval), &mut rows, names, was_answered);
         self.findings
             .judge(round, &self.cluster.topology, names, self.settings);
         self.evidence.resolvers.add_round(round, &rows);

@@ -21,7 +21,7 @@ use std::{
 };
 
 use parallax_model::{
-    EventTime, Front, HostName, NodeName, ObjectName, Round, ServiceKey, TargetId, Vantage, Whence,
+    EventTime, Front, HostName, Micros, NodeName, ObjectName, Round, ServiceKey, TargetId, Vantage, Whence,
 };
 use serde::{Deserialize, Serialize};
 
@@ -206,11 +206,11 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds the rows of a round, with the vantages that were answered in it, and removes those that the diagnosis of regions must not see: a probe of a host at
-    /// another class's front shows nothing about the host or the front.
+    /// Adds the rows of a round, with the vantages that were answered in it, and removes those that the diagnosis of
+    /// regions must not see: a probe of a host at another class's front shows nothing about the host or the front.
     pub(crate) fn add_rows(
         &mut self,
-        round: Round,
+        (round, interval): (Round, Micros),
         rows: &mut Vec<Row>,
         (routes, world): (&Routes, &NameRegistry),
         was_answered: impl Fn(VantageIx) -> bool,
@@ -226,7 +226,7 @@ impl Findings {
         }
         rows.retain(|row| routes.of(row.target).must_not_answer.is_none());
         for row in rows.iter() {
-            self.answers.add(round, row, routes, world);
+            self.answers.add((round, interval), row, routes, world);
             self.forbidden.add_global(row, world);
         }
     }

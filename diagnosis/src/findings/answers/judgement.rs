@@ -35,20 +35,6 @@ use siblings::SiblingAnswers;
 /// Number of rounds for which an answer must have kept its kind.
 const STABLE_ROUNDS: usize = 2;
 
-/// Upper limit of the TTL that excuses an old answer.
-const MAX_TTL: Micros = Micros::from_secs(3600);
-
-/// TTL of an answer without one; the longest that `CoreDNS` caches an answer (`cache 30`, the default of most
-/// distributions).
-const DEFAULT_TTL: u32 = 30;
-
-/// How long after a change a cache may serve answers from before it. The margin of two rounds covers resolvers that
-/// learn of the change later than this process, and answers from any moment of a round.
-pub(super) fn cache_allowance(ttl: Option<u32>, interval: Micros) -> Micros {
-    let ttl = Micros::from_secs(ttl.unwrap_or(DEFAULT_TTL).into()).min(MAX_TTL);
-    Micros(ttl.0.saturating_add(interval.0.saturating_mul(2)))
-}
-
 /// One resolver's answers at one vantage, classified.
 #[derive(Debug)]
 pub(super) struct ClassifiedAnswers<'a> {
@@ -117,7 +103,6 @@ impl NameAnswers {
             })
             .collect();
         let habits = SiblingAnswers::of(&cases);
-        let end = round.end(interval);
         for case in &cases {
             windows.add(case, round, interval);
         }
@@ -125,7 +110,7 @@ impl NameAnswers {
         for case in &cases {
             let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<AnswerDeviation<'_>>> = BTreeMap::new();
             for read in &case.internal {
-                if let Some((kind, evidence)) = case.deviation(read, &habits, end, interval) {
+                if let Some((kind, evidence)) = case.deviation(read, &habits) {
                     accused
                         .entry((read.source.resolver, kind))
                         .or_default()
@@ -203,7 +188,7 @@ impl NameAnswers {
 impl ClassifiedAnswers<'_> {
     /// The largest observed TTL, in seconds.
     pub(super) fn ttl(&self) -> Option<u32> {
-        self.rounds.ttl()
+        self.rounds.cache_lifetime.largest_ttl()
     }
 
     /// "10.96.0.10:53 answers n1/pod with 10.96.0.50".

@@ -4,6 +4,7 @@
 //! the cluster), and answer sets by their union over the window, so rotation and subsets of one pool do not differ.
 
 mod address_kind;
+mod cache_lifetime;
 mod judgement;
 mod resolver_answers;
 mod windows;
@@ -129,7 +130,13 @@ pub struct NameAnswer {
 impl NameAnswers {
     /// Adds an observation of a closed round. Only answers matter: a failing resolver is handled by the diagnosis and
     /// shows nothing about the name.
-    pub(super) fn add(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
+    pub(super) fn add(
+        &mut self,
+        (round, interval): (Round, Micros),
+        row: &Row,
+        routes: &Routes,
+        world: &NameRegistry,
+    ) {
         let Some(answer) = &row.dns else { return };
         if routes.of(row.target).chosen_resolver {
             return;
@@ -161,8 +168,10 @@ impl NameAnswers {
             vantage: row.client,
         };
         let asked_as = other_name(world.names.name(queried_name), answer);
-        let mut take =
-            |recent: &mut RecentRounds| recent.add(round, answer, nxdomain, asked_as.as_deref(), answer_log);
+        let mut take = |recent: &mut RecentRounds| {
+            let log = (&mut *answer_log, interval);
+            recent.add(round, answer, nxdomain, asked_as.as_deref(), log);
+        };
         if let Some(recent) = askings.get_mut(&asking) {
             take(recent);
             return;

@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use parallax_model::{DnsAnswer, Round};
+use parallax_model::{DnsAnswer, Micros, Round};
+
+use super::cache_lifetime::CacheLifetime;
 
 /// Number of rounds over which answers are combined.
 pub(super) const WINDOW_ROUNDS: usize = 12;
@@ -93,6 +95,7 @@ pub(super) struct RecentRounds {
     /// Each with its largest TTL.
     rounds: VecDeque<(Round, Option<u32>)>,
     runs: VecDeque<AnswerRun>,
+    pub(super) cache_lifetime: CacheLifetime,
 }
 
 impl RecentRounds {
@@ -103,8 +106,9 @@ impl RecentRounds {
         answer: &DnsAnswer,
         nothing: bool,
         asked_as: Option<&str>,
-        answer_log: &mut AnswerLog,
+        (answer_log, interval): (&mut AnswerLog, Micros),
     ) {
+        self.cache_lifetime.add(round, answer.ttl_s, interval);
         let again = self
             .runs
             .back()
@@ -190,10 +194,5 @@ impl RecentRounds {
     pub(super) fn union(&self) -> BTreeSet<IpAddr> {
         let addresses = self.runs.iter().flat_map(|run| &run.answer.addresses);
         addresses.copied().collect()
-    }
-
-    /// The largest observed TTL: a cache may serve an answer for that long.
-    pub(super) fn ttl(&self) -> Option<u32> {
-        self.rounds.iter().filter_map(|(_, ttl)| *ttl).max()
     }
 }

@@ -168,6 +168,48 @@ fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over()
     );
 }
 
+/// Seen after a rollback: a prober started while the cache of its resolver had the old answer for a few more seconds.
+#[test]
+fn the_rest_of_a_ttl_is_not_the_time_for_which_a_cache_may_keep_an_answer() {
+    let mut stage = FindingsFixture::new(&cluster());
+    rounds(&mut stage, 0..3, |round, vantage, stage| {
+        stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
+    });
+    let mut moved = cluster();
+    moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
+    stage.change(&moved, 3);
+    stage.close(6);
+    // The first answers that the prober on n1 gets from this resolver; the cache drops them 30 s after the change.
+    for (round, rest) in [(7, 8), (8, 3)] {
+        let mut answer = told("a.example.test", NODE_LOCAL, &[CLUSTER_IP]);
+        answer["dns"]["ttl_s"] = json!(rest);
+        stage.observe(round, "n1/pod", answer);
+        let view = stage.close(round);
+        assert!(!kinds(&view).contains(&"stale-answer"), "{:?}", view.findings);
+    }
+}
+
+#[test]
+fn a_long_ttl_is_remembered_while_its_rest_becomes_shorter() {
+    let mut stage = FindingsFixture::new(&cluster());
+    let mut moved = cluster();
+    moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
+    let mut stale_since = None;
+    for round in 0..100 {
+        if round == 20 {
+            stage.change(&moved, round);
+        }
+        let mut answer = told("a.example.test", DNS, &[CLUSTER_IP]);
+        answer["dns"]["ttl_s"] = json!(300 - round * 5 % 300);
+        stage.observe(round, "n1/pod", answer);
+        if kinds(&stage.close(round)).contains(&"stale-answer") {
+            stale_since = stale_since.or(Some(round));
+        }
+    }
+    // 100 s, the TTL of 300 s, and two rounds.
+    assert_eq!(stale_since, Some(83));
+}
+
 #[test]
 fn a_private_address_that_nothing_in_the_cluster_has_is_stale_for_a_host_of_the_cluster() {
     let mut stage = FindingsFixture::new(&cluster());

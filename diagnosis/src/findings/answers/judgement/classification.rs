@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use parallax_model::{EventTime, Micros, Round, Vantage};
 
-use super::{ClassifiedAnswers, cache_allowance};
+use super::ClassifiedAnswers;
 use crate::findings::answers::{
     AnswerSource, FormerAnswer,
     address_kind::{self, AddressKind, KnownAddresses, NamedServices},
@@ -44,7 +44,7 @@ pub(super) fn classify<'a>(
     interval: Micros,
     natures: &mut AnswerKinds<'_, 'a>,
 ) -> Option<ClassifiedAnswers<'a>> {
-    let excused = cache_allowance(recent.ttl(), interval);
+    let allowance = recent.cache_lifetime.allowance(interval);
     // A cached answer from before a change is not a change of kind. A Service may also have lost an unknown address before
     // changes were known.
     let (is_service, known_since) = (natures.own.is_known(), natures.changes_known_since);
@@ -57,7 +57,7 @@ pub(super) fn classify<'a>(
         let (Some(lost), Some(round)) = (lost, round) else {
             return false;
         };
-        round.start(interval) <= lost.plus(excused)
+        allowance.is_none_or(|allowance| round.start(interval) <= lost.plus(allowance))
     };
     let sort = |nature: &AddressKind, round| {
         if cached(nature, round) {

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use parallax_model::{EventTime, Micros};
-
-use super::{
-    ClassifiedAnswers, NameCase, STABLE_ROUNDS, addresses, cache_allowance, siblings::SiblingAnswers,
-};
+use super::{ClassifiedAnswers, NameCase, STABLE_ROUNDS, addresses, siblings::SiblingAnswers};
 use crate::{
     findings::{FindingKind, answers::address_kind::AddressKind},
     topology::is_private,
@@ -23,8 +19,6 @@ impl NameCase<'_> {
         &self,
         read: &ClassifiedAnswers<'_>,
         habits: &SiblingAnswers<'_, '_>,
-        end: EventTime,
-        interval: Micros,
     ) -> Option<(FindingKind, Vec<String>)> {
         if read.cached {
             return None;
@@ -36,11 +30,7 @@ impl NameCase<'_> {
             return None;
         }
         match &*read.kind {
-            AddressKind::Former(_, _, until) => {
-                // A cache may serve the old answer until its TTL has expired.
-                let excused = cache_allowance(read.rounds.ttl(), interval);
-                return (end > until.plus(excused)).then(|| (FindingKind::StaleAnswer, Vec::new()));
-            }
+            AddressKind::Former(..) => return Some((FindingKind::StaleAnswer, Vec::new())),
             AddressKind::UnknownPrivate(_) if self.services.is_known() && !self.in_public(read) => {
                 return Some((FindingKind::StaleAnswer, Vec::new()));
             }
