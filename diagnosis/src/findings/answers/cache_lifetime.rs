@@ -16,8 +16,8 @@ const DEFAULT_TTL: u32 = 30;
 #[derive(Debug, Clone, Default)]
 pub(super) struct CacheLifetime {
     current: Option<TtlPeriod>,
-    /// The largest TTL of the last complete period.
-    previous: Option<Option<u32>>,
+    /// The last complete period.
+    previous: Option<TtlPeriod>,
 }
 
 /// Rounds with their largest TTL.
@@ -50,18 +50,18 @@ impl CacheLifetime {
         });
         period.largest = period.largest.max(ttl);
         if period.is_complete(round, interval) {
-            self.previous = Some(period.largest);
-            *period = TtlPeriod {
+            let next = TtlPeriod {
                 first: round,
                 largest: ttl,
             };
+            self.previous = Some(std::mem::replace(period, next));
         }
     }
 
     /// The largest TTL, in seconds; may be too small before the end of the first period.
     pub(super) fn largest_ttl(&self) -> Option<u32> {
-        let current = self.current.and_then(|period| period.largest);
-        self.previous.flatten().max(current)
+        let periods = [self.previous, self.current].into_iter().flatten();
+        periods.filter_map(|period| period.largest).max()
     }
 
     /// How long after a change a cache may return answers from before it; `None` before the end of the first period.
