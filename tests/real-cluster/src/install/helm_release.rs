@@ -39,7 +39,7 @@ impl ParallaxInstallation {
     ) -> anyhow::Result<Output> {
         let mut chart = CHART.to_owned();
         if let HelmAction::Install(install) | HelmAction::Upgrade(install) = action {
-            let (values, other) = self.values(kind, &install.values, install.image)?;
+            let (values, other) = self.values(kind, &install.value(), install.image)?;
             let path = self.folder.join("release-values.yaml");
             // JSON is YAML.
             fs::write(&path, values.to_string()).with_context(|| format!("writing {}", path.display()))?;

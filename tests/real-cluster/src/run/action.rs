@@ -88,7 +88,7 @@ impl SuiteRun {
             Action::Install(install) => {
                 let product = &self.product;
                 product
-                    .apply(&self.cluster, step.installation, &install.values, install.image)
+                    .apply(&self.cluster, step.installation, &install.value(), install.image)
                     .await?;
             }
             Action::RemoveInstallation => {

@@ -1,7 +1,7 @@
 //! Actions of a step.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::BoundedCondition;
 use crate::app::Behaviour;
@@ -103,7 +103,7 @@ pub struct ContainerKill {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct InstallAction {
     /// Values in addition to those of the step's installation, as for `helm template --values`.
-    pub values: Value,
+    pub values: Map<String, Value>,
     /// The image.
     pub image: ImageSelection,
 }
@@ -222,10 +222,15 @@ impl Action {
 }
 
 impl InstallAction {
+    /// Returns the additional values as one value.
+    pub fn value(&self) -> Value {
+        Value::Object(self.values.clone())
+    }
+
     fn describe(&self) -> String {
         match self.image {
-            ImageSelection::Tested if self.values.is_null() => "with the default values".to_owned(),
-            ImageSelection::Tested => format!("with {}", self.values),
+            ImageSelection::Tested if self.values.is_empty() => "with the default values".to_owned(),
+            ImageSelection::Tested => format!("with {}", self.value()),
             ImageSelection::Renamed => "the image with another tag".to_owned(),
             ImageSelection::Previous => "the previous version".to_owned(),
         }

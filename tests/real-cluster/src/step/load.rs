@@ -240,6 +240,23 @@ after:
     }
 
     #[test]
+    fn values_that_are_no_map_are_refused_with_their_line() {
+        let text = "\
+title: t
+kind: ordinary
+do:
+- install:
+    values: \"intervalMs: 1000\"
+watch: 1
+";
+        let error = parse(Path::new("steps/values.yaml"), text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("steps/values.yaml:5:"), "{error}");
+        assert!(error.contains("expected mapping"), "{error}");
+    }
+
+    #[test]
     fn every_step_of_the_project_can_be_read_and_ids_are_unique() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("steps");
         let steps = list(&folder).unwrap();
