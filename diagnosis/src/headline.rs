@@ -19,7 +19,7 @@ impl Verdict {
     #[must_use]
     pub fn headline(&self) -> String {
         let cause = self.title();
-        let tie = if self.class.len() > 1 {
+        let tie = if self.class.len() > 1 && self.causes.len() != 1 {
             ", or another cause"
         } else {
             ""
@@ -62,6 +62,7 @@ mod tests {
         verdict::{NamedCause, RegionRef},
     };
 
+    /// A verdict that names `ties` regions, each with its own cause.
     fn verdict(title: &str, subject: Subject, region: &str, members: &[&str], ties: usize) -> Verdict {
         let region = RegionRef {
             region: region.to_owned(),
@@ -72,11 +73,13 @@ mod tests {
             class: vec![region.clone(); ties],
             region,
             probability: Probability::default(),
-            causes: vec![NamedCause {
-                id: "F1".to_owned(),
-                title: title.to_owned(),
-                probability: Probability::default(),
-            }],
+            causes: (1..=ties)
+                .map(|n| NamedCause {
+                    id: format!("F{n}"),
+                    title: title.to_owned(),
+                    probability: Probability::default(),
+                })
+                .collect(),
             sentence: String::new(),
             evidence: Vec::new(),
             locality: Vec::new(),
@@ -141,5 +144,13 @@ mod tests {
         }
         let tie = verdict("it fails", target(), "vip", &[], 2).headline();
         assert_eq!(tie, "it fails, or another cause: https://shop.example.test/");
+    }
+
+    /// The pair of two nodes and the pair of their zones, if the nodes are alone there.
+    #[test]
+    fn regions_with_the_same_cause_are_no_other_cause() {
+        let mut same = verdict("it fails", Subject::Network, "link", &["n1", "n3"], 2);
+        same.causes.truncate(1);
+        assert_eq!(same.headline(), "it fails: n1 and n3");
     }
 }

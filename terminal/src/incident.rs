@@ -56,7 +56,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     if verdict.class.len() > 1 {
         let class: Vec<_> = verdict.class.iter().map(RegionRef::description).collect();
         write_list(&mut out, "cannot be told apart", &[class.join(", ")], style);
-        write_list(&mut out, "would settle it", &verdict.separating_probes, style);
+        write_list(&mut out, "to tell them apart", &verdict.separating_probes, style);
     }
     if !verdict.evidence.is_empty() {
         let _ = writeln!(out, "\n  {}", style.paint("1", "evidence (failed / probes)"));

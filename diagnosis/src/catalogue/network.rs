@@ -24,7 +24,7 @@ const PATHS: &[RegionKind] = &[
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P7",
-        title: "the network between nodes is down: overlay, routes or security group",
+        title: "the network between nodes is down (overlay, routes or security group)",
         regions: PATHS,
         profile: |_| kind_profiles::NETWORK,
         weight: |_| 1.0,

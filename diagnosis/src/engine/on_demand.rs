@@ -14,7 +14,10 @@ use crate::{
         cells::{CellKey, RoundCells},
         ledger::OutcomeSplit,
     },
-    explanation::{RequestedProbes, separation::SeparatingProbes},
+    explanation::{
+        RequestedProbes,
+        separation::{RegionSeparation, RegionSeparations},
+    },
     inference::{
         judgement::{ExplainedRegion, FailingCells, Judgement},
         judgement_unit::JudgementUnit,
@@ -38,7 +41,7 @@ const MIN_SHARE_DIFFERENCE: f64 = 0.1;
 /// Effect of follow-up probes on one judgement.
 #[derive(Debug, Default)]
 pub(super) struct OnDemandEvidence {
-    separating_probes: SeparatingProbes,
+    separations: RegionSeparations,
     /// Results of the follow-up probes alone; empty if none was answered.
     requested_cells: RoundCells,
     /// The judgement of the same window without those probes.
@@ -67,7 +70,7 @@ impl OnDemandEvidence {
             )
         };
         RequestedProbes {
-            separating_probes: self.separating_probes.clone(),
+            separations: self.separations.clone(),
             decided_by,
             results: self.results.clone(),
         }
@@ -106,7 +109,7 @@ impl Engine {
                 judgement,
                 failing,
                 round,
-                &mut inquiry.separating_probes,
+                &mut inquiry.separations,
                 likelihood,
             );
             self.outstanding_requests.set_proposals(unit, requests);
@@ -164,7 +167,7 @@ impl Engine {
         judgement: &Judgement,
         failing: &FailingCells,
         round: Round,
-        ways: &mut SeparatingProbes,
+        separations: &mut RegionSeparations,
         likelihood: &mut Likelihood,
     ) -> ProbeRequests {
         let questions = Self::open_questions(judgement, likelihood);
@@ -201,13 +204,13 @@ impl Engine {
                 let separating = wants
                     .iter()
                     .find(|w| w.variant == ProbeVariant::Plain && separates(&w.key));
-                let way = match (separating, possible.iter().find(|key| separates(key))) {
-                    (Some(want), _) => format!("requested: {}", self.describe_probe(unit, want)),
+                let separation = match (separating, possible.iter().find(|key| separates(key))) {
+                    (Some(want), _) => RegionSeparation::Requested(self.describe_probe(unit, want)),
                     (None, Some(_)) => continue,
                     (None, None) if judgement.input.cells.keys().any(separates) => continue,
-                    (None, None) => format!("cannot be requested: {}", why_inseparable(&ground)),
+                    (None, None) => RegionSeparation::Impossible(why_inseparable(&ground)),
                 };
-                ways.insert((finding.region, *other), way);
+                separations.insert((finding.region, *other), separation);
             }
         }
         ProbeRequests {

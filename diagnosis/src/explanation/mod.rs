@@ -28,7 +28,7 @@ use crate::{
 /// The contribution of follow-up probes to a verdict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestedProbes {
-    pub(crate) separating_probes: separation::SeparatingProbes,
+    pub(crate) separations: separation::RegionSeparations,
     pub(crate) decided_by: Option<String>,
     pub(crate) results: Vec<String>,
 }
@@ -86,7 +86,7 @@ impl<'a> VerdictContext<'a> {
             ruled_out: self.ruled_out(judgement, finding),
             separating_probes: separation::separating(
                 finding,
-                &self.requested_probes.separating_probes,
+                &self.requested_probes.separations,
                 self.registry,
             ),
             deciding_probe: self.requested_probes.decided_by.clone(),

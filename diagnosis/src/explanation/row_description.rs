@@ -42,7 +42,7 @@ impl VerdictContext<'_> {
             (Channel::Vip | Channel::NodePort, None) => "through the fronts".to_owned(),
             (Channel::Proxied, _) => "through the front with a PROXY header".to_owned(),
             (Channel::Direct, _) => "direct connections".to_owned(),
-            (Channel::Mesh, _) => "between probers".to_owned(),
+            (Channel::Mesh, _) => "mesh probes".to_owned(),
             (Channel::Dns, _) => "lookups".to_owned(),
         }
     }

@@ -92,32 +92,50 @@ const SEPARATING_PROBES: &[RegionPair] = &[
     ),
 ];
 
-/// For each region that is not separated from the finding's: the requested probe, or why there is none.
-pub(crate) type SeparatingProbes = BTreeMap<(Region, Region), String>;
+/// How to separate a region from another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RegionSeparation {
+    /// The requested probe.
+    Requested(String),
+    /// Why no probe can be requested.
+    Impossible(String),
+}
+
+/// For each region that is not separated from the finding's: how to separate it, if known.
+pub(crate) type RegionSeparations = BTreeMap<(Region, Region), RegionSeparation>;
 
 /// Returns one line per pair of regions that cannot be separated or can hardly be separated.
 pub(crate) fn separating(
     finding: &ExplainedRegion,
-    ways: &SeparatingProbes,
+    separations: &RegionSeparations,
     world: &NameRegistry,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     let tied = finding.class.iter().map(|r| (r, "cannot be separated"));
     let near = finding.near_ties.iter().map(|r| (r, "can hardly be separated"));
     let mut seen = std::collections::BTreeSet::new();
-    for (other, separation) in tied.chain(near) {
+    for (other, tie) in tied.chain(near) {
         if *other == finding.region || !seen.insert(other.kind()) {
             continue;
         }
         let probe = probe_for(finding.region, *other);
-        let way = ways
-            .get(&(finding.region, *other))
-            .map_or_else(String::new, |way| format!("; {way}"));
+        let remark = match (probe, separations.get(&(finding.region, *other))) {
+            (None, Some(RegionSeparation::Impossible(reason))) => reason.clone(),
+            (probe, separation) => {
+                let probe = probe.unwrap_or("needs probes on paths where the two differ");
+                match separation {
+                    Some(RegionSeparation::Requested(request)) => format!("{probe}; requested: {request}"),
+                    Some(RegionSeparation::Impossible(reason)) => {
+                        format!("{probe}; cannot be requested: {reason}")
+                    }
+                    None => probe.to_owned(),
+                }
+            }
+        };
         lines.push(format!(
-            "{} {separation} from {}: {}{way}",
+            "{} {tie} from {}: {remark}",
             finding.region.describe(world).description(),
             other.describe(world).description(),
-            probe.unwrap_or("needs probes on paths where the two differ")
         ));
     }
     lines

@@ -91,7 +91,7 @@ fn a_hung_resolver_pod_is_the_resolvers_and_no_race() {
     );
     assert_eq!(
         verdict.headline(),
-        "the cluster DNS resolver fails, or another cause: Service kube-system/kube-dns"
+        "the cluster DNS resolver fails: Service kube-system/kube-dns"
     );
 }
 
