@@ -86,6 +86,8 @@ impl IncidentLog {
     fn update(&mut self, i: usize, unit: &JudgementUnit, report: Report, at: EventTime) {
         let past = report.before_start;
         let tracked = &mut self.tracked[i];
+        // A cause that fails seldom shows in another subject first, and more evidence tells its first failure from an accident.
+        tracked.incident.since = tracked.incident.since.min(report.since);
         tracked.update(unit, report, at, &mut self.events);
         if tracked.provisional && !past {
             tracked.provisional = false;

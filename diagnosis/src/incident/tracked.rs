@@ -137,7 +137,11 @@ impl TrackedIncident {
         let is_candidate = report.class.contains(&self.region);
         // A tie between a fault of the cluster and one of a Service is decided for the one that is known already.
         let settles_tie = is_candidate && self.scope == Scope::Cluster && !report.scope.is_slow();
+        // Another subject that names the one of the cluster decides it, too.
+        let is_settled =
+            report.scope == Scope::Cluster && self.class.contains(&report.region) && !self.scope.is_slow();
         settles_tie
+            || is_settled
             || self.scope == report.scope
                 && (withdrawn || is_candidate || self.class.contains(&report.region))
     }

@@ -17,6 +17,7 @@ use super::{
     union_shares::FixedShares,
 };
 use crate::regions::{Region, paths::SubjectPaths, share::PathShare};
+pub(crate) use known_causes::MIN_KNOWN_GAIN;
 use separate_rates::TwoFixed;
 
 /// A region added to a fixed set of others, with the terms of its score.

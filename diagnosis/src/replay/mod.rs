@@ -58,7 +58,8 @@ use trial::TrialReader;
 ///     A refused PROXY header says nothing about a front that works without one for any probe of the client.
 /// 14. A port with which other clients speak TLS does not lack it. Regions that only their priors separate are named together.
 ///     An unknown address may be cached from before the first round.
-/// 15. The TTL of a cache is known after a period of answers that is longer.
+/// 15. The TTL of a cache is known after a period of answers that is longer. A cause that fails seldom begins before its quiet rounds,
+///     the evidence of other subjects counts for a suspected cause, and a subject that decides a tie opens no other incident.
 pub const ENGINE_VERSION: u32 = 15;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

@@ -269,3 +269,24 @@ fn a_zone_whose_connections_succeed_is_not_barred_from_an_address() {
 fn what_connections_to_an_address_show_counts_for_its_hosts() {
     assert_names_faults_only(&judged_with_requests("soft-long", 1, 23));
 }
+
+/// A node with an entry loses a few packets. Each host had few failures of its own, and those of the other hosts counted for the entry,
+/// but not for the client that the network suspected.
+#[test]
+fn what_other_hosts_show_counts_for_a_suspected_cause_as_well() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 3, 1));
+}
+
+/// The same: the first failure of the node came before four quiet rounds and passed for an accident. What the entry lost meanwhile was
+/// a fault of the entry, then.
+#[test]
+fn a_cause_that_fails_seldom_begins_before_its_quiet_rounds() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 3, 37));
+}
+
+/// The same: the node and its entry were named together, then the network named the node. That was a second incident, and the first one
+/// remained for the entry.
+#[test]
+fn a_subject_that_decides_a_tie_opens_no_other_incident() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 3, 13));
+}

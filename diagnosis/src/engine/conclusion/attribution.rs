@@ -12,6 +12,7 @@ use crate::{
         judgement::{ExplainedRegion, Judgement, MIN_CLASS_MASS},
         judgement_unit::JudgementUnit,
         likelihood::Likelihood,
+        posterior::MIN_KNOWN_GAIN,
     },
     regions::Region,
 };
@@ -206,17 +207,25 @@ fn may_be_explained(
 ) -> bool {
     let problem = judgement.input.comparison();
     let beside_known = |region: Region| [judgement.known.as_slice(), &[region]].concat();
-    let mut scored = judgement.posterior.scored.iter();
-    let own = scored.find(|scored| scored.region == finding.region);
-    if let (Suspicion::Possible(probability), Some(own)) = (suspicion, own) {
+    let scored = |region: Region| {
+        let mut scored = judgement.posterior.scored.iter();
+        scored.find(|scored| scored.region == region)
+    };
+    if let (Suspicion::Possible(probability), Some(own)) = (suspicion, scored(finding.region)) {
+        let pooled = scored(region).map_or(0.0, |scored| scored.ln_pooled);
         let named = problem.ln_marginal(&beside_known(finding.region), likelihood);
         let suspected = problem.ln_marginal(&beside_known(region), likelihood);
-        let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - suspected;
+        let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - pooled - suspected;
         if 1.0 / (1.0 + libm::exp(-ln_odds)) >= MIN_CLASS_MASS {
             return false;
         }
     }
-    if problem.explaining(&[region], likelihood).is_empty() {
+    // Where the subject has few failures, those of other subjects decide, as they did for the finding.
+    let explains = judgement.posterior.likelihood_gain(region).map_or_else(
+        || !problem.explaining(&[region], likelihood).is_empty(),
+        |gain| gain > MIN_KNOWN_GAIN,
+    );
+    if !explains {
         return false;
     }
     let given = problem.posterior_given(&beside_known(region), likelihood);

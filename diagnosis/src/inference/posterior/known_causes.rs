@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Minimum gain of a known cause, in nats. A cause that nothing here contradicts or supports is left out.
-const MIN_KNOWN_GAIN: f64 = 0.5;
+pub(crate) const MIN_KNOWN_GAIN: f64 = 0.5;
 
 impl Comparison<'_> {
     /// Returns the known causes that explain a part of the subject's failures, and the posterior over one further fault beside
@@ -134,6 +134,11 @@ impl Posterior {
     /// Returns the gain without the prior and the evidence of other subjects.
     pub(crate) fn own_gain(&self, region: Region) -> Option<f64> {
         self.gain_by(region, |scored| scored.ln_marginal + scored.ln_kinds)
+    }
+
+    /// Returns the gain without the prior.
+    pub(crate) fn likelihood_gain(&self, region: Region) -> Option<f64> {
+        self.gain_by(region, |scored| scored.score() - scored.ln_prior)
     }
 
     /// Reports whether the subject's own results are at least 100 times likelier under one region than under another.
