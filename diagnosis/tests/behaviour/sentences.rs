@@ -9,6 +9,7 @@
 mod certificates;
 mod endpoints;
 mod names;
+mod network;
 mod proxies;
 mod withdrawal;
 
