@@ -223,6 +223,7 @@ impl Action {
 
 impl InstallAction {
     /// Returns the additional values as one value.
+    #[must_use]
     pub fn value(&self) -> Value {
         Value::Object(self.values.clone())
     }
