@@ -119,18 +119,12 @@ pub(crate) fn separating(
             continue;
         }
         let probe = probe_for(finding.region, *other);
-        let remark = match (probe, separations.get(&(finding.region, *other))) {
-            (None, Some(RegionSeparation::Impossible(reason))) => reason.clone(),
-            (probe, separation) => {
-                let probe = probe.unwrap_or("needs probes on paths where the two differ");
-                match separation {
-                    Some(RegionSeparation::Requested(request)) => format!("{probe}; requested: {request}"),
-                    Some(RegionSeparation::Impossible(reason)) => {
-                        format!("{probe}; cannot be requested: {reason}")
-                    }
-                    None => probe.to_owned(),
-                }
-            }
+        let needed = probe.unwrap_or("needs probes on paths where the two differ");
+        let remark = match separations.get(&(finding.region, *other)) {
+            None => needed.to_owned(),
+            Some(RegionSeparation::Requested(request)) => format!("{needed}; requested: {request}"),
+            Some(RegionSeparation::Impossible(reason)) if probe.is_none() => reason.clone(),
+            Some(RegionSeparation::Impossible(reason)) => format!("{needed}; cannot be requested: {reason}"),
         };
         lines.push(format!(
             "{} {tie} from {}: {remark}",

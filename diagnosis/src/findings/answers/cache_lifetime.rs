@@ -5,12 +5,10 @@
 
 use parallax_model::{Micros, Round};
 
-/// Upper limit of the TTL that excuses an old answer, in seconds.
-const MAX_TTL: u32 = 3600;
+use crate::settings::{CACHE_TTL, cache_allowance};
 
-/// TTL of an answer without one, in seconds; the longest that `CoreDNS` caches an answer (`cache 30`, the default of
-/// most distributions).
-const DEFAULT_TTL: u32 = 30;
+/// Upper limit of the TTL that excuses an old answer.
+const MAX_TTL: Micros = Micros::from_secs(3600);
 
 /// The TTLs that one resolver returned to one vantage for one name.
 #[derive(Debug, Clone, Default)]
@@ -34,11 +32,11 @@ impl TtlPeriod {
     }
 }
 
-/// A TTL and two rounds: resolvers learn of a change later than this process, an answer is from any moment of its
-/// round, and several caches behind one address fetch at different times.
+/// The two rounds of the allowance also cover that an answer is from any moment of its round, and that several caches
+/// behind one address fetch at different times.
 fn allowance(ttl: Option<u32>, interval: Micros) -> Micros {
-    let ttl = Micros::from_secs(ttl.unwrap_or(DEFAULT_TTL).min(MAX_TTL).into());
-    Micros(ttl.0.saturating_add(interval.0.saturating_mul(2)))
+    let ttl = ttl.map_or(CACHE_TTL, |ttl| Micros::from_secs(ttl.into()));
+    cache_allowance(ttl.min(MAX_TTL), interval)
 }
 
 impl CacheLifetime {

@@ -92,8 +92,9 @@ pub(super) struct AnswerRun {
 /// The last rounds with an answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecentRounds {
-    /// Each with its largest TTL.
-    rounds: VecDeque<(Round, Option<u32>)>,
+    rounds: VecDeque<Round>,
+    /// The largest TTL of the newest round, in seconds.
+    newest_ttl: Option<u32>,
     runs: VecDeque<AnswerRun>,
     pub(super) cache_lifetime: CacheLifetime,
 }
@@ -114,15 +115,16 @@ impl RecentRounds {
             .back()
             .is_some_and(|run| run.answer.matches(answer, nothing, asked_as));
         let new = || RoundAnswers::of(answer, nothing, asked_as.map(ToOwned::to_owned));
-        match self.rounds.back_mut() {
-            Some((last, ttl)) if *last == round => {
-                *ttl = (*ttl).max(answer.ttl_s);
+        match self.rounds.back() {
+            Some(last) if *last == round => {
+                self.newest_ttl = self.newest_ttl.max(answer.ttl_s);
                 if !again && let Some(before) = self.end_run() {
                     self.extend_run(answer_log.intern(before.merge(&new())));
                 }
             }
             _ => {
-                self.rounds.push_back((round, answer.ttl_s));
+                self.rounds.push_back(round);
+                self.newest_ttl = answer.ttl_s;
                 match self.runs.back_mut().filter(|_| again) {
                     Some(run) => run.rounds += 1,
                     None => self.extend_run(answer_log.intern(new())),
@@ -163,7 +165,7 @@ impl RecentRounds {
     }
 
     pub(super) fn last(&self) -> Option<Round> {
-        self.rounds.back().map(|(round, _)| *round)
+        self.rounds.back().copied()
     }
 
     pub(super) fn newest(&self) -> Option<&Arc<RoundAnswers>> {
@@ -171,8 +173,8 @@ impl RecentRounds {
     }
 
     /// The TTL of the newest answer, in seconds.
-    pub(super) fn newest_ttl(&self) -> Option<u32> {
-        self.rounds.back().and_then(|(_, ttl)| *ttl)
+    pub(super) const fn newest_ttl(&self) -> Option<u32> {
+        self.newest_ttl
     }
 
     /// Newest first.
@@ -183,7 +185,7 @@ impl RecentRounds {
     /// The round that many rounds before the newest; `None` if there are fewer rounds.
     pub(super) fn round_before(&self, rounds: usize) -> Option<Round> {
         let at = self.rounds.len().checked_sub(rounds + 1)?;
-        self.rounds.get(at).map(|(round, _)| *round)
+        self.rounds.get(at).copied()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// The cluster, after its Service has got another address.
+fn moved() -> Value {
+    let mut cluster = cluster();
+    cluster["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
+    cluster
+}
+
 #[test]
 fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over() {
     let mut stage = FindingsFixture::new(&cluster());
@@ -9,9 +16,7 @@ fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over()
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
     };
     rounds(&mut stage, 0..3, script);
-    let mut moved = cluster();
-    moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
-    stage.change(&moved, 3);
+    stage.change(&moved(), 3);
     // The TTL is 30 s, six rounds, and the resolver may learn of the change two rounds later. Until then, the cache
     // is not at fault.
     let view = rounds(&mut stage, 3..11, script);
@@ -48,9 +53,7 @@ fn the_rest_of_a_ttl_is_not_the_time_for_which_a_cache_may_keep_an_answer() {
     rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
     });
-    let mut moved = cluster();
-    moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
-    stage.change(&moved, 3);
+    stage.change(&moved(), 3);
     stage.close(6);
     // The first answers that the prober on n1 gets from this resolver; the cache drops them 30 s after the change.
     for (round, rest) in [(7, 8), (8, 3)] {
@@ -65,12 +68,10 @@ fn the_rest_of_a_ttl_is_not_the_time_for_which_a_cache_may_keep_an_answer() {
 #[test]
 fn a_long_ttl_is_remembered_while_its_rest_becomes_shorter() {
     let mut stage = FindingsFixture::new(&cluster());
-    let mut moved = cluster();
-    moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
     let mut stale_since = None;
     for round in 0..100 {
         if round == 20 {
-            stage.change(&moved, round);
+            stage.change(&moved(), round);
         }
         let mut answer = told("a.example.test", DNS, &[CLUSTER_IP]);
         answer["dns"]["ttl_s"] = json!(300 - round * 5 % 300);
