@@ -78,6 +78,11 @@ impl YamlDocument {
         })
     }
 
+    /// Reports whether the file has no content but comments.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.root.position.is_none()
+    }
+
     /// Reports whether a path of keys exists, even if its value is null.
     pub(super) fn contains_path(&self, path: &[&str]) -> bool {
         let mut node = &self.root;

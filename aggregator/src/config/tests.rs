@@ -281,6 +281,20 @@ fn a_topology_file_is_found_beside_the_configuration_and_its_mistakes_carry_its_
         "{error}"
     );
 
+    for empty in ["", "# to be written\n"] {
+        fs::write(&topology, empty).unwrap();
+        let error = Config::load(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("the topology file is empty; write `nodes: []` for a topology without nodes"),
+            "{error}"
+        );
+    }
+
+    for explicit in ["{}\n", "nodes: []\n"] {
+        fs::write(&topology, explicit).unwrap();
+        assert!(Config::load(&path).unwrap().topology().nodes().is_empty());
+    }
+
     fs::write(&topology, "targets: [{url: http://a.example.test/}]\n").unwrap();
     let error = Config::load(&path).unwrap_err().to_string();
     assert!(

@@ -33,9 +33,17 @@ pub(crate) struct TopologySource {
 
 impl TopologySource {
     /// Reloads the topology file.
+    ///
+    /// # Errors
+    /// The file is unreadable, invalid or empty. An empty file is usually one that a program is about to write, and a
+    /// topology without nodes and targets would end every probe.
     pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
         let path = self.file.as_deref().unwrap_or(&self.config_file);
         let document = YamlDocument::open(path, "the topology")?;
+        if document.is_empty() {
+            let message = "the topology file is empty; write `nodes: []` for a topology without nodes";
+            return Err(ConfigError::new(vec![document.problem("", message.to_owned())]));
+        }
         let spec = document.read()?;
         self.build(spec, &document, "")
     }

@@ -38,6 +38,7 @@ impl fmt::Display for SourcePosition {
 /// One value of the document and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
+    /// Absent for a document without content.
     pub(super) position: Option<SourcePosition>,
     pub(super) value: Value,
 }

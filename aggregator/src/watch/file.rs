@@ -1,7 +1,5 @@
-//! Reloads the configuration and the topology file whenever the content of one changes. If a file is invalid, the last
-//! topology and timing stay in effect.
-
-use std::path::PathBuf;
+//! Reloads the configuration and the topology file whenever the content of one changes and stays for one poll. If a file
+//! is invalid, the last topology and timing stay in effect.
 
 use parallax_diagnosis::topology::Topology;
 use tokio::{
@@ -11,7 +9,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    POLL_INTERVAL, fingerprint,
+    POLL_INTERVAL,
+    content::{Content, ContentTracker, FilesHash},
     startup::{StartupConfig, probe_timing},
 };
 use crate::config::{Config, ConfigError, TopologySource};
@@ -36,27 +35,32 @@ pub(super) async fn watch_files(
         state,
         startup_config: started,
     };
-    let (mut seen, mut last_good) = (None, clock.now());
+    let (mut tracker, mut last_good) = (ContentTracker::new(None), clock.now());
     loop {
         tokio::select! {
             () = cancelled.cancelled() => return,
             _ = poll.tick() => {}
         }
-        let content = (
-            content_hash(Some(files.source.config_file().to_owned())).await,
-            content_hash(files.source.file.clone()).await,
-        );
-        if seen == Some(content) {
-            if files.state.borrow().error.is_none() {
-                last_good = clock.now();
+        let content = FilesHash::of(&files.source).await;
+        match tracker.observe(content) {
+            Content::Unchanged => {
+                if files.state.borrow().error.is_none() {
+                    last_good = clock.now();
+                }
+                continue;
             }
-            continue;
+            Content::Changing => continue,
+            Content::Changed => {}
         }
         let source = files.source.clone();
         let Ok(read) = tokio::task::spawn_blocking(move || TopologyFiles::read(&source)).await else {
             continue;
         };
-        seen = Some(content);
+        if FilesHash::of(&files.source).await != content {
+            // A part of the files may have been read.
+            continue;
+        }
+        tracker.mark_read(content);
         match read {
             TopologyFiles::Valid(config) => {
                 last_good = clock.now();
@@ -74,11 +78,6 @@ pub(super) async fn watch_files(
             }
         }
     }
-}
-
-async fn content_hash(path: Option<PathBuf>) -> Option<u64> {
-    let bytes = tokio::fs::read(path?).await.ok()?;
-    Some(fingerprint(&bytes))
 }
 
 /// Result of reading both files.
@@ -138,7 +137,11 @@ impl FileWatcher {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path, time::Duration};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+        time::Duration,
+    };
 
     use parallax_model::Micros;
 

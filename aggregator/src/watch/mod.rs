@@ -1,10 +1,11 @@
 //! Sources of the topology: files or the cluster.
 
+mod content;
 mod file;
 pub(crate) mod kube;
 mod startup;
 
-use std::{hash::Hasher, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +19,6 @@ use parallax_runtime::Clock;
 /// Poll interval of files. Changes are detected by content, not by time stamp: a `ConfigMap` mount swaps a symbolic
 /// link, and an editor may write twice within one tick of the file system's clock.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Hashes a file's content, to detect changes.
-fn fingerprint(bytes: &[u8]) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
 
 /// Watches the source until cancelled.
 pub(crate) async fn watch_source(

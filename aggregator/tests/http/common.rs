@@ -94,6 +94,13 @@ impl Running {
         self.folder.path().join("topology.yaml")
     }
 
+    /// Replaces the topology file in one step: a file that is written in place is empty for a moment.
+    pub(crate) fn replace_topology(&self, text: &str) {
+        let new = self.folder.path().join("topology.new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.topology()).unwrap();
+    }
+
     pub(crate) fn get(&self, path: &str) -> RequestBuilder {
         self.client.get(format!("{}{path}", self.url))
     }

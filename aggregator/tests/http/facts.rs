@@ -1,7 +1,5 @@
 //! Node facts over HTTP: from a report to a hazard, and fact requests in the plan stream.
 
-use std::fs;
-
 use parallax_model::PlanLine;
 use serde_json::{Value, json};
 
@@ -19,7 +17,7 @@ fn header(vantage: &str, facts: &Value) -> String {
 async fn reported_facts_become_hazards_and_configured_facts_win() {
     let running = Running::start().await;
     let topology = TOPOLOGY.replace("{name: n2, ", "{name: n2, facts: {conntrackPercent: 10}, ");
-    fs::write(running.topology(), topology).unwrap();
+    running.replace_topology(&topology);
     let full = json!({"conntrack": {"count": 97, "max": 100}, "of_a_newer_prober": 1});
     for vantage in ["n1/pod", "n2/pod"] {
         let sent = running.send(&[&header(vantage, &full), &observation(1)]).await;
@@ -50,7 +48,7 @@ async fn a_pod_prober_gets_fact_requests_if_its_node_address_is_known() {
             "    externalTrafficPolicy: Local\n",
             "    externalTrafficPolicy: Local\n    healthCheckNodePort: 30123\n",
         );
-    fs::write(running.topology(), topology).unwrap();
+    running.replace_topology(&topology);
     let mut stream = running.get("/v1/plan?vantage=n2/pod").send().await.unwrap();
     let mut text = String::new();
     let fact_questions = loop {

@@ -1,7 +1,5 @@
 //! The plan stream from a prober's point of view.
 
-use std::fs;
-
 use crate::common::{Running, TOPOLOGY, json};
 use parallax_model::{PlanLine, PlanRevision};
 
@@ -67,11 +65,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
     snapshot(n2.next().await);
 
     // The prober of n1 moves: the mesh peer of n2 has a new address, the plan of n1 does not change.
-    fs::write(
-        aggregator.topology(),
-        TOPOLOGY.replace("10.244.1.5:9095", "10.244.1.6:9095"),
-    )
-    .unwrap();
+    aggregator.replace_topology(&TOPOLOGY.replace("10.244.1.5:9095", "10.244.1.6:9095"));
     let Some(PlanLine::Upsert {
         assignment,
         revision: moved,
@@ -86,7 +80,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
     let without = TOPOLOGY
         .replace("10.244.1.5:9095", "10.244.1.6:9095")
         .replace(", b.example.test", "");
-    fs::write(aggregator.topology(), without).unwrap();
+    aggregator.replace_topology(&without);
     let first = n1.change().await;
     assert!(
         matches!(&first, Some(PlanLine::Remove { id, .. }) if id.as_str().contains("b.example.test")),
@@ -95,7 +89,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
 
     // The node is removed: its stream ends, the other one continues.
     let gone = "nodes: [{name: n2, prober: {pod: p, address: '10.244.2.5:9095'}}]\n";
-    fs::write(aggregator.topology(), gone).unwrap();
+    aggregator.replace_topology(gone);
     while n1.next().await.is_some() {}
     assert!(matches!(n2.change().await, Some(PlanLine::Remove { .. })));
     aggregator.stop().await;

@@ -58,7 +58,7 @@ async fn what_the_probers_sent_replays_to_the_last_view_also_across_a_change_of_
 
     let topology = std::fs::read_to_string(running.topology()).unwrap();
     let changed = topology.replace("b.example.test", "c.example.test");
-    std::fs::write(running.topology(), changed).unwrap();
+    running.replace_topology(&changed);
     let has = |view: &View| {
         view.matrix
             .iter()

@@ -1,7 +1,5 @@
 //! API, page and metrics over HTTP, and start and stop of an aggregator.
 
-use std::fs;
-
 use crate::common::{HEADER, Running, observation};
 use parallax_aggregator::{Aggregator, Config, StartError};
 use parallax_diagnosis::topology::Topology;
@@ -78,7 +76,7 @@ async fn the_state_names_targets_probers_and_the_health_of_the_topology() {
 #[tokio::test]
 async fn a_broken_topology_file_shows_in_api_page_and_metric_and_heals() {
     let aggregator = Running::start().await;
-    fs::write(aggregator.topology(), "nodes: [{nam: n1}]\n").unwrap();
+    aggregator.replace_topology("nodes: [{nam: n1}]\n");
     let broken = until(&aggregator, |state| !state["topology_error"].is_null()).await;
     let error = broken["topology_error"].as_str().unwrap();
     assert!(
@@ -97,7 +95,7 @@ async fn a_broken_topology_file_shows_in_api_page_and_metric_and_heals() {
             .contains("Reading the topology has failed for")
     );
     assert!(aggregator.metric("parallax_topology_age_seconds").await > Some(0.0));
-    fs::write(aggregator.topology(), "nodes: []\n").unwrap();
+    aggregator.replace_topology("nodes: []\n");
     let healed = until(&aggregator, |state| state["topology_error"].is_null()).await;
     assert_eq!(healed["topology_revision"], 1);
     assert_eq!(healed["targets"], serde_json::json!([]));

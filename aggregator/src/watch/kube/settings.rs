@@ -5,16 +5,16 @@
 use std::path::PathBuf;
 
 use super::super::{
-    fingerprint,
+    content::{Content, ContentTracker, FileHash},
     startup::{StartupConfig, probe_timing},
 };
 use crate::config::{Config, TopologySource};
 use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 
-/// The configuration file and its last seen content.
+/// The configuration file and its content over polls.
 pub(super) struct Settings {
     path: PathBuf,
-    content_hash: Option<u64>,
+    tracker: ContentTracker<FileHash>,
     startup_config: StartupConfig,
 }
 
@@ -30,26 +30,27 @@ impl Settings {
     /// Reads the file as it is at the start. `None` if it no longer exists or is invalid.
     pub(super) async fn read_initial(source: &TopologySource) -> Option<Self> {
         let path = source.config_file().to_owned();
-        let content = tokio::fs::read(&path).await.ok()?;
+        let content = FileHash::of(Some(&path)).await;
         let config = load(path.clone()).await?.ok()?;
         Some(Self {
             path,
-            content_hash: Some(fingerprint(&content)),
+            tracker: ContentTracker::new(Some(content)),
             startup_config: StartupConfig::new(&config),
         })
     }
 
-    /// Reads the file if it changed.
+    /// Reads the file if it changed, and the change is complete.
     pub(super) async fn poll(&mut self, source: &TopologySource) -> Option<FileChange> {
-        let content = tokio::fs::read(&self.path)
-            .await
-            .ok()
-            .map(|bytes| fingerprint(&bytes));
-        if content == self.content_hash {
+        let content = FileHash::of(Some(&self.path)).await;
+        if self.tracker.observe(content) != Content::Changed {
             return None;
         }
         let read = load(self.path.clone()).await?;
-        self.content_hash = content;
+        if FileHash::of(Some(&self.path)).await != content {
+            // A part of the file may have been read.
+            return None;
+        }
+        self.tracker.mark_read(content);
         Some(match read {
             Err(error) => FileChange::Invalid(error.to_string()),
             Ok(config) => {
