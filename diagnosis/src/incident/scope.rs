@@ -40,6 +40,12 @@ impl Scope {
         }
     }
 
+    /// Reports whether an incident or a report of this scope decides a tie that one of another scope is in: whether the
+    /// cluster or a Service is at fault. A slow request has causes of its own.
+    pub(super) fn decides_tie_of(&self, other: &Self) -> bool {
+        *self == Self::Cluster && !other.is_slow()
+    }
+
     pub(super) const fn is_slow(&self) -> bool {
         matches!(self, Self::Slow(_))
     }

@@ -133,17 +133,13 @@ impl TrackedIncident {
     /// Reports whether a report has the same cause: the region of one is in the class of the other. Withdrawn
     /// endpoints of unready nodes are one cause, whichever region shows it.
     pub(super) fn matches(&self, report: &Report) -> bool {
-        let withdrawn = self.scope == Scope::Withdrawn;
         let is_candidate = report.class.contains(&self.region);
-        // A tie between a fault of the cluster and one of a Service is decided for the one that is known already.
-        let settles_tie = is_candidate && self.scope == Scope::Cluster && !report.scope.is_slow();
-        // Another subject that names the one of the cluster decides it, too.
-        let is_settled =
-            report.scope == Scope::Cluster && self.class.contains(&report.region) && !self.scope.is_slow();
-        settles_tie
-            || is_settled
-            || self.scope == report.scope
-                && (withdrawn || is_candidate || self.class.contains(&report.region))
+        let names_candidate = self.class.contains(&report.region);
+        let is_withdrawn = self.scope == Scope::Withdrawn;
+        // A subject that names a fault of the cluster decides the tie of another subject, whichever is first.
+        self.scope.decides_tie_of(&report.scope) && is_candidate
+            || report.scope.decides_tie_of(&self.scope) && names_candidate
+            || self.scope == report.scope && (is_withdrawn || is_candidate || names_candidate)
     }
 
     /// Reports whether a report names a region that contains this one: a report of the subject that named this incident, or
