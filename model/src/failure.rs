@@ -66,7 +66,7 @@ label_enum! {
         NoPort = "no_port",
         /// Out of file descriptors or memory.
         NoResources = "no_resources",
-        /// The probe started too late for a meaningful result.
+        /// The prober had too little CPU time: the probe started too late, or timed out while the prober ran late.
         Late = "late",
         /// The budget did not allow the probe.
         Throttled = "throttled",
@@ -98,7 +98,7 @@ impl OwnFault {
         match self {
             Self::NoPort => "the prober has no free local port",
             Self::NoResources => "the prober is out of file descriptors or memory",
-            Self::Late => "the prober was too busy to start the probe in time",
+            Self::Late => "the prober was too busy to make the probe in time",
             Self::Throttled => "the probe budget is used up",
             Self::NoRoots => "the prober has no trusted root certificates",
             Self::NoFamily => "the node has no route of this address family",

@@ -50,6 +50,7 @@ mod run_queue;
 mod runner;
 mod sanitize;
 mod schedule;
+mod scheduling_lag;
 mod shared_state;
 mod spool;
 mod sys;

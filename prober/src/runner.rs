@@ -18,6 +18,7 @@ use crate::{
     result::ProbeResult,
     run_queue::RunQueue,
     schedule::{ProbeSchedule, ProbeStart},
+    scheduling_lag::SchedulingLag,
     shared_state::Status,
     ttl,
     ttl_schedule::{EvidenceSchedule, max_wait},
@@ -56,6 +57,7 @@ struct ProbeDispatch {
     status: Arc<Status>,
     urgent_signal: watch::Sender<()>,
     evidence: Mutex<EvidenceSchedule>,
+    lag: SchedulingLag,
 }
 
 impl ProbeRunner {
@@ -77,6 +79,7 @@ impl ProbeRunner {
                 status,
                 urgent_signal: bell,
                 evidence: Mutex::default(),
+                lag: SchedulingLag::default(),
             }),
         }
     }
@@ -227,9 +230,13 @@ async fn sleep_until(at: Option<Instant>) {
 impl ProbeDispatch {
     async fn probe(&self, assignment: &Assignment, late: Duration) {
         let begun = Instant::now();
+        self.lag.record(begun.into_std(), late);
         let mut result = probe::run(assignment, &self.context).await;
         result.times.delay = Some(late.into());
         self.status.metrics.record_delay(late);
+        let ended = Instant::now();
+        self.lag
+            .disown_timeout((begun.into_std(), ended.into_std()), assignment, &mut result);
         let interval = assignment.interval.into();
         if let Some(patience) = max_wait(interval, late + begun.elapsed()) {
             let wanted = self
@@ -253,6 +260,7 @@ impl ProbeDispatch {
         let mut result = ProbeResult::not_made(assignment, self.context.clock.now(), own);
         result.times.delay = Some(late.into());
         self.status.metrics.record_delay(late);
+        self.lag.record(Instant::now().into_std(), late);
         self.record(assignment, result);
     }
 
