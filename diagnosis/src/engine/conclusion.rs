@@ -3,6 +3,7 @@
 mod attribution;
 mod finding;
 mod investigation;
+mod persistence;
 mod verdict_context;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ impl Engine {
     ) {
         self.judgement.tentative_causes.remove(unit);
         let named: Vec<&ExplainedRegion> = judgement.findings.iter().filter(|f| f.is_verdict).collect();
+        self.forget_seldom(unit, named.iter().copied());
         let mut reports = Vec::new();
         let mut waiting = None;
         let mut excused = false;

@@ -15,6 +15,7 @@ use crate::{
     ids::VantageIx,
     incident::outcomes_known_at,
     inference::judgement_unit::JudgementUnit,
+    regions::{Region, paths::SubjectPaths, share::alpha},
 };
 
 impl Engine {
@@ -141,10 +142,21 @@ impl Engine {
     ) -> ClientsWithoutStalls {
         let judges_phases = self.rules.outcome_split == OutcomeSplit::PerPhase;
         let controls = cells.get(&CellBlock::failures(EvidenceKind::Mesh));
-        match controls.filter(|_| judges_phases) {
-            Some(controls) => self.evidence.stalls.add_round(round, controls),
-            None => ClientsWithoutStalls::Lasting(BTreeSet::new()),
+        let Some(controls) = controls.filter(|_| judges_phases) else {
+            return ClientsWithoutStalls::Lasting(BTreeSet::new());
+        };
+        let lasting = self.evidence.stalls.add_round(round, controls);
+        let causes = self.incidents.open_causes();
+        let named = causes.iter().flat_map(|cause| &cause.possible_regions);
+        let named: Vec<Region> = named
+            .copied()
+            .filter(|region| region.is_between_nodes())
+            .collect();
+        if named.is_empty() {
+            return lasting;
         }
+        let paths = SubjectPaths::of_mesh(&self.cluster.nodes);
+        lasting.with_explained(controls, |key| !alpha(&named, key, &paths).is_zero())
     }
 
     fn record_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {

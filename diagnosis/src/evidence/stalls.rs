@@ -2,13 +2,14 @@
 //!
 //! The failures of one client in one round share one vote because a stall breaks them together (see [`super::weights`]).
 //! Stalls are rare, and independent of each other. A client that fails in every control of several rounds in a row is broken,
-//! and where the controls of many clients fail at once, the network is.
+//! and where the controls of many clients fail at once, the network is. A control that fails because of a cause that is named already
+//! is no sign of a stall.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::Round;
 
-use super::cells::ClosedCells;
+use super::cells::{CellKey, ClosedCells};
 use crate::ids::VantageIx;
 
 /// Rounds in a row in which all controls of a client fail, from which its failures keep their full weight. With stalls in one
@@ -23,7 +24,7 @@ const MIN_FAILING_CLIENTS: usize = 3;
 pub(crate) enum ClientsWithoutStalls {
     /// All of them: too many fail for stalls of single clients.
     All,
-    /// Those that have failed for too many rounds for a stall.
+    /// Those that have failed for too many rounds for a stall, or for a known reason.
     Lasting(BTreeSet<VantageIx>),
 }
 
@@ -53,6 +54,31 @@ impl ClientsWithoutStalls {
             Self::All => true,
             Self::Lasting(clients) => clients.contains(&client),
         }
+    }
+
+    /// Adds the clients all of whose failed controls are explained by a cause that is named already.
+    pub(crate) fn with_explained(
+        self,
+        controls: &ClosedCells,
+        is_explained: impl Fn(&CellKey) -> bool,
+    ) -> Self {
+        let Self::Lasting(mut clients) = self else {
+            return self;
+        };
+        let mut failing: BTreeMap<VantageIx, bool> = BTreeMap::new();
+        for (key, _) in controls
+            .iter()
+            .filter(|(_, counts)| counts.unweighted_failures > 0)
+        {
+            *failing.entry(key.client).or_insert(true) &= is_explained(key);
+        }
+        clients.extend(
+            failing
+                .into_iter()
+                .filter(|(_, all)| *all)
+                .map(|(client, _)| client),
+        );
+        Self::Lasting(clients)
     }
 }
 
@@ -151,5 +177,17 @@ mod tests {
             assert!(failures.add_round(Round(i), &failing).is_empty(), "{i}");
         }
         assert!(!failures.add_round(Round(8), &failing).is_empty());
+    }
+
+    #[test]
+    fn a_client_whose_failed_controls_have_a_known_cause_does_not_stall() {
+        let mut history = StallHistory::default();
+        let round = controls(&[(0, 9, true), (0, 1, false), (1, 9, true), (1, 2, true)]);
+        let stalls = history.add_round(Round(0), &round);
+        let to_named_node = |key: &CellKey| key.dest == Destination::Peer(NodeIx(9));
+        assert_eq!(
+            stalls.with_explained(&round, to_named_node),
+            ClientsWithoutStalls::Lasting(BTreeSet::from([VantageIx(0)]))
+        );
     }
 }

@@ -12,9 +12,10 @@ use super::{
     judgement_unit::JudgementUnit,
     likelihood::{Likelihood, log_sum_exp},
     multiple_comparisons::ResidualDoubt,
-    posterior::{Comparison, Posterior, RegionClass, ScoredRegion},
+    posterior::{Comparison, Posterior, ScoredRegion},
     prior::{PriorFact, hypotheses},
     subject_pool::SubjectPool,
+    tied_regions::TiedRegions,
     window::WindowCells,
 };
 use crate::{
@@ -112,6 +113,8 @@ pub(crate) struct ExplainedRegion {
     pub(crate) last_failure: Round,
     /// Failures of the probes that cross the region, and the expected number of probes that cross it.
     pub(crate) crossing: (f64, f64),
+    /// Share of the rounds of its clients, from the first to the last failure, with a failure in the region.
+    pub(crate) failing_share: f64,
 }
 
 /// The judgement of one subject.
@@ -134,23 +137,11 @@ const COUNTS_ONLY_FACTOR: f64 = 0.2;
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
 /// The same where known causes explain a part of the failures: what they entail is known in part only.
 const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.99;
-/// Probability from which a region is named together with one that is more probable beforehand and no more likely.
-const MIN_TIED_MASS: f64 = 0.05;
-/// Probability from which a region stays in the verdict that named it together with others. A verdict that drops a region at the
-/// probability at which it would not have been added changes its words with every round.
-const MIN_KEPT_MASS: f64 = 0.01;
-/// A tie of more regions than this is not a verdict.
-const MAX_TIED_REGIONS: usize = 4;
 const MIN_ROUNDS: usize = 2;
 pub(super) const MIN_CLIENT_ROUNDS: usize = 3;
-/// Failing rounds after which near-tied classes are named together.
-const NEAR_TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
 /// Gain of a region from the subject's own results, in nats, that other subjects cannot replace.
 const MIN_OWN_GAIN: f64 = 0.0;
-/// Failing rounds after which classes with close posterior odds are near ties too. Until then further probes may
-/// decide.
-const ODDS_TIE_ROUNDS: usize = 5;
 
 /// Cells with failures, by round.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
@@ -246,6 +237,18 @@ fn crossing_probes(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
     })
 }
 
+/// Returns the share of the rounds of clients, between two rounds, with a failure.
+#[expect(clippy::cast_precision_loss, reason = "numbers of clients and rounds")]
+fn failing_share(
+    client_rounds: &BTreeSet<(Round, VantageIx)>,
+    (first, last): (Round, Round),
+    clients: usize,
+) -> f64 {
+    let failing = client_rounds.iter().filter(|(round, _)| *round >= first).count();
+    let rounds = (last.0 - first.0 + 1) as f64;
+    failing as f64 / (rounds * clients as f64).max(1.0)
+}
+
 /// Returns the probability of "healthy" over all windows, from the mean of the odds of a fault (equal prior per
 /// window).
 fn combine_windows(healthy: impl Iterator<Item = f64>) -> f64 {
@@ -275,42 +278,13 @@ fn finding(
         .classes
         .iter()
         .find(|class| class.members.iter().any(|i| given.scored[*i].region == region))?;
-    let mut class_regions = given.regions_of(class);
+    let TiedRegions {
+        regions: class_regions,
+        mass,
+        near,
+    } = TiedRegions::new(problem, given, class, named, rounds);
     let head = *class_regions.first()?;
     let paths = problem.paths;
-    // Near ties are named together, so that a verdict does not wait for the evidence that would separate them.
-    let mut mass = class.mass;
-    let mut near = problem.near_ties(given, class, rounds >= ODDS_TIE_ROUNDS);
-    // The fault may have started in the middle of its first round, which then looks like an intermittent cause.
-    while rounds >= NEAR_TIE_ROUNDS && class_regions.len() < MAX_TIED_REGIONS {
-        let joins = |near: &&RegionClass| {
-            mass < MIN_CLASS_MASS || near.mass >= MIN_TIED_MASS && given.differ_in_prior_only(class, near)
-        };
-        let Some(next) = near.iter().position(joins) else {
-            break;
-        };
-        let next = near.remove(next);
-        mass += next.mass;
-        class_regions.extend(given.regions_of(next));
-    }
-    let named_together: Vec<Region> = named
-        .iter()
-        .filter(|named| named.iter().any(|region| class_regions.contains(region)))
-        .flatten()
-        .copied()
-        .collect();
-    for other in &given.classes {
-        let regions = given.regions_of(other);
-        let is_kept = !other.contains_healthy
-            && other.mass >= MIN_KEPT_MASS
-            && regions.iter().any(|region| named_together.contains(region))
-            && !regions.iter().any(|region| class_regions.contains(region));
-        if is_kept && class_regions.len() < MAX_TIED_REGIONS {
-            mass += other.mass;
-            near.retain(|near| near.members != other.members);
-            class_regions.extend(regions);
-        }
-    }
     // Failures that this region explains and the other regions do not.
     let mut union = others.to_vec();
     union.push(head);
@@ -346,6 +320,8 @@ fn finding(
         .into_iter()
         .flat_map(|class| given.regions_of(class))
         .collect();
+    let first_failure = first_failure(&client_rounds).unwrap_or(start);
+    let last_failure = client_rounds.last().map_or(start, |(round, _)| *round);
     let p = |region: Region| {
         let scored = given.scored.iter().find(|scored| scored.region == region);
         scored.map_or(0.0, |scored| scored.probability)
@@ -366,8 +342,9 @@ fn finding(
         probability: mass.min(1.0),
         is_verdict,
         failing_clients: clients,
-        first_failure: first_failure(&client_rounds).unwrap_or(start),
-        last_failure: client_rounds.last().map_or(start, |(round, _)| *round),
+        first_failure,
+        last_failure,
         crossing: crossing_probes(problem, head),
+        failing_share: failing_share(&client_rounds, (first_failure, last_failure), probing.len()),
     })
 }

@@ -119,7 +119,7 @@ impl JudgementUnit {
         }
         // Only the answers of a host show the way from its entry to its origins.
         if matches!(self.without_latency(), Self::Target(_)) && !paths.origin_pods.is_empty() {
-            kinds.insert(RegionKind::Link);
+            kinds.extend([RegionKind::Link, RegionKind::NodeLink]);
         }
         if paths.zone_set().len() < 2 {
             kinds.remove(&Zone);

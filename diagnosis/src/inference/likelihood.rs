@@ -383,3 +383,6 @@ impl Likelihood {
         (mean1, mean0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ pub(crate) mod prior;
 pub(crate) mod recovery;
 pub(crate) mod sequential_tests;
 pub(crate) mod subject_pool;
+mod tied_regions;
 mod union_shares;
 pub(crate) mod window;
 

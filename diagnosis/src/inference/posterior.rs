@@ -81,14 +81,51 @@ impl Posterior {
     /// Reports whether the evidence for the best regions of two classes is within a factor of 2, so that only their priors
     /// distinguish them.
     pub(crate) fn differ_in_prior_only(&self, a: &RegionClass, b: &RegionClass) -> bool {
+        self.ln_evidence_ratio(a, b)
+            .is_some_and(|ratio| ratio.abs() < core::f64::consts::LN_2)
+    }
+
+    /// Returns the classes of the regions that contain every endpoint, if `regions` are several tied endpoints, unless the
+    /// evidence is at least 100 times likelier under `tied`.
+    ///
+    /// Evidence that does not separate the endpoints decides only between one that fails always and all that fail seldom, and
+    /// nothing but the prior of the failure rate does that.
+    pub(crate) fn classes_around_tied_endpoints(
+        &self,
+        tied: &RegionClass,
+        regions: &[Region],
+    ) -> Vec<&RegionClass> {
+        let endpoints = regions
+            .iter()
+            .filter(|region| matches!(region, Region::Backend(_)));
+        if endpoints.count() < 2 {
+            return Vec::new();
+        }
+        let contains_endpoints = |class: &RegionClass| {
+            let around = self.regions_of(class);
+            !class.contains_healthy
+                && !around.iter().any(|region| regions.contains(region))
+                && around
+                    .iter()
+                    .any(|region| matches!(region, Region::Target | Region::DnsAll))
+        };
+        self.classes
+            .iter()
+            .filter(|class| contains_endpoints(class))
+            .filter(|class| {
+                self.ln_evidence_ratio(tied, class)
+                    .is_some_and(|ratio| ratio < SEPARATION)
+            })
+            .collect()
+    }
+
+    /// Returns how much likelier the evidence is under the best region of one class than under that of another, in nats.
+    fn ln_evidence_ratio(&self, a: &RegionClass, b: &RegionClass) -> Option<f64> {
         let evidence = |class: &RegionClass| {
             let best = &self.scored[*class.members.first()?];
             Some(best.score() - best.ln_prior)
         };
-        let (Some(a), Some(b)) = (evidence(a), evidence(b)) else {
-            return false;
-        };
-        (a - b).abs() < core::f64::consts::LN_2
+        Some(evidence(a)? - evidence(b)?)
     }
 
     /// Returns the posterior probability of "no further fault" without the failure kinds.

@@ -73,9 +73,13 @@ fn members(kind: RegionKind, paths: &SubjectPaths, data: &ComparisonData) -> (Ve
         RegionKind::Client | RegionKind::ClientVip | RegionKind::DnsClient => paths.client_nodes().len(),
         _ => 0,
     };
-    if kind == RegionKind::Link && !paths.origin_pods.is_empty() {
+    if !paths.origin_pods.is_empty() {
         // The connections of the clients are judged at the address. Each link is as improbable as there.
-        return (paths.onward_links().into_iter().collect(), all);
+        match kind {
+            RegionKind::Link => return (paths.onward_links().into_iter().collect(), all),
+            RegionKind::NodeLink => return (paths.onward_node_links().into_iter().collect(), all),
+            _ => {}
+        }
     }
     if all <= MAX_LISTED_MEMBERS {
         let members = kind.members(paths);

@@ -60,7 +60,9 @@ use trial::TrialReader;
 ///     An unknown address may be cached from before the first round.
 /// 15. The TTL of a cache is known after a period of answers that is longer. A cause that fails seldom begins before its quiet rounds,
 ///     the evidence of other subjects counts for a suspected cause, and a subject that decides a tie opens no other incident.
-pub const ENGINE_VERSION: u32 = 15;
+/// 16. Tied endpoints are named together with the region of all of them, and endpoints that fail seldom once this has lasted. A host
+///     knows the links of the nodes of its entries and origins. A failed control that an open incident explains is no sign of a stall.
+pub const ENGINE_VERSION: u32 = 16;
 
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]

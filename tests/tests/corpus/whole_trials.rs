@@ -233,7 +233,10 @@ fn a_broken_client_breaks_what_the_entry_on_its_node_forwards() {
         .map(|verdict| verdict["class"].as_array().unwrap().len())
         .collect();
     classes.dedup();
-    assert_eq!(classes, [2, 1]);
+    assert!(
+        classes.is_sorted_by(|a, b| a > b) && classes.ends_with(&[1]),
+        "{classes:?}"
+    );
 }
 
 /// Stale rules of a node, an application and a client: where no rules were stale, those of the node seemed to explain its share of what
@@ -289,4 +292,39 @@ fn a_cause_that_fails_seldom_begins_before_its_quiet_rounds() {
 #[test]
 fn a_subject_that_decides_a_tie_opens_no_other_incident() {
     assert_names_faults_only(&judged_with_requests("soft-long", 3, 13));
+}
+
+/// An application that fails seldom, and all resolver Pods that lose a few questions: one endpoint of three that always fails fits what
+/// their clients see as well, and the three were named without "all of them".
+#[test]
+fn tied_endpoints_are_named_together_with_all_of_them() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 5, 29));
+    assert_names_faults_only(&judged_with_requests("soft-long", 4, 31));
+}
+
+/// An application fails 9 % of its requests, which lies between two rates of the coarse grid.
+#[test]
+fn a_rate_between_two_points_of_a_grid_is_not_one_endpoint_of_several() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 4, 53));
+}
+
+/// A client loses a few packets, and an entry runs on its node: to a host, the entry or all origins failed.
+#[test]
+fn a_host_knows_the_links_of_the_nodes_of_its_entries() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 5, 1));
+}
+
+/// A node with an origin loses a few packets. Its hosts had three times their share of accidents, and all of the origins were named
+/// until the network named the node 20 s later, or until the results of the next 30 s showed the node.
+#[test]
+fn endpoints_that_fail_seldom_are_named_once_this_has_lasted() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 5, 48));
+    assert_names_faults_only(&judged_with_requests("soft-long", 5, 0));
+}
+
+/// A node loses 19 % of its packets. Failed echoes shared one vote with what failed beside them, so that names failed at twice the rate
+/// of the echoes, and a resolver Pod on another node was named for the difference.
+#[test]
+fn a_failed_control_of_a_named_node_is_no_sign_of_a_stall() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 4, 36));
 }

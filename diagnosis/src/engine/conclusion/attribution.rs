@@ -124,7 +124,11 @@ impl Engine {
         }
         let is_host = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
         let mut pending: BTreeMap<Region, Suspicion> = BTreeMap::new();
-        for (other, regions) in &self.judgement.pending {
+        // A subject that suspects the finding's region as well agrees with it.
+        let disagrees = |(_, regions): &(&JudgementUnit, &BTreeMap<Region, Suspicion>)| {
+            !regions.contains_key(&finding.region)
+        };
+        for (other, regions) in self.judgement.pending.iter().filter(disagrees) {
             let is_judged_before = other.judgement_order() < unit.judgement_order();
             let is_host_beside = other != unit && is_host(other) && is_host(unit);
             for (region, suspicion) in regions {

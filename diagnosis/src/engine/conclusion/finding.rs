@@ -68,6 +68,13 @@ impl Engine {
             );
             return wait(sentence, false);
         }
+        if self.is_too_new(unit, finding, at) {
+            let sentence = format!(
+                "{}; few probes fail, so it is named once this has lasted",
+                finding.region.describe(&self.registry).description()
+            );
+            return wait(sentence, false);
+        }
         let verdict = {
             let mut context = self.verdict_context(unit, judgement, finding, facts);
             context.requested_probes = inquiry.requested_probes(self, judgement, finding);
