@@ -217,12 +217,8 @@ impl SubjectPaths {
 
     /// Returns the nodes of these links, each with all of its connections to other nodes.
     pub(crate) fn onward_node_links(&self) -> BTreeSet<Region> {
-        let links = self.onward_links().into_iter();
-        let nodes = links.filter_map(|link| match link {
-            Region::Link(a, b) => Some([a, b]),
-            _ => None,
-        });
-        nodes.flatten().map(Region::NodeLink).collect()
+        let nodes = self.onward_links().into_iter().flat_map(Region::nodes).flatten();
+        nodes.map(Region::NodeLink).collect()
     }
 
     /// Reports whether a Pod that answers questions runs on a node.
