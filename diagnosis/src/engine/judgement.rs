@@ -144,6 +144,10 @@ impl Engine {
         self.judgement.tentative_causes.remove(unit);
         self.judgement.unexplained.remove(unit);
         self.judgement.pending.remove(unit);
+        if let Some(state) = self.judgement.units.get_mut(unit) {
+            state.held_since = None;
+            state.seldom_since = None;
+        }
         self.outstanding_requests.drop_subject(unit);
         if matches!(unit, JudgementUnit::Dns) {
             self.judgement.questions = QuestionsPerLookup::default();

@@ -146,6 +146,13 @@ impl IncidentLog {
             .any(|t| t.is_open() && t.region == region && t.units.contains(unit))
     }
 
+    /// Reports whether an open incident of a subject names one of the regions, alone or together with others. Which region of a
+    /// tie comes first changes with the evidence.
+    pub(crate) fn names_any(&self, unit: &JudgementUnit, regions: &[Region]) -> bool {
+        let named = self.named_together(unit);
+        named.iter().flatten().any(|region| regions.contains(region))
+    }
+
     /// Reports whether an incident of a region is open in a scope.
     pub(crate) fn is_open_in(&self, scope: &Scope, region: Region) -> bool {
         let mut open = self.tracked.iter().filter(|t| t.is_open() && !t.units.is_empty());

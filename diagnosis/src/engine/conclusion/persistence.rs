@@ -27,7 +27,7 @@ impl Engine {
         finding: &ExplainedRegion,
         at: EventTime,
     ) -> bool {
-        let is_open = self.incidents.is_open(unit, finding.region);
+        let is_open = self.incidents.names_any(unit, &finding.class);
         let Some(state) = self.judgement.units.get_mut(unit) else {
             return false;
         };

@@ -69,3 +69,32 @@ fn a_few_failures_in_two_rounds_are_no_lasting_loss() {
     let view = partial_loss(&mut mesh, QUIET_ROUNDS + 2..QUIET_ROUNDS + 40, host, 0.001).unwrap();
     assert_eq!(view.incidents, []);
 }
+
+/// Reports whether a subject waits to be named until its few failures have lasted.
+fn waits_to_last(view: &View) -> bool {
+    let mut sentences = view.investigations.iter().map(|i| &i.sentence);
+    sentences.any(|sentence| sentence.ends_with("few probes fail, so it is named once this has lasted"))
+}
+
+/// Two of three ingress Pods fail 15 % of the requests for a host. Connections on a node are named together with the target, and later
+/// the target comes first.
+#[test]
+fn a_seldom_fault_of_an_open_incident_does_not_wait_to_be_named() {
+    let host = "http://h3.example.test/";
+    let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 4, "Cluster"));
+    let mut waited_with_incident = Vec::new();
+    for round in 0..QUIET_ROUNDS + 20 {
+        let fault = |probe: &Probe| {
+            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60 ^ 4 << 50;
+            let is_broken = matches!(probe.entry.as_deref(), Some("ingress-1" | "ingress-2"));
+            let is_faulty = round >= QUIET_ROUNDS && probe.target == host && is_broken;
+            let share = if is_faulty { 0.15 } else { 0.001 };
+            SplitMix::new(seed).happens(share).then_some(("check", "status"))
+        };
+        let view = mesh.round(round, &fault);
+        if waits_to_last(&view) && !view.incidents.is_empty() {
+            waited_with_incident.push(round);
+        }
+    }
+    assert_eq!(waited_with_incident, Vec::<i64>::new());
+}
