@@ -146,10 +146,12 @@ impl Engine {
             return ClientsWithoutStalls::Lasting(BTreeSet::new());
         };
         let lasting = self.evidence.stalls.add_round(round, controls);
-        let causes = self.incidents.open_causes();
-        let named = causes.iter().flat_map(|cause| &cause.possible_regions);
+        // Echoes explain a failed echo. A cause that another subject named may be refuted by them, and would be supported by the weight
+        // that it gives to them.
+        let named = self.incidents.named_together(&JudgementUnit::Mesh);
         let named: Vec<Region> = named
-            .copied()
+            .into_iter()
+            .flatten()
             .filter(|region| region.is_between_nodes())
             .collect();
         if named.is_empty() {

@@ -193,13 +193,16 @@ pub(crate) fn judge(
         } else {
             Some(problem.posterior_given(&others, l))
         };
+        // A further fault needs as much evidence as the only one.
+        let p_unneeded = given.as_ref().map_or(0.0, |given| given.p_no_further_fault);
+        let is_certain = doubt.permits_verdict(p_healthy.max(p_unneeded));
         let given = given.as_ref().unwrap_or(&posterior);
         findings.extend(finding(
             &problem,
             given,
             *region,
             (&others, named),
-            doubt.permits_verdict(p_healthy).then_some(min_mass),
+            is_certain.then_some(min_mass),
             seen,
             case.start,
             failing,

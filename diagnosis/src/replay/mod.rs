@@ -62,7 +62,8 @@ use trial::TrialReader;
 ///     the evidence of other subjects counts for a suspected cause, and a subject that decides a tie opens no other incident.
 /// 16. Tied endpoints are named together with the region of all of them, and endpoints that fail seldom once this has lasted. A host
 ///     knows the links of the nodes of its entries and origins. A failed control that an open incident explains is no sign of a stall.
-/// 17. An open incident that names a region of a tie names the tie, and a subject that recovers forgets since when it has waited.
+/// 17. An open incident that names a region of a tie names the tie, a subject that recovers forgets since when it has waited, only a
+///     cause that echoes show explains a failed echo, and a further fault needs as much evidence as the only one.
 pub const ENGINE_VERSION: u32 = 17;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

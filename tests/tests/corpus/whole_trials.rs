@@ -325,3 +325,17 @@ fn endpoints_that_fail_seldom_are_named_once_this_has_lasted() {
 fn a_failed_control_of_a_named_node_is_no_sign_of_a_stall() {
     assert_names_faults_only(&judged_with_requests("soft-long", 4, 36));
 }
+
+/// A Pod, and a link of its node. The Pod and its node were named together; that explained the failed echo of the link, which then counted
+/// as more than a stall, and the node was named alone.
+#[test]
+fn a_cause_that_no_echo_shows_explains_no_failed_echo() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 1, 47));
+}
+
+/// A lossy node, and a few accidents on one node: "connections on one node" was named beside the node with a probability of 0.95, although
+/// the only fault of a subject needs 0.99.
+#[test]
+fn a_further_fault_needs_as_much_evidence_as_the_only_one() {
+    assert_names_faults_only(&judged_with_requests("soft-long", 2, 12));
+}

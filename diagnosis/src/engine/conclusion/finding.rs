@@ -62,7 +62,7 @@ impl Engine {
         }
         if let Some(cause) = self.pending_explanation(unit, judgement, finding, at) {
             let sentence = format!(
-                "{}; but {} would explain it and is under investigation",
+                "failing, likeliest so far: {}; but {} would explain it and is under investigation",
                 finding.region.describe(&self.registry).description(),
                 cause.describe(&self.registry).description()
             );
@@ -70,7 +70,7 @@ impl Engine {
         }
         if self.is_too_new(unit, finding, at) {
             let sentence = format!(
-                "{}; few probes fail, so it is named once this has lasted",
+                "a few probes fail, likeliest so far: {}; it is named if this lasts",
                 finding.region.describe(&self.registry).description()
             );
             return wait(sentence, false);

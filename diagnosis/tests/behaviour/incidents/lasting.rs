@@ -73,7 +73,7 @@ fn a_few_failures_in_two_rounds_are_no_lasting_loss() {
 /// Reports whether a subject waits to be named until its few failures have lasted.
 fn waits_to_last(view: &View) -> bool {
     let mut sentences = view.investigations.iter().map(|i| &i.sentence);
-    sentences.any(|sentence| sentence.ends_with("few probes fail, so it is named once this has lasted"))
+    sentences.any(|sentence| sentence.ends_with("it is named if this lasts"))
 }
 
 /// Two of three ingress Pods fail 15 % of the requests for a host. Connections on a node are named together with the target, and later
