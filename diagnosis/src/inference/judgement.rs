@@ -135,8 +135,8 @@ pub(crate) struct Judgement {
 const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
-/// The same where known causes explain a part of the failures: what they entail is known in part only.
-const MIN_CLASS_MASS_BESIDE_KNOWN: f64 = 0.99;
+/// The same where named causes explain a part of the failures: what they entail is known in part only.
+const MIN_CLASS_MASS_BESIDE_NAMED: f64 = 0.99;
 const MIN_ROUNDS: usize = 2;
 pub(super) const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
@@ -177,11 +177,7 @@ pub(crate) fn judge(
     let known = explaining.into_iter().nth(best)?;
     let problem = case.comparison();
     let regions = problem.search_explanation((&known, named_by_any), &posterior, l);
-    let min_mass = if known.is_empty() {
-        MIN_CLASS_MASS
-    } else {
-        MIN_CLASS_MASS_BESIDE_KNOWN
-    };
+    let is_named = |region: &Region| named_by_any.contains(region);
     let seen: usize = rounds.iter().filter(|round| **round >= case.onset()).count();
     let mut findings = Vec::new();
     for (i, region) in regions.iter().enumerate() {
@@ -196,6 +192,12 @@ pub(crate) fn judge(
         // A further fault needs as much evidence as the only one.
         let p_unneeded = given.as_ref().map_or(0.0, |given| given.p_no_further_fault);
         let is_certain = doubt.permits_verdict(p_healthy.max(p_unneeded));
+        let is_beside_named = !known.is_empty() || !is_named(region) && beside.iter().any(is_named);
+        let min_mass = if is_beside_named {
+            MIN_CLASS_MASS_BESIDE_NAMED
+        } else {
+            MIN_CLASS_MASS
+        };
         let given = given.as_ref().unwrap_or(&posterior);
         findings.extend(finding(
             &problem,

@@ -333,9 +333,9 @@ fn a_cause_that_no_echo_shows_explains_no_failed_echo() {
     assert_names_faults_only(&judged_with_requests("three-faults-12", 1, 47));
 }
 
-/// A lossy node, and a few accidents on one node: "connections on one node" was named beside the node with a probability of 0.95, although
-/// the only fault of a subject needs 0.99.
+/// A lossy node, and a few accidents on one node: two minutes after the address had named the node, it named "connections on one node"
+/// beside it with a probability of 0.95. Beside a node that another subject had named, that takes 0.99.
 #[test]
-fn a_further_fault_needs_as_much_evidence_as_the_only_one() {
+fn a_further_fault_beside_a_named_one_needs_the_same_evidence_whichever_subject_named_it() {
     assert_names_faults_only(&judged_with_requests("soft-long", 2, 12));
 }
