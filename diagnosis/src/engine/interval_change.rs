@@ -29,6 +29,7 @@ impl Engine {
             state.detectors.clear();
             state.healthy_rounds.clear();
             state.evidence_floor = None;
+            state.doubtful_since = None;
         }
         self.judgement.investigating.clear();
         self.judgement.tentative_causes.clear();

@@ -146,7 +146,7 @@ impl Engine {
         self.judgement.pending.remove(unit);
         if let Some(state) = self.judgement.units.get_mut(unit) {
             state.held_since = None;
-            state.seldom_since = None;
+            state.doubtful_since = None;
         }
         self.outstanding_requests.drop_subject(unit);
         if matches!(unit, JudgementUnit::Dns) {

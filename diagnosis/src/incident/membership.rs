@@ -44,8 +44,9 @@ impl TrackedIncident {
         self.is_standing()
             && !self.units.is_empty()
             && lead != unit
-            // The network is nearer to the cause than any other subject, whichever subject showed that it fails.
-            && (lead.depth() <= unit.depth() || self.region.is_between_nodes())
+            // The network is nearer to the cause than any other subject, whichever subject showed that it fails. Which region of
+            // a tie comes first changes with the evidence, and what it has explained before does not.
+            && (lead.depth() <= unit.depth() || self.region.is_between_nodes() || self.units.contains(unit))
             && (is_shared(self.region)
                 || !self.failing_endpoints.is_empty()
                 || self.region.is_of_front()
@@ -208,6 +209,80 @@ impl IncidentLog {
                     tracked.departure_reason = Some(format!("it is part of another incident: {headline}"));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        ids::{NameRegistry, NodeIx, PodIx},
+        incident::Report,
+    };
+
+    const REGIONS: [Region; 3] = [
+        Region::Client(NodeIx(0)),
+        Region::NodeLink(NodeIx(0)),
+        Region::Backend(PodIx(0)),
+    ];
+
+    /// A host's report that names regions together, in this order.
+    fn report(host: &TargetId, class: Vec<Region>) -> Report {
+        let region = json!({"region": "client", "members": ["n1"]});
+        let verdict = json!({
+            "subject": {"type": "target", "name": host}, "region": region, "class": [region], "probability": 1.0, "causes": [],
+            "sentence": "", "evidence": [], "locality": [], "ruled_out": [], "separating": [], "facts": [], "remedies": [],
+            "targets": [host],
+        });
+        Report {
+            scope: Scope::Target(host.clone()),
+            region: class[0],
+            class,
+            is_one_way: false,
+            failing_endpoints: BTreeSet::new(),
+            odds_over_next: 10.0,
+            failing_clients: BTreeSet::from([VantageIx(0)]),
+            crossing_counts: (6.0, 60.0),
+            since: EventTime(0),
+            before_start: false,
+            verdict: serde_json::from_value(verdict).unwrap(),
+        }
+    }
+
+    /// An entry and its node are named together. The front is reached without the entry.
+    #[test]
+    fn a_tie_explains_the_failures_of_its_members_whichever_of_its_regions_comes_first() {
+        let host: TargetId = "http://h0.example.test/".parse().unwrap();
+        let front: Front = "10.96.1.6:80".parse().unwrap();
+        let mut registry = NameRegistry::default();
+        registry.nodes.intern(&"n1".parse().unwrap());
+        registry.pods.intern(&"ingress/nginx-0".parse().unwrap());
+        let mut log = IncidentLog::default();
+        let unit = JudgementUnit::Target(host.clone());
+        let name = |log: &mut IncidentLog, round: i64, class: [Region; 3]| {
+            log.begin_round(Round(round));
+            let reports = vec![report(&host, class.to_vec())];
+            log.report(&unit, reports, EventTime(round * 5_000_000), &registry)
+        };
+        let [client, link, entry] = REGIONS;
+        let reported = name(&mut log, 10, [client, link, entry]);
+        let other = JudgementUnit::Front(front);
+        let subject = ExplainedSubject {
+            targets: Vec::new(),
+            failing_clients: BTreeSet::from([VantageIx(0)]),
+        };
+        log.attribute((&other, Some(front)), &[(client, subject)], &reported);
+        for round in 11..30 {
+            name(&mut log, round, [entry, client, link]);
+        }
+        let open: Vec<Region> = log.open_causes().iter().map(|cause| cause.region).collect();
+        assert_eq!(open, [entry]);
+        let known = log.known_causes(&other, Some(front));
+        for region in REGIONS {
+            assert!(known.contains_key(&region), "{region:?} of {known:?}");
         }
     }
 }

@@ -135,8 +135,9 @@ pub(crate) struct Judgement {
 const COUNTS_ONLY_FACTOR: f64 = 0.2;
 /// Conditions of a verdict, in addition to the limit of residual doubt.
 pub(crate) const MIN_CLASS_MASS: f64 = 0.9;
-/// The same where named causes explain a part of the failures: what they entail is known in part only.
-const MIN_CLASS_MASS_BESIDE_NAMED: f64 = 0.99;
+/// The same for a finding that is named at once, and where named causes explain a part of the failures: what they entail is known
+/// in part only.
+pub(crate) const CERTAIN_CLASS_MASS: f64 = 0.99;
 const MIN_ROUNDS: usize = 2;
 pub(super) const MIN_CLIENT_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
@@ -194,7 +195,7 @@ pub(crate) fn judge(
         let is_certain = doubt.permits_verdict(p_healthy.max(p_unneeded));
         let is_beside_named = !known.is_empty() || !is_named(region) && beside.iter().any(is_named);
         let min_mass = if is_beside_named {
-            MIN_CLASS_MASS_BESIDE_NAMED
+            CERTAIN_CLASS_MASS
         } else {
             MIN_CLASS_MASS
         };

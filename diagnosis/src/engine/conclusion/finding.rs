@@ -68,9 +68,9 @@ impl Engine {
             );
             return wait(sentence, false);
         }
-        if self.is_too_new(unit, finding, at) {
+        if self.is_too_new(unit, finding) {
             let sentence = format!(
-                "a few probes fail, likeliest so far: {}; it is named if this lasts",
+                "failing, likeliest so far: {}; it is named if this lasts",
                 finding.region.describe(&self.registry).description()
             );
             return wait(sentence, false);

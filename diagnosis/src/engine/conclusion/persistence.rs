@@ -1,63 +1,70 @@
-//! Faults that strike seldom are named once their evidence has lasted.
+//! Findings that are named once they have lasted.
 //!
-//! The evidence of a seldom fault grows slowly, and is looked at in every round: among many subjects and rounds, one of them has
-//! its share of accidents several times over and looks like a fault of its own endpoints. More results correct this, or show the
-//! cause elsewhere: a node that loses a few packets shows at each subject after a different time.
-
-use parallax_model::{EventTime, Micros};
+//! The evidence is looked at in every round and for many subjects. A seldom fault has a slow growth of evidence, and one of many
+//! subjects has its share of accidents several times over and looks like a fault of its own endpoints or of its address. More
+//! results correct this, or show the cause elsewhere: a node that loses a few packets shows at each subject after a different
+//! time. A finding with a doubt of one in ten is as often wrong, and a further round decides it: the evidence of a real cause
+//! grows, and subjects that are judged later in a round name what explains it.
 
 use crate::{
     engine::Engine,
-    inference::{judgement::ExplainedRegion, judgement_unit::JudgementUnit},
-    regions::Region,
+    inference::{
+        judgement::{CERTAIN_CLASS_MASS, ExplainedRegion},
+        judgement_unit::JudgementUnit,
+    },
 };
 
 /// Share of the probes across a region that fails, and of the rounds of its clients with a failure, below which the fault is seldom.
 /// The probes may be from before the fault began, and a client may select a broken endpoint of many in few of its rounds.
 const SELDOM: f64 = 0.25;
 /// Rounds for which a finding about a seldom fault must hold before it is named.
-const LASTING_ROUNDS: u64 = 6;
+const SELDOM_ROUNDS: i64 = 6;
+/// Rounds for which an uncertain finding must hold before it is named.
+const UNCERTAIN_ROUNDS: i64 = 1;
 
 impl Engine {
-    /// Reports whether a finding about endpoints that fail seldom has not held long enough to be named. A finding between the nodes has
-    /// no wider cause for which it could wait.
-    pub(super) fn is_too_new(
-        &mut self,
-        unit: &JudgementUnit,
-        finding: &ExplainedRegion,
-        at: EventTime,
-    ) -> bool {
-        let is_open = self.incidents.names_any(unit, &finding.class);
+    /// Reports whether a finding must hold for longer before it is named.
+    pub(super) fn is_too_new(&mut self, unit: &JudgementUnit, finding: &ExplainedRegion) -> bool {
+        let lasting = lasting_rounds(unit, finding);
+        if lasting == 0 || self.incidents.names_any(unit, &finding.class) {
+            return false;
+        }
+        let round = self.incidents.round();
         let Some(state) = self.judgement.units.get_mut(unit) else {
             return false;
         };
-        if is_open || !fails_seldom(finding) {
-            return false;
-        }
-        let since = *state.seldom_since.get_or_insert(at);
-        at - since < Micros(LASTING_ROUNDS * self.settings.interval.0)
+        let since = *state.doubtful_since.get_or_insert(round);
+        round.0 - since.0 < lasting
     }
 
-    /// Forgets since when a subject has had a finding about endpoints that fail seldom, if it has none.
-    pub(super) fn forget_seldom<'a>(
+    /// Forgets since when a subject has had a finding that must hold for longer, if it has none.
+    pub(super) fn forget_doubtful<'a>(
         &mut self,
         unit: &JudgementUnit,
         mut named: impl Iterator<Item = &'a ExplainedRegion>,
     ) {
-        if !named.any(fails_seldom)
+        if !named.any(|finding| lasting_rounds(unit, finding) > 0)
             && let Some(state) = self.judgement.units.get_mut(unit)
         {
-            state.seldom_since = None;
+            state.doubtful_since = None;
         }
     }
 }
 
-/// Reports whether a finding is about endpoints, and a small share of the probes across them fails.
+/// Returns for how many rounds a finding must hold before it is named. No other subject explains an uncertain finding of the only one.
+fn lasting_rounds(unit: &JudgementUnit, finding: &ExplainedRegion) -> i64 {
+    if fails_seldom(finding) {
+        SELDOM_ROUNDS
+    } else if finding.probability < CERTAIN_CLASS_MASS && !matches!(unit, JudgementUnit::SingleTarget(_)) {
+        UNCERTAIN_ROUNDS
+    } else {
+        0
+    }
+}
+
+/// Reports whether a small share of the probes across a finding's region fails. A finding between the nodes has no wider cause for
+/// which it could wait.
 fn fails_seldom(finding: &ExplainedRegion) -> bool {
     let (failures, all) = finding.crossing;
-    let is_of_endpoints = matches!(
-        finding.region,
-        Region::Backend(_) | Region::Target | Region::DnsAll
-    );
-    is_of_endpoints && failures < SELDOM * all && finding.failing_share < SELDOM
+    !finding.region.is_between_nodes() && failures < SELDOM * all && finding.failing_share < SELDOM
 }

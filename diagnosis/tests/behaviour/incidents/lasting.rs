@@ -76,6 +76,63 @@ fn waits_to_last(view: &View) -> bool {
     sentences.any(|sentence| sentence.ends_with("it is named if this lasts"))
 }
 
+/// The address of the host loses 10 % of the connections, and the endpoints behind it answer.
+#[test]
+fn an_address_that_fails_seldom_is_named_once_that_has_lasted() {
+    let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 1, "Cluster"));
+    let mut waited = Vec::new();
+    let mut named = None;
+    for round in 0..QUIET_ROUNDS + 60 {
+        let fault = |probe: &Probe| {
+            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60 ^ 4 << 50;
+            let is_faulty = round >= QUIET_ROUNDS && probe.front.as_deref() == Some("203.0.113.10:80");
+            let share = if is_faulty { 0.1 } else { 0.001 };
+            SplitMix::new(seed)
+                .happens(share)
+                .then_some(("connect", "timeout"))
+        };
+        let view = mesh.round(round, &fault);
+        if waits_to_last(&view) {
+            waited.push(round);
+        }
+        if let Some(incident) = view.incidents.first() {
+            named = Some((round, incident.verdict.region.to_string()));
+            break;
+        }
+    }
+    let (round, region) = named.unwrap();
+    assert_eq!(region, "vip");
+    assert!(waited.len() >= 6, "{waited:?}, named in round {round}");
+}
+
+/// The address of a host fails at different rates. With the same evidence, another cause is as likely as one in ten.
+#[test]
+fn a_finding_that_is_uncertain_is_named_once_a_further_round_confirms_it() {
+    let mut waited_before_naming = Vec::new();
+    for seed in 0..12 {
+        let mut mesh = SimulatedMesh::new(cluster(6, &[1, 2, 3], 1, "Cluster"));
+        let mut waited = false;
+        for round in 0..40 {
+            let fault = |probe: &Probe| {
+                let is_faulty = round >= 20 && probe.front.as_deref() == Some("203.0.113.10:80");
+                let share = if is_faulty { 0.45 } else { 0.001 };
+                SplitMix::new(probe.at_us.unsigned_abs() ^ seed << 50)
+                    .happens(share)
+                    .then_some(("connect", "timeout"))
+            };
+            let view = mesh.round(round, &fault);
+            if let Some(incident) = view.incidents.first() {
+                let is_certain = incident.verdict.probability.get() >= 0.99;
+                assert!(waited || is_certain, "seed {seed}, round {round}: {incident:?}");
+                waited_before_naming.push(waited);
+                break;
+            }
+            waited = waits_to_last(&view);
+        }
+    }
+    assert!(waited_before_naming.contains(&true) && waited_before_naming.contains(&false));
+}
+
 /// Two of three ingress Pods fail 15 % of the requests for a host. Connections on a node are named together with the target, and later
 /// the target comes first.
 #[test]
