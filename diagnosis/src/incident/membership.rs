@@ -44,9 +44,8 @@ impl TrackedIncident {
         self.is_standing()
             && !self.units.is_empty()
             && lead != unit
-            // The network is nearer to the cause than any other subject, whichever subject showed that it fails. Which region of
-            // a tie comes first changes with the evidence, and what it has explained before does not.
-            && (lead.depth() <= unit.depth() || self.region.is_between_nodes() || self.units.contains(unit))
+            // The network is nearer to the cause than any other subject, whichever subject showed that it fails.
+            && (lead.depth() <= unit.depth() || self.region.is_between_nodes())
             && (is_shared(self.region)
                 || !self.failing_endpoints.is_empty()
                 || self.region.is_of_front()
@@ -64,6 +63,22 @@ impl TrackedIncident {
             .chain(self.region.directions().into_iter().flatten())
             .filter(|region| is_shared(*region) || region.is_of_front())
             .chain(self.failing_endpoints.iter().copied().map(Region::Backend))
+    }
+
+    /// Reports whether members nearer to the cause than a subject have failures that the incident explains, and that regions which the
+    /// subject reports do not. They show which region of a tie fails, even if the subject's own results do not.
+    pub(super) fn leaves_members_unexplained(&self, unit: &JudgementUnit, class: &[Region]) -> bool {
+        let members = self
+            .explanations
+            .iter()
+            .filter(|(member, _)| self.units.contains(*member));
+        let nearer = members.filter(|(member, _)| member.depth() < unit.depth());
+        let explains = |region: Region, failing: Region| {
+            region.covers(failing, |_| None) || failing.covers(region, |_| None)
+        };
+        nearer.map(|(_, failing)| *failing).any(|failing| {
+            self.class.contains(&failing) && !class.iter().any(|region| explains(*region, failing))
+        })
     }
 
     fn may_be_about(&self, region: Region) -> bool {
@@ -157,14 +172,18 @@ impl IncidentLog {
             if !tracked.is_cause_for(unit, front) {
                 continue;
             }
-            if let Some((_, subject)) = explained.iter().find(|(region, _)| tracked.may_be_about(*region)) {
+            if let Some((region, subject)) =
+                explained.iter().find(|(region, _)| tracked.may_be_about(*region))
+            {
                 tracked.units.insert(unit.clone());
+                tracked.explanations.insert(unit.clone(), *region);
                 tracked.add_members(
                     subject.failing_clients.iter().copied(),
                     subject.targets.iter().cloned(),
                 );
             } else if tracked.scope != Scope::Withdrawn && !reported.contains(&tracked.incident.id) {
                 tracked.units.remove(unit);
+                tracked.explanations.remove(unit);
             }
         }
     }
@@ -252,9 +271,10 @@ mod tests {
         }
     }
 
-    /// An entry and its node are named together. The front is reached without the entry.
+    /// A host names its entry and the entry's node together, and later the entry alone. An address that is reached without the entry
+    /// fails for clients on the node.
     #[test]
-    fn a_tie_explains_the_failures_of_its_members_whichever_of_its_regions_comes_first() {
+    fn members_keep_the_region_of_a_tie_that_explains_their_failures() {
         let host: TargetId = "http://h0.example.test/".parse().unwrap();
         let front: Front = "10.96.1.6:80".parse().unwrap();
         let mut registry = NameRegistry::default();
@@ -262,27 +282,31 @@ mod tests {
         registry.pods.intern(&"ingress/nginx-0".parse().unwrap());
         let mut log = IncidentLog::default();
         let unit = JudgementUnit::Target(host.clone());
-        let name = |log: &mut IncidentLog, round: i64, class: [Region; 3]| {
-            log.begin_round(Round(round));
-            let reports = vec![report(&host, class.to_vec())];
-            log.report(&unit, reports, EventTime(round * 5_000_000), &registry)
-        };
-        let [client, link, entry] = REGIONS;
-        let reported = name(&mut log, 10, [client, link, entry]);
         let other = JudgementUnit::Front(front);
+        let [client, link, entry] = REGIONS;
+        let name = |log: &mut IncidentLog, rounds: std::ops::Range<i64>, class: &[Region]| {
+            for round in rounds {
+                log.begin_round(Round(round));
+                let reports = vec![report(&host, class.to_vec())];
+                log.report(&unit, reports, EventTime(round * 5_000_000), &registry);
+            }
+            log.open_causes()
+                .iter()
+                .map(|cause| cause.region)
+                .collect::<Vec<_>>()
+        };
+        name(&mut log, 10..11, &[client, link, entry]);
         let subject = ExplainedSubject {
             targets: Vec::new(),
             failing_clients: BTreeSet::from([VantageIx(0)]),
         };
-        log.attribute((&other, Some(front)), &[(client, subject)], &reported);
-        for round in 11..30 {
-            name(&mut log, round, [entry, client, link]);
-        }
-        let open: Vec<Region> = log.open_causes().iter().map(|cause| cause.region).collect();
-        assert_eq!(open, [entry]);
+        log.attribute((&other, Some(front)), &[(client, subject)], &BTreeSet::new());
+        assert_eq!(name(&mut log, 11..40, &[entry, client, link]), [client]);
+        assert_eq!(name(&mut log, 40..60, &[entry]), [client]);
         let known = log.known_causes(&other, Some(front));
-        for region in REGIONS {
-            assert!(known.contains_key(&region), "{region:?} of {known:?}");
-        }
+        assert!(known.contains_key(&link), "{known:?}");
+        // Nothing of the address fails any more.
+        log.attribute((&other, Some(front)), &[], &BTreeSet::new());
+        assert_eq!(name(&mut log, 60..80, &[entry]), [entry]);
     }
 }

@@ -166,6 +166,7 @@ impl TrackedIncident {
             failing_endpoints: endpoints.iter().map(|pod| world.pods.intern(pod)).collect(),
             lead_unit: lead,
             units,
+            explanations: BTreeMap::new(),
             current_round: IncidentRound::default(),
             departure_reason: None,
             published_fronts: published,

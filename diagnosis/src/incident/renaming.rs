@@ -94,6 +94,9 @@ impl TrackedIncident {
         if self.lead_unit != *unit && (withdrawn || !more) {
             return;
         }
+        if self.leaves_members_unexplained(unit, &report.class) {
+            return;
+        }
         let reports = self.renaming.count_region(report.region, self.region);
         let necessary = self.renaming.necessary_reports();
         let is_transient = report.region != self.region && reports < necessary;
@@ -110,8 +113,8 @@ impl TrackedIncident {
         // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         let is_near = report.region != self.region
             && report.class.contains(&self.region)
-            && (report.odds_over_next < RENAME_ODDS || is_transient)
-            && reports < RENAME_REPORTS;
+            && ((report.odds_over_next < RENAME_ODDS || is_transient) && reports < RENAME_REPORTS
+                || self.leaves_members_unexplained(unit, &[report.region]));
         let mut added = report.class.iter().filter(|region| !self.class.contains(region));
         let is_wider = report.region == self.region
             && report.class.len() > self.class.len()

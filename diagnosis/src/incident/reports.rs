@@ -1,6 +1,6 @@
 //! From the named findings of a subject to incidents: which one a finding belongs to, or a new one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, hash};
 
@@ -158,6 +158,7 @@ impl IncidentLog {
             failing_endpoints: report.failing_endpoints,
             lead_unit: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
+            explanations: BTreeMap::new(),
             recovery,
             failing_clients,
             current_round: IncidentRound::default(),

@@ -41,6 +41,8 @@ pub(crate) struct TrackedIncident {
     /// The subject whose evidence is shown.
     pub(super) lead_unit: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
+    /// The regions that explain the failures of members that did not name it.
+    pub(super) explanations: BTreeMap<JudgementUnit, Region>,
     /// Recovery over all clients together.
     pub(super) recovery: RecoveryProgress,
     /// The clients that failed.
