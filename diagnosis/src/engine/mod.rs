@@ -81,6 +81,8 @@ pub(crate) struct JudgementRules {
     pub(crate) outcome_split: OutcomeSplit,
     /// A subject that never worked opens no incident.
     pub(crate) require_prior_success: bool,
+    /// A second round confirms an uncertain finding before it is named.
+    pub(crate) confirm_uncertain: bool,
     /// The Service implementation is known and is not kube-proxy.
     pub(crate) non_kube_proxy: bool,
     /// A client keeps its endpoint (`sessionAffinity: ClientIP`).
@@ -92,6 +94,7 @@ impl Default for JudgementRules {
         Self {
             outcome_split: OutcomeSplit::PerPhase,
             require_prior_success: true,
+            confirm_uncertain: true,
             non_kube_proxy: false,
             client_ip_affinity: false,
         }
@@ -127,11 +130,13 @@ impl Engine {
         Self::with_rules(settings, topology, JudgementRules::default())
     }
 
-    /// Creates an engine for an on-demand run, which also names causes of subjects that never worked.
+    /// Creates an engine for an on-demand run, which also names causes of subjects that never worked, and ends before a further
+    /// round could confirm a finding.
     #[must_use]
     pub fn on_demand(settings: Settings, topology: Arc<Topology>) -> Self {
         let rules = JudgementRules {
             require_prior_success: false,
+            confirm_uncertain: false,
             ..JudgementRules::default()
         };
         Self::with_rules(settings, topology, rules)

@@ -25,7 +25,7 @@ const UNCERTAIN_ROUNDS: i64 = 1;
 impl Engine {
     /// Reports whether a finding must hold for longer before it is named.
     pub(super) fn is_too_new(&mut self, unit: &JudgementUnit, finding: &ExplainedRegion) -> bool {
-        let lasting = lasting_rounds(unit, finding);
+        let lasting = self.lasting_rounds(finding);
         if lasting == 0 || self.incidents.names_any(unit, &finding.class) {
             return false;
         }
@@ -43,22 +43,22 @@ impl Engine {
         unit: &JudgementUnit,
         mut named: impl Iterator<Item = &'a ExplainedRegion>,
     ) {
-        if !named.any(|finding| lasting_rounds(unit, finding) > 0)
+        if !named.any(|finding| self.lasting_rounds(finding) > 0)
             && let Some(state) = self.judgement.units.get_mut(unit)
         {
             state.doubtful_since = None;
         }
     }
-}
 
-/// Returns for how many rounds a finding must hold before it is named. No other subject explains an uncertain finding of the only one.
-fn lasting_rounds(unit: &JudgementUnit, finding: &ExplainedRegion) -> i64 {
-    if fails_seldom(finding) {
-        SELDOM_ROUNDS
-    } else if finding.probability < CERTAIN_CLASS_MASS && !matches!(unit, JudgementUnit::SingleTarget(_)) {
-        UNCERTAIN_ROUNDS
-    } else {
-        0
+    /// Returns for how many rounds a finding must hold before it is named.
+    fn lasting_rounds(&self, finding: &ExplainedRegion) -> i64 {
+        if fails_seldom(finding) {
+            SELDOM_ROUNDS
+        } else if self.rules.confirm_uncertain && finding.probability < CERTAIN_CLASS_MASS {
+            UNCERTAIN_ROUNDS
+        } else {
+            0
+        }
     }
 }
 

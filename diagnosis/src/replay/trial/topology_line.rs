@@ -212,6 +212,8 @@ impl TopologyLine {
         JudgementRules {
             outcome_split: OutcomeSplit::PerChannel,
             require_prior_success: false,
+            // No other subject explains an uncertain finding of the only one.
+            confirm_uncertain: false,
             non_kube_proxy: self
                 .target
                 .proxy_mode
