@@ -81,8 +81,8 @@ pub(crate) struct JudgementRules {
     pub(crate) outcome_split: OutcomeSplit,
     /// A subject that never worked opens no incident.
     pub(crate) require_prior_success: bool,
-    /// A second round confirms an uncertain finding before it is named.
-    pub(crate) confirm_uncertain: bool,
+    /// Rounds for which an uncertain finding must hold before it is named.
+    pub(crate) confirming_rounds: i64,
     /// The Service implementation is known and is not kube-proxy.
     pub(crate) non_kube_proxy: bool,
     /// A client keeps its endpoint (`sessionAffinity: ClientIP`).
@@ -94,7 +94,7 @@ impl Default for JudgementRules {
         Self {
             outcome_split: OutcomeSplit::PerPhase,
             require_prior_success: true,
-            confirm_uncertain: true,
+            confirming_rounds: 1,
             non_kube_proxy: false,
             client_ip_affinity: false,
         }
@@ -136,7 +136,7 @@ impl Engine {
     pub fn on_demand(settings: Settings, topology: Arc<Topology>) -> Self {
         let rules = JudgementRules {
             require_prior_success: false,
-            confirm_uncertain: false,
+            confirming_rounds: 0,
             ..JudgementRules::default()
         };
         Self::with_rules(settings, topology, rules)

@@ -19,8 +19,6 @@ use crate::{
 const SELDOM: f64 = 0.25;
 /// Rounds for which a finding about a seldom fault must hold before it is named.
 const SELDOM_ROUNDS: i64 = 6;
-/// Rounds for which an uncertain finding must hold before it is named.
-const UNCERTAIN_ROUNDS: i64 = 1;
 
 impl Engine {
     /// Reports whether a finding must hold for longer before it is named.
@@ -54,8 +52,8 @@ impl Engine {
     fn lasting_rounds(&self, finding: &ExplainedRegion) -> i64 {
         if fails_seldom(finding) {
             SELDOM_ROUNDS
-        } else if self.rules.confirm_uncertain && finding.probability < CERTAIN_CLASS_MASS {
-            UNCERTAIN_ROUNDS
+        } else if finding.probability < CERTAIN_CLASS_MASS {
+            self.rules.confirming_rounds
         } else {
             0
         }

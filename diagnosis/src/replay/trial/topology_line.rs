@@ -213,7 +213,7 @@ impl TopologyLine {
             outcome_split: OutcomeSplit::PerChannel,
             require_prior_success: false,
             // No other subject explains an uncertain finding of the only one.
-            confirm_uncertain: false,
+            confirming_rounds: 0,
             non_kube_proxy: self
                 .target
                 .proxy_mode
