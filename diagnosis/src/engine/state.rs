@@ -260,7 +260,7 @@ pub(super) struct UnitState {
     pub(super) healthy_rounds: HealthyRounds,
     /// Since when a verdict waits for another subject.
     pub(super) held_since: Option<EventTime>,
-    /// Since when the subject has had a finding that must hold for longer before it is named.
+    /// The first round since which the subject has had a finding that must hold for longer before it is named.
     pub(super) doubtful_since: Option<Round>,
     pub(super) background: BackgroundRates,
     /// The same as of the last round in which nothing failed and no change was suspected: a fault that lasts is not its own

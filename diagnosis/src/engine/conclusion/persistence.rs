@@ -1,10 +1,11 @@
 //! Findings that are named once they have lasted.
 //!
-//! The evidence is looked at in every round and for many subjects. A seldom fault has a slow growth of evidence, and one of many
-//! subjects has its share of accidents several times over and looks like a fault of its own endpoints or of its address. More
-//! results correct this, or show the cause elsewhere: a node that loses a few packets shows at each subject after a different
-//! time. A finding with a doubt of one in ten is as often wrong, and a further round decides it: the evidence of a real cause
-//! grows, and subjects that are judged later in a round name what explains it.
+//! The evidence of a seldom fault grows slowly, and is looked at in every round: among many subjects and rounds, one of them has
+//! its share of accidents several times over and looks like a fault of its own endpoints or of its address. More results correct
+//! this, or show the cause elsewhere: a node that loses a few packets shows at each subject after a different time.
+//!
+//! A finding with a probability of nine in ten is wrong once in ten. A further round decides it: the evidence of a real cause
+//! grows, and a subject that is judged later in the round may name what explains it.
 
 use crate::{
     engine::Engine,
