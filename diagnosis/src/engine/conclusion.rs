@@ -3,6 +3,7 @@
 mod attribution;
 mod finding;
 mod investigation;
+mod pending_explanation;
 mod persistence;
 mod verdict_context;
 
@@ -26,9 +27,9 @@ use crate::{
     regions::Region,
     verdict::Subject,
 };
-pub(super) use attribution::Suspicion;
 use finding::WeighedFinding;
 pub(crate) use investigation::TentativeCause;
+pub(super) use pending_explanation::Suspicion;
 
 impl Engine {
     /// Turns a judgement into incidents or into an investigation.
@@ -69,7 +70,7 @@ impl Engine {
         if !is_over {
             self.attribute_to_incidents(unit, judgement, &reported);
         }
-        self.record_pending(unit, judgement, reported.is_empty());
+        self.record_pending(unit, judgement, reported.is_empty(), at);
         let sentence = match waiting {
             Some(sentence) => Some(sentence),
             None if judgement.unexplained && !self.has_ceased(unit, judgement) => {

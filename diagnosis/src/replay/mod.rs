@@ -64,7 +64,7 @@ use trial::TrialReader;
 ///     knows the links of the nodes of its entries and origins. A failed control that an open incident explains is no sign of a stall.
 /// 17. An open incident that names a region of a tie names the tie, a subject that recovers forgets since when it has waited, only a
 ///     cause that echoes show explains a failed echo, and a further fault needs as much evidence as the only one.
-pub const ENGINE_VERSION: u32 = 18;
+pub const ENGINE_VERSION: u32 = 19;
 
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]
