@@ -30,11 +30,11 @@ demo: cargo ## Boot a small cluster, break it and watch Parallax name the cause 
 	  exec target/debug/parallax-lab run $$run --listen $(LISTEN) $(if $(ONCE),--once)
 
 .PHONY: lab
-lab: cargo ## Run every incident of the lab, two at a time; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
+lab: cargo ## Run every incident of the lab, three at a time; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
 	@run=$$(tests/check-kernel --all $(ONLY)) && \
 	  $(build-lab) && \
 	  mkdir -p target/lab && \
-	  exec target/debug/parallax-lab run $$run --jobs 2 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
+	  exec target/debug/parallax-lab run $$run --jobs 3 --report target/lab/report.html $(foreach id,$(ONLY),--only $(id))
 
 .PHONY: lab-nightly
 lab-nightly: QUIET := quiet healthy i8-2-short

@@ -1,4 +1,4 @@
-//! Runs all incidents, one or two at a time, and reports the results.
+//! Runs all incidents, some of them at a time, and reports the results.
 
 mod html;
 
@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::Context;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
@@ -28,7 +29,7 @@ pub struct SuiteOptions {
     pub folder: PathBuf,
     /// Only incidents whose id starts with one of these; empty means all.
     pub only: Vec<String>,
-    /// Number of concurrent labs, 1 or 2: each uses one CPU.
+    /// Number of concurrent labs, at most three for every two CPUs: a lab waits for a third of its time.
     pub jobs: u8,
     /// Path of the HTML report.
     pub report: Option<PathBuf>,
@@ -81,11 +82,9 @@ impl SuiteOptions {
             reports: RefCell::default(),
             interrupted: RefCell::new(false),
         };
-        if self.jobs > 1 {
-            let (one, other) = tokio::join!(self.worker(&work), self.worker(&work));
-            one.and(other)?;
-        } else {
-            Box::pin(self.worker(&work)).await?;
+        let workers = (0..self.jobs).map(|_| self.worker(&work));
+        for worker in join_all(workers).await {
+            worker?;
         }
         let mut reports = work.reports.into_inner();
         reports.sort_by(|a, b| a.id.cmp(&b.id));

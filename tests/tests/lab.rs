@@ -314,7 +314,7 @@ async fn a_caching_resolver_goes_on_saying_that_a_name_does_not_exist() {
     .await;
 }
 
-/// The whole product: probers inside, the aggregator on the host. Some of the incidents, two at a time; `make lab` runs
+/// The whole product: probers inside, the aggregator on the host. Some of the incidents, three at a time; `make lab` runs
 /// all of them.
 #[test]
 fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() {
@@ -346,7 +346,7 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
     // A rare failure is understood by its recording only.
     let recordings = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-recordings");
     let output = std::process::Command::new(lab_binary())
-        .args(["run", "--all", "--jobs", "2", "--record"])
+        .args(["run", "--all", "--jobs", "3", "--record"])
         .arg(&recordings)
         .args(ids.iter().flat_map(|id| ["--only", id]))
         .output()

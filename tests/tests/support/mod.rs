@@ -38,12 +38,23 @@ pub(crate) fn skipped() -> bool {
     false
 }
 
-/// Runs one lab test at a time across all test processes, because each needs a CPU and a verdict has a deadline. The
-/// lock is released when the file is closed.
+/// Runs a lab test alone across all test processes, because its labs need every CPU and a verdict has a deadline, or because it
+/// compares the state of the machine. The lock is released when the file is closed.
 pub(crate) fn lock() -> File {
-    let file = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-turn")).unwrap();
+    let file = turn();
     file.lock().unwrap();
     file
+}
+
+/// Runs a lab test beside others of its kind: it has one lab and only sends packets.
+fn lock_shared() -> File {
+    let file = turn();
+    file.lock_shared().unwrap();
+    file
+}
+
+fn turn() -> File {
+    File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-turn")).unwrap()
 }
 
 /// Returns the path of this build's `parallax-lab`.
@@ -84,7 +95,7 @@ pub(crate) async fn lab_with(incident: Incident, hook: Option<&Path>, test: impl
     if skipped() {
         return;
     }
-    let _turn = lock();
+    let _turn = lock_shared();
     let mut lab = boot(incident).await;
     let log = LogOnFailure(lab.log().to_owned());
     if let Some(hook) = hook {
