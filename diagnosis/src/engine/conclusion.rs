@@ -43,7 +43,7 @@ impl Engine {
     ) {
         self.judgement.tentative_causes.remove(unit);
         let named: Vec<&ExplainedRegion> = judgement.findings.iter().filter(|f| f.is_verdict).collect();
-        self.forget_doubtful(unit, named.iter().copied());
+        self.forget_doubtful(unit, judgement);
         let mut reports = Vec::new();
         let mut waiting = None;
         let mut excused = false;

@@ -339,3 +339,10 @@ fn a_cause_that_no_echo_shows_explains_no_failed_echo() {
 fn a_further_fault_beside_a_named_one_needs_the_same_evidence_whichever_subject_named_it() {
     assert_names_faults_only(&judged_with_requests("soft-long", 2, 12));
 }
+
+/// One Pod of an entry has failed for 20 s when the node of the other one dies: "every endpoint of the address fails" replaced the
+/// Pod until the network named the node.
+#[test]
+fn a_wider_region_replaces_a_named_one_once_further_rounds_confirm_it() {
+    assert_names_faults_only(&judged_with_requests("three-faults-12", 4, 35));
+}

@@ -68,7 +68,7 @@ impl Engine {
             );
             return wait(sentence, false);
         }
-        if self.is_too_new(unit, finding) {
+        if self.is_too_new(unit, judgement, finding) {
             let sentence = format!(
                 "failing, likeliest so far: {}; it is named if this lasts",
                 finding.region.describe(&self.registry).description()

@@ -128,18 +128,25 @@ impl Engine {
             }
         }
         let held = self.judgement.units.get(unit)?.held_since.unwrap_or(at);
-        let silent = Suspicion::Likely { since: held };
+        // The network can name them once their echoes are not withheld any more.
+        let silent = Suspicion::Likely { since: at };
         let nodes = self.suspected_nodes(unit, judgement, finding);
         pending.extend(nodes.map(|node| (Region::Bnode(node), silent)));
         let interval = self.settings.interval;
         let (holding, expired): (Vec<_>, Vec<_>) = pending
             .into_iter()
             .partition(|(_, suspicion)| suspicion.holds(held, at, interval));
+        // What the subject has named remains a cause if another one explains the rest.
+        let open = self.incidents.named_together(unit).into_iter();
+        let open = open.filter_map(|named| named.first().copied());
+        let others = judgement.known.iter().copied().chain(open);
+        let others: Vec<Region> = others.filter(|other| *other != finding.region).collect();
         // One for all suspected regions: it keeps what was computed for the other subjects.
         let mut likelihood = Likelihood::default();
         let mut explanation = |suspected: Vec<(Region, Suspicion)>| {
             let mut suspected = suspected.into_iter();
-            suspected.find(|suspected| may_be_explained(judgement, finding, *suspected, &mut likelihood))
+            suspected
+                .find(|suspected| may_be_explained(judgement, finding, &others, *suspected, &mut likelihood))
         };
         let cause = explanation(holding);
         // A verdict that waited long enough does not begin to wait anew while the region is still suspected.
@@ -164,25 +171,29 @@ impl Engine {
     }
 }
 
-/// Reports whether a region that other subjects suspect explains what a finding does. A region that is only possible must leave
-/// the finding without a verdict, too: its probability takes the place of its prior, because the finding's subject does not see the
-/// evidence for it.
+/// Reports whether a region that other subjects suspect explains, beside the other causes, what a finding does. A region that is
+/// only possible must leave the finding without a verdict, too: its probability takes the place of its prior, because the finding's
+/// subject does not see the evidence for it.
 fn may_be_explained(
     judgement: &Judgement,
     finding: &ExplainedRegion,
+    others: &[Region],
     (region, suspicion): (Region, Suspicion),
     likelihood: &mut Likelihood,
 ) -> bool {
     let problem = judgement.input.comparison();
-    let beside_known = |region: Region| [judgement.known.as_slice(), &[region]].concat();
+    let beside_others = |region: Region| {
+        let others = others.iter().filter(|other| **other != region);
+        others.copied().chain([region]).collect::<Vec<_>>()
+    };
     let scored = |region: Region| {
         let mut scored = judgement.posterior.scored.iter();
         scored.find(|scored| scored.region == region)
     };
     if let (Suspicion::Possible(probability), Some(own)) = (suspicion, scored(finding.region)) {
         let pooled = scored(region).map_or(0.0, |scored| scored.ln_pooled);
-        let named = problem.ln_marginal(&beside_known(finding.region), likelihood);
-        let suspected = problem.ln_marginal(&beside_known(region), likelihood);
+        let named = problem.ln_marginal(&beside_others(finding.region), likelihood);
+        let suspected = problem.ln_marginal(&beside_others(region), likelihood);
         let ln_odds = own.ln_prior_with_pool() + named - libm::log(probability) - pooled - suspected;
         if 1.0 / (1.0 + libm::exp(-ln_odds)) >= MIN_CLASS_MASS {
             return false;
@@ -196,7 +207,7 @@ fn may_be_explained(
     if !explains {
         return false;
     }
-    let given = problem.posterior_given(&beside_known(region), likelihood);
+    let given = problem.posterior_given(&beside_others(region), likelihood);
     given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
 }
 

@@ -5,6 +5,12 @@ use crate::splitmix::SplitMix;
 
 const QUIET_ROUNDS: i64 = 60;
 
+/// Reports whether a probe that is lost at this rate is lost. The seed selects other losses.
+fn is_lost(probe: &Probe, seed: u64, rate: f64) -> bool {
+    let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60 ^ seed << 50;
+    SplitMix::new(seed).happens(rate)
+}
+
 /// Rounds in which requests for a host fail at a rate. All others fail at one in a thousand.
 fn partial_loss(
     mesh: &mut SimulatedMesh,
@@ -15,9 +21,8 @@ fn partial_loss(
     let mut view = None;
     for round in rounds {
         let fault = |probe: &Probe| {
-            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60;
-            let share = if probe.target == host { rate } else { 0.001 };
-            SplitMix::new(seed).happens(share).then_some(("check", "status"))
+            let rate = if probe.target == host { rate } else { 0.001 };
+            is_lost(probe, 0, rate).then_some(("check", "status"))
         };
         view = Some(mesh.round(round, &fault));
     }
@@ -84,12 +89,9 @@ fn an_address_that_fails_seldom_is_named_once_that_has_lasted() {
     let mut named = None;
     for round in 0..QUIET_ROUNDS + 60 {
         let fault = |probe: &Probe| {
-            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60 ^ 4 << 50;
             let is_faulty = round >= QUIET_ROUNDS && probe.front.as_deref() == Some("203.0.113.10:80");
-            let share = if is_faulty { 0.1 } else { 0.001 };
-            SplitMix::new(seed)
-                .happens(share)
-                .then_some(("connect", "timeout"))
+            let rate = if is_faulty { 0.1 } else { 0.001 };
+            is_lost(probe, 4, rate).then_some(("connect", "timeout"))
         };
         let view = mesh.round(round, &fault);
         if waits_to_last(&view) {
@@ -115,10 +117,8 @@ fn a_finding_that_is_uncertain_is_named_once_a_further_round_confirms_it() {
         for round in 0..40 {
             let fault = |probe: &Probe| {
                 let is_faulty = round >= 20 && probe.front.as_deref() == Some("203.0.113.10:80");
-                let share = if is_faulty { 0.45 } else { 0.001 };
-                SplitMix::new(probe.at_us.unsigned_abs() ^ seed << 50)
-                    .happens(share)
-                    .then_some(("connect", "timeout"))
+                let rate = if is_faulty { 0.45 } else { 0.001 };
+                is_lost(probe, seed, rate).then_some(("connect", "timeout"))
             };
             let view = mesh.round(round, &fault);
             if let Some(incident) = view.incidents.first() {
@@ -142,11 +142,10 @@ fn a_seldom_fault_of_an_open_incident_does_not_wait_to_be_named() {
     let mut waited_with_incident = Vec::new();
     for round in 0..QUIET_ROUNDS + 20 {
         let fault = |probe: &Probe| {
-            let seed = probe.at_us.unsigned_abs() ^ u64::from(probe.channel == "vip") << 60 ^ 4 << 50;
             let is_broken = matches!(probe.entry.as_deref(), Some("ingress-1" | "ingress-2"));
             let is_faulty = round >= QUIET_ROUNDS && probe.target == host && is_broken;
-            let share = if is_faulty { 0.15 } else { 0.001 };
-            SplitMix::new(seed).happens(share).then_some(("check", "status"))
+            let rate = if is_faulty { 0.15 } else { 0.001 };
+            is_lost(probe, 4, rate).then_some(("check", "status"))
         };
         let view = mesh.round(round, &fault);
         if waits_to_last(&view) && !view.incidents.is_empty() {

@@ -169,3 +169,32 @@ fn what_one_vantage_alone_sees_fail_is_said_of_the_address_and_the_vantage_is_li
     assert!(members.contains(&"client"), "{members:?}");
     assert!(!verdict.sentence.contains("direct"), "{}", verdict.sentence);
 }
+
+/// One of two ingress Pods has been broken for a while when the node of the other one loses its power. The address then fails for
+/// everyone, and the echoes to the node are withheld until its prober cannot merely restart.
+#[test]
+fn a_node_with_the_last_endpoint_of_an_address_is_named_and_not_the_address() {
+    for (nodes, dead) in [(6, 23), (6, 28), (10, 23), (10, 25)] {
+        let mut mesh = SimulatedMesh::new(cluster(nodes, &[1, 2], 0, "Cluster"));
+        let mut named: Vec<String> = Vec::new();
+        for round in 0..dead + 10 {
+            mesh.silent = if round >= dead { vec!["n2"] } else { Vec::new() };
+            let view = mesh.round(round, &|probe| {
+                let is_broken = round >= 20 && probe.entry.as_deref() == Some("ingress-1");
+                let is_away = probe.at_us >= dead * INTERVAL + 600_000 && probe.node.as_deref() == Some("n2");
+                (is_broken || is_away).then_some(("connect", "connect_timeout"))
+            });
+            for incident in &view.incidents {
+                let region = incident.verdict.region.to_string();
+                if !named.contains(&region) {
+                    named.push(region);
+                }
+            }
+        }
+        assert_eq!(
+            named,
+            ["backend ingress-1", "bnode n2"],
+            "{nodes} nodes, round {dead}"
+        );
+    }
+}
