@@ -112,7 +112,7 @@ impl VerdictContext<'_> {
             return Some(Placement::NoLocal);
         }
         let entry_node = if let Destination::Entry(pod) = key.dest {
-            self.paths.mesh.pod_nodes.get(&pod).copied()
+            self.paths.mesh.pod_node(pod)
         } else {
             let eligible = self.paths.eligible(key.client);
             let all_local = !eligible.is_empty()

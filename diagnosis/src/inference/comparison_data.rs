@@ -312,7 +312,7 @@ impl ComparisonData {
         paths: &'a SubjectPaths,
     ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
         self.cells.iter().filter(|cell| cell.failures > 0).map(|cell| {
-            let node_of = |pod: &PodIx| paths.mesh.pod_nodes.get(pod).copied();
+            let node_of = |pod: &PodIx| paths.mesh.pod_node(*pod);
             let ends = match cell.key.dest {
                 Destination::Entry(pod) => node_of(&pod).into_iter().collect(),
                 Destination::Peer(node) => vec![node],

@@ -26,7 +26,7 @@ pub(super) fn nodes_with_local_reach(paths: &SubjectPaths, cells: &RoundCells) -
         .filter_map(|(key, _)| paths.node_of_client(key.client))
         .collect();
     let pods = paths.backends.iter().chain(&paths.resolver_pods);
-    let nodes = pods.filter_map(|pod| paths.mesh.pod_nodes.get(pod).copied());
+    let nodes = pods.filter_map(|pod| paths.mesh.pod_node(*pod));
     let mut by_node: BTreeMap<NodeIx, Vec<(&CellKey, &CellCounts)>> = nodes
         .filter(|node| failing.contains(node))
         .map(|node| (node, Vec::new()))

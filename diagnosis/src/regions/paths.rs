@@ -163,10 +163,15 @@ impl MeshNodes {
         self.clients.get(&client).copied().flatten()
     }
 
+    /// Returns the node of a Pod, if it is known.
+    pub(crate) fn pod_node(&self, pod: PodIx) -> Option<NodeIx> {
+        self.pod_nodes.get(&pod).copied()
+    }
+
     /// Returns the destination node of a probe, if its path is known.
     pub(crate) fn destination_node(&self, dest: Destination) -> Option<NodeIx> {
         match dest {
-            Destination::Entry(pod) => self.pod_nodes.get(&pod).copied(),
+            Destination::Entry(pod) => self.pod_node(pod),
             Destination::Peer(node) => Some(node),
             Destination::Unknown | Destination::Name(_) | Destination::Lookup(_) => None,
         }
@@ -205,7 +210,7 @@ impl SubjectPaths {
 
     /// Returns the links over which entries forward the requests of a host to its origins.
     pub(crate) fn onward_links(&self) -> BTreeSet<Region> {
-        let node_of = |pod: &PodIx| self.mesh.pod_nodes.get(pod).copied();
+        let node_of = |pod: &PodIx| self.mesh.pod_node(*pod);
         let origins: BTreeSet<NodeIx> = self.origin_pods.iter().filter_map(node_of).collect();
         let entries = self.backends.iter().filter_map(node_of);
         let links = entries.flat_map(|entry| origins.iter().map(move |origin| (entry, *origin)));

@@ -42,7 +42,7 @@ impl ProbePath {
         OnwardHop {
             from: self.node,
             origin,
-            node: paths.mesh.pod_nodes.get(&origin).copied(),
+            node: paths.mesh.pod_node(origin),
         }
     }
 

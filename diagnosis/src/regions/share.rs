@@ -91,7 +91,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, paths: &SubjectPaths) -> 
     if paths.balancer_pool.len() > 1 && regions.iter().any(is_hidden) {
         return alpha_over_pool(regions, key, paths, path);
     }
-    let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
+    let node_of = |pod: PodIx| paths.mesh.pod_node(pod);
     let share = |ends: &mut dyn Iterator<Item = ProbePath>| {
         let (hits, all) = ends.fold((0, 0), |(hits, all), end| {
             let (hit, ways) = count_crossing(regions, end, paths);
@@ -163,7 +163,7 @@ fn alpha_over_pool(
     paths: &SubjectPaths,
     path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> ProbePath,
 ) -> PathShare {
-    let node_of = |pod: PodIx| paths.mesh.pod_nodes.get(&pod).copied();
+    let node_of = |pod: PodIx| paths.mesh.pod_node(pod);
     let ends: Vec<ProbePath> = match key.dest {
         Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
         Destination::Peer(node) => vec![path(None, Some(node), None)],

@@ -64,6 +64,10 @@ use trial::TrialReader;
 ///     knows the links of the nodes of its entries and origins. A failed control that an open incident explains is no sign of a stall.
 /// 17. An open incident that names a region of a tie names the tie, a subject that recovers forgets since when it has waited, only a
 ///     cause that echoes show explains a failed echo, and a further fault needs as much evidence as the only one.
+/// 18. An uncertain verdict of the mesh waits for a second round, and a seldom fault that is not between nodes until it has lasted.
+///     A target narrows no tie to regions that leave failures of a nearer member unexplained.
+/// 19. A verdict waits for a subject that has just begun to suspect a cause and for a node whose prober is silent, compared beside
+///     what the subject has named. A wider region beside a named one waits for two further rounds.
 pub const ENGINE_VERSION: u32 = 19;
 
 /// Reads a stream and reports the engine's events as lines of JSON.

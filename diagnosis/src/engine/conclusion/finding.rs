@@ -80,7 +80,7 @@ impl Engine {
             context.requested_probes = inquiry.requested_probes(self, judgement, finding);
             context.verdict(judgement, finding)
         };
-        let node_of = |pod| judgement.input.paths.mesh.pod_nodes.get(&pod).copied();
+        let node_of = |pod| judgement.input.paths.mesh.pod_node(pod);
         if unit.is_latency() && self.incidents.explains_delay(unit, finding.region, at, node_of) {
             return WeighedFinding::Consequence;
         }

@@ -76,16 +76,13 @@ impl Engine {
         let mut regions = BTreeMap::new();
         if nothing_reported && !unit.is_latency() {
             for finding in &judgement.findings {
-                let possible = Suspicion::Possible(finding.probability);
-                let is_likely = judgement.p_healthy < 0.5;
-                if !is_likely && finding.probability < MIN_SUSPICION {
-                    continue;
-                }
                 let class = finding.class.iter().filter(|region| region.is_cluster_wide());
-                regions.extend(class.map(|region| {
-                    let suspicion = if is_likely { likely(region) } else { possible };
-                    (*region, suspicion)
-                }));
+                if judgement.p_healthy < 0.5 {
+                    regions.extend(class.map(|region| (*region, likely(region))));
+                } else if finding.probability >= MIN_SUSPICION {
+                    let possible = Suspicion::Possible(finding.probability);
+                    regions.extend(class.map(|region| (*region, possible)));
+                }
             }
         }
         if regions.is_empty() {
@@ -107,6 +104,40 @@ impl Engine {
         if unit.is_latency() || self.incidents.is_open(unit, finding.region) {
             return None;
         }
+        let held = self.judgement.units.get(unit)?.held_since.unwrap_or(at);
+        let interval = self.settings.interval;
+        let (holding, expired): (Vec<_>, Vec<_>) = self
+            .suspected_regions(unit, judgement, finding, at)
+            .into_iter()
+            .partition(|(_, suspicion)| suspicion.holds(held, at, interval));
+        // What the subject has named remains a cause if another one explains the rest.
+        let open = self.incidents.named_together(unit).into_iter();
+        let open = open.filter_map(|named| named.first().copied());
+        let others = judgement.known.iter().copied().chain(open);
+        let others: Vec<Region> = others.filter(|other| *other != finding.region).collect();
+        // One for all suspected regions: it keeps what was computed for the other subjects.
+        let mut likelihood = Likelihood::default();
+        let mut explanation = |suspected: Vec<(Region, Suspicion)>| {
+            let mut suspected = suspected.into_iter();
+            suspected
+                .find(|suspected| may_be_explained(judgement, finding, &others, *suspected, &mut likelihood))
+        };
+        let cause = explanation(holding);
+        // A verdict that waited long enough does not begin to wait anew while the region is still suspected.
+        let is_suspected = cause.is_some() || explanation(expired).is_some();
+        self.judgement.units.get_mut(unit)?.held_since = is_suspected.then_some(held);
+        cause.map(|(region, _)| region)
+    }
+
+    /// Returns the regions that subjects judged earlier, other hosts and silent probers point to, apart from the finding and known
+    /// causes.
+    fn suspected_regions(
+        &self,
+        unit: &JudgementUnit,
+        judgement: &Judgement,
+        finding: &ExplainedRegion,
+        at: EventTime,
+    ) -> BTreeMap<Region, Suspicion> {
         let is_host = |unit: &JudgementUnit| matches!(unit, JudgementUnit::Target(_));
         let mut pending: BTreeMap<Region, Suspicion> = BTreeMap::new();
         // A subject that suspects the finding's region as well agrees with it.
@@ -127,32 +158,11 @@ impl Engine {
                 }
             }
         }
-        let held = self.judgement.units.get(unit)?.held_since.unwrap_or(at);
         // The network can name them once their echoes are not withheld any more.
         let silent = Suspicion::Likely { since: at };
         let nodes = self.suspected_nodes(unit, judgement, finding);
         pending.extend(nodes.map(|node| (Region::Bnode(node), silent)));
-        let interval = self.settings.interval;
-        let (holding, expired): (Vec<_>, Vec<_>) = pending
-            .into_iter()
-            .partition(|(_, suspicion)| suspicion.holds(held, at, interval));
-        // What the subject has named remains a cause if another one explains the rest.
-        let open = self.incidents.named_together(unit).into_iter();
-        let open = open.filter_map(|named| named.first().copied());
-        let others = judgement.known.iter().copied().chain(open);
-        let others: Vec<Region> = others.filter(|other| *other != finding.region).collect();
-        // One for all suspected regions: it keeps what was computed for the other subjects.
-        let mut likelihood = Likelihood::default();
-        let mut explanation = |suspected: Vec<(Region, Suspicion)>| {
-            let mut suspected = suspected.into_iter();
-            suspected
-                .find(|suspected| may_be_explained(judgement, finding, &others, *suspected, &mut likelihood))
-        };
-        let cause = explanation(holding);
-        // A verdict that waited long enough does not begin to wait anew while the region is still suspected.
-        let is_suspected = cause.is_some() || explanation(expired).is_some();
-        self.judgement.units.get_mut(unit)?.held_since = is_suspected.then_some(held);
-        cause.map(|(region, _)| region)
+        pending
     }
 
     /// Returns the nodes whose prober neither answers nor reports, except those of known causes and of the finding itself. The

@@ -74,7 +74,7 @@ impl Engine {
 
     /// Reports whether a finding contains another one that an open incident of the subject names.
     fn contains_named(&self, unit: &JudgementUnit, judgement: &Judgement, finding: &ExplainedRegion) -> bool {
-        let node_of = |pod| judgement.input.paths.mesh.pod_nodes.get(&pod).copied();
+        let node_of = |pod| judgement.input.paths.mesh.pod_node(pod);
         let contains = |other: Region| other != finding.region && finding.region.covers(other, node_of);
         let mut likely = judgement
             .findings
