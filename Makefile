@@ -30,7 +30,7 @@ demo: cargo ## Boot a small cluster, break it and watch Parallax name the cause 
 	  exec target/debug/parallax-lab run $$run --listen $(LISTEN) $(if $(ONCE),--once)
 
 .PHONY: lab
-lab: cargo ## Run every incident of the lab, three at a time; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
+lab: cargo ## Run every incident of the lab, three at a time; writes target/lab/report.html (ONLY="i1 i7" for some)
 	@run=$$(tests/check-kernel --all $(ONLY)) && \
 	  $(build-lab) && \
 	  mkdir -p target/lab && \
