@@ -56,7 +56,7 @@ enum Command {
         /// With --all: only incidents whose id starts with this prefix; can be repeated.
         #[arg(long, value_name = "START", requires = "all")]
         only: Vec<String>,
-        /// With --all: number of concurrent labs, at most three for every two CPUs.
+        /// With --all: number of concurrent labs, at most two for each CPU.
         #[arg(long, value_name = "N", requires = "all", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
         jobs: u8,
         /// With --all: write an HTML report to this file.

@@ -1,5 +1,6 @@
 //! A machine in user-mode Linux: an ordinary process that boots from the host's file system, read-only.
 
+mod cpu;
 mod memory;
 mod xstate;
 
@@ -38,6 +39,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     let mut command = Command::new("setpriv");
     command
         .args(parent_death_arguments())
+        .args(cpu::affinity_command())
         .arg("linux.uml")
         .arg(format!("mem={MEMORY_MIB}M"))
         .args([

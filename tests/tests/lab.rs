@@ -346,7 +346,7 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
     // A rare failure is understood by its recording only.
     let recordings = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-recordings");
     let output = std::process::Command::new(lab_binary())
-        .args(["run", "--all", "--jobs", "3", "--record"])
+        .args(["run", "--all", "--jobs", "4", "--record"])
         .arg(&recordings)
         .args(ids.iter().flat_map(|id| ["--only", id]))
         .output()
