@@ -10,7 +10,7 @@ use std::{
 
 use parallax_model::{Front, Round, UnansweredQuestions};
 
-use super::row::Row;
+use super::row::{ProbeEnd, Row};
 use crate::{
     ids::VantageIx,
     topology::{Service, Topology},
@@ -75,6 +75,10 @@ impl ResolverHistory {
         for row in rows {
             let Some(answer) = &row.dns else { continue };
             self.last_resolver.insert(row.client, answer.resolver);
+            // A prober that runs late loses queries itself.
+            if row.outcome == ProbeEnd::NotAsked {
+                continue;
+            }
             if let Some(unanswered) = &answer.unanswered {
                 let lost = self.losses.entry(round).or_default();
                 lost.entry(row.client).or_default().add(*unanswered);

@@ -68,7 +68,8 @@ use trial::TrialReader;
 ///     A target narrows no tie to regions that leave failures of a nearer member unexplained.
 /// 19. A verdict waits for a subject that has just begun to suspect a cause and for a node whose prober is silent, compared beside
 ///     what the subject has named. A wider region beside a named one waits for two further rounds.
-pub const ENGINE_VERSION: u32 = 19;
+/// 20. Queries that a prober loses while it runs late are no symptom.
+pub const ENGINE_VERSION: u32 = 20;
 
 /// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]

@@ -134,14 +134,18 @@ impl Cluster {
             .replace_topology(topology(spec), EventTime(round * INTERVAL));
     }
 
-    fn probe(&mut self, round: i64, node: &str, mut line: Value, outcome: Outcome) {
+    fn probe(&mut self, round: i64, node: &str, line: Value, outcome: Outcome) {
+        self.observe(round, node, with_outcome(line, outcome));
+    }
+
+    fn observe(&mut self, round: i64, node: &str, mut line: Value) {
         let seq = self.seq.entry(node.to_owned()).or_default();
         *seq += 1;
         line["seq"] = json!(*seq);
         line["vantage"] = json!(format!("{node}/pod"));
         line["incarnation"] = json!(format!("{node}-1"));
         line["t_us"] = json!(round * INTERVAL + i64::try_from(*seq).unwrap() % 1_000);
-        let recorded: Recorded = serde_json::from_value(with_outcome(line, outcome)).unwrap();
+        let recorded: Recorded = serde_json::from_value(line).unwrap();
         self.engine.observe(&recorded);
     }
 
@@ -209,16 +213,28 @@ impl Cluster {
 
     /// Observes a DNS query from a node, with the findings about a query without a response.
     fn name(&mut self, round: i64, node: &str, name: &str, outcome: Outcome, unanswered: &Value) {
-        let mut dns = json!({"resolver": DNS, "name": name, "addresses": ["203.0.113.10"], "ttl_s": 30});
-        if outcome.is_some() {
-            dns["addresses"] = json!([]);
-        }
-        if !unanswered.is_null() {
-            dns["unanswered"] = unanswered.clone();
-        }
-        let line = json!({"channel": "dns", "target": format!("dns://{name}"), "dns": dns});
+        let line = name_line(name, outcome, unanswered);
         self.probe(round, node, line, outcome);
     }
+
+    /// Observes a DNS query without a response, from a node whose prober ran late.
+    fn late_name(&mut self, round: i64, node: &str, name: &str, unanswered: &Value) {
+        let mut line = name_line(name, Some(("resolve", "resolve_timeout")), unanswered);
+        line["result"] = json!("not_asked");
+        line["own"] = json!("late");
+        self.observe(round, node, line);
+    }
+}
+
+fn name_line(name: &str, outcome: Outcome, unanswered: &Value) -> Value {
+    let mut dns = json!({"resolver": DNS, "name": name, "addresses": ["203.0.113.10"], "ttl_s": 30});
+    if outcome.is_some() {
+        dns["addresses"] = json!([]);
+    }
+    if !unanswered.is_null() {
+        dns["unanswered"] = unanswered.clone();
+    }
+    json!({"channel": "dns", "target": format!("dns://{name}"), "dns": dns})
 }
 
 /// Returns the verdict of the only incident.

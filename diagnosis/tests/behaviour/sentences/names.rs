@@ -141,6 +141,34 @@ fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
     );
 }
 
+/// The queries of a prober that runs late say nothing about how the others are lost.
+#[test]
+fn queries_of_a_late_prober_are_no_symptom() {
+    let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
+        "tcp_answered": false});
+    let raced = json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true});
+    let mut cluster = Cluster::new(&healthy_spec());
+    let view = rounds(&mut cluster, |cluster, round, broken| {
+        for node in NODES {
+            for name in ["shop.example.test", "other.example.test"] {
+                let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
+                let is_lost = broken && turn % 2 == 0;
+                let outcome = is_lost.then_some(("resolve", "resolve_timeout"));
+                let unanswered = if is_lost { &raced } else { &Value::Null };
+                cluster.name(round, node, name, outcome, unanswered);
+            }
+        }
+        cluster.late_name(round, "n3", "shop.example.test", &lost);
+    });
+    let verdict = only_verdict(&view);
+    assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("a retry from another port succeeds"),
+        "{}",
+        verdict.sentence
+    );
+}
+
 /// A missing response alone is no sign of a race; older probers report nothing more.
 #[test]
 fn lost_questions_without_any_sign_are_no_race() {
