@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A region that gains less than this beyond the known causes is not a fault of its own, in nats.
-pub(super) const MIN_OWN_GAIN: f64 = 3.0;
+pub(super) const MIN_FURTHER_GAIN: f64 = 3.0;
 
 impl Engine {
     /// Makes the subject a member of the incidents that explain its failures, and withdraws its own verdicts that they make
@@ -73,7 +73,7 @@ impl Engine {
 /// Reports whether a region that the subject named earlier explains nothing beyond the known causes and what the subject
 /// names now.
 fn adds_nothing(judgement: &Judgement, region: Region) -> bool {
-    let is_small = |gain: Option<f64>| gain.is_some_and(|gain| gain < MIN_OWN_GAIN);
+    let is_small = |gain: Option<f64>| gain.is_some_and(|gain| gain < MIN_FURTHER_GAIN);
     // With named regions beside them the gain would be smaller still.
     if is_small(judgement.posterior.gain(region)) {
         return true;

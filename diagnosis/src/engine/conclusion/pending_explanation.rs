@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parallax_model::{EventTime, Micros};
 
-use super::attribution::MIN_OWN_GAIN;
+use super::attribution::MIN_FURTHER_GAIN;
 use crate::{
     engine::Engine,
     ids::NodeIx,
@@ -218,7 +218,9 @@ fn may_be_explained(
         return false;
     }
     let given = problem.posterior_given(&beside_others(region), likelihood);
-    given.gain(finding.region).is_none_or(|gain| gain < MIN_OWN_GAIN)
+    given
+        .gain(finding.region)
+        .is_none_or(|gain| gain < MIN_FURTHER_GAIN)
 }
 
 #[cfg(test)]
