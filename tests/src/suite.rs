@@ -29,7 +29,7 @@ pub struct SuiteOptions {
     pub folder: PathBuf,
     /// Only incidents whose id starts with one of these; empty means all.
     pub only: Vec<String>,
-    /// Number of concurrent labs, at most three for every two CPUs: a lab waits for a third of its time.
+    /// Number of concurrent labs, at most two for each CPU: a lab mostly waits.
     pub jobs: u8,
     /// Path of the HTML report.
     pub report: Option<PathBuf>,

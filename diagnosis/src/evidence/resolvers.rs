@@ -76,10 +76,9 @@ impl ResolverHistory {
             let Some(answer) = &row.dns else { continue };
             self.last_resolver.insert(row.client, answer.resolver);
             // A prober that runs late loses queries itself.
-            if row.outcome == ProbeEnd::NotAsked {
-                continue;
-            }
-            if let Some(unanswered) = &answer.unanswered {
+            if let Some(unanswered) = &answer.unanswered
+                && row.outcome != ProbeEnd::NotAsked
+            {
                 let lost = self.losses.entry(round).or_default();
                 lost.entry(row.client).or_default().add(*unanswered);
             }

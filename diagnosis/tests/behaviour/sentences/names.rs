@@ -11,14 +11,36 @@ fn query_names(spec: &Value, broken_spec: &Value, lost: impl Fn(i64, &str, &str)
         if round == 3 {
             cluster.change(broken_spec, round);
         }
-        for node in NODES {
-            for name in ["shop.example.test", "other.example.test"] {
-                let unanswered = lost(round, node, name).filter(|_| broken);
-                let outcome = unanswered.is_some().then_some(("resolve", "resolve_timeout"));
-                cluster.name(round, node, name, outcome, &unanswered.unwrap_or_default());
-            }
-        }
+        query_names_once(cluster, round, |node, name| {
+            lost(round, node, name).filter(|_| broken)
+        });
     })
+}
+
+fn query_names_once(cluster: &mut Cluster, round: i64, lost: impl Fn(&str, &str) -> Option<Value>) {
+    for node in NODES {
+        for name in ["shop.example.test", "other.example.test"] {
+            let unanswered = lost(node, name);
+            let outcome = unanswered.is_some().then_some(("resolve", "resolve_timeout"));
+            cluster.name(round, node, name, outcome, &unanswered.unwrap_or_default());
+        }
+    }
+}
+
+/// Every other lookup loses one of its two queries.
+fn raced(round: i64, node: &str, name: &str) -> Option<Value> {
+    let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
+    turn.is_multiple_of(2)
+        .then(|| json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true}))
+}
+
+fn assert_race(verdict: &Verdict) {
+    assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("a retry from another port succeeds"),
+        "{}",
+        verdict.sentence
+    );
 }
 
 fn assert_no_race(verdict: &Verdict) {
@@ -122,18 +144,9 @@ fn a_resolver_that_loses_few_questions_is_not_said_to_be_one_pod() {
 
 #[test]
 fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
-    let view = query_names(&healthy_spec(), &healthy_spec(), |round, node, name| {
-        let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
-        (turn % 2 == 0)
-            .then(|| json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true}))
-    });
+    let view = query_names(&healthy_spec(), &healthy_spec(), raced);
     let verdict = only_verdict(&view);
-    assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
-    assert!(
-        verdict.sentence.contains("a retry from another port succeeds"),
-        "{}",
-        verdict.sentence
-    );
+    assert_race(verdict);
     assert!(
         verdict.sentence.contains("intermittently"),
         "{}",
@@ -146,27 +159,14 @@ fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
 fn queries_of_a_late_prober_are_no_symptom() {
     let lost = json!({"a": true, "aaaa": true, "other_answered": false, "again_answered": false,
         "tcp_answered": false});
-    let raced = json!({"a": true, "other_answered": true, "again_answered": true, "tcp_answered": true});
     let mut cluster = Cluster::new(&healthy_spec());
     let view = rounds(&mut cluster, |cluster, round, broken| {
-        for node in NODES {
-            for name in ["shop.example.test", "other.example.test"] {
-                let turn = usize::try_from(round).unwrap() + name.len() + usize::from(node == "n2");
-                let is_lost = broken && turn % 2 == 0;
-                let outcome = is_lost.then_some(("resolve", "resolve_timeout"));
-                let unanswered = if is_lost { &raced } else { &Value::Null };
-                cluster.name(round, node, name, outcome, unanswered);
-            }
-        }
+        query_names_once(cluster, round, |node, name| {
+            raced(round, node, name).filter(|_| broken)
+        });
         cluster.late_name(round, "n3", "shop.example.test", &lost);
     });
-    let verdict = only_verdict(&view);
-    assert_eq!(verdict.causes[0].id, "F16", "{}", verdict.sentence);
-    assert!(
-        verdict.sentence.contains("a retry from another port succeeds"),
-        "{}",
-        verdict.sentence
-    );
+    assert_race(only_verdict(&view));
 }
 
 /// A missing response alone is no sign of a race; older probers report nothing more.
